@@ -9,7 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Protocol, cast
 
 import orjson
 
@@ -226,6 +226,12 @@ class Subscriber(asyncio.Protocol):
             self.ready.set_result(None)
 
 
-def count_endings(subscribers: Iterable[Subscriber]) -> Counter[str]:
+class Connection(Protocol):
+    """A connection that may have been closed, with the code and the reason."""
+
+    closed: tuple[int, str] | None
+
+
+def count_endings(subscribers: Iterable[Connection]) -> Counter[str]:
     """Return how the closed connections ended."""
     return Counter(str(subscriber.closed) for subscriber in subscribers if subscriber.closed)

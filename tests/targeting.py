@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +17,9 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent, register
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import MEMBERS, RECEIPTS, SESSIONS
+from store.mongo.direct_commands import DirectCommands
 from store.mongo.sharding import SHARD_KEYS
+from store.mongo.writes import Command
 
 Document = Mapping[str, Any]
 
@@ -56,22 +59,23 @@ class Watch(CommandListener):
         self.transactions: defaultdict[tuple[Any, int], list[tuple[str, str]]] = defaultdict(list)
 
     def started(self, event: CommandStartedEvent) -> None:
-        if not self.watching or event.command_name in _HOUSEHOLD or not event.database_name.startswith("test_"):
+        self.record(event.command_name, event.command, event.database_name)
+
+    def record(self, name: str, command: Document, database: str) -> None:
+        """Record a command and check its shard key."""
+        if not self.watching or name in _HOUSEHOLD or not database.startswith("test_"):
             return
-        command = event.command
         if not command.keys() & {"readConcern", "writeConcern", "autocommit"}:
             # A command of the test itself.
             return
-        collection = command[event.command_name]
-        self.seen[collection].add(event.command_name)
+        collection = command[name]
+        self.seen[collection].add(name)
         if collection not in SHARD_KEYS:
             return
-        for statement in _statements(event.command_name, collection, command):
+        for statement in _statements(name, collection, command):
             command_text = f"{collection} {statement}"
-            if not _is_targeted(collection, event.command_name, statement) and not command_text.startswith(
-                tuple(EXCEPTIONS)
-            ):
-                self.untargeted.append(f"{event.command_name} {command_text}")
+            if not _is_targeted(collection, name, statement) and not command_text.startswith(tuple(EXCEPTIONS)):
+                self.untargeted.append(f"{name} {command_text}")
             if "autocommit" in command:
                 number = (command["lsid"]["id"], command["txnNumber"])
                 self.transactions[number].append((collection, _owner(collection, statement)))
@@ -89,8 +93,17 @@ register(_watch)
 @contextmanager
 def as_sharded(*, filled: bool = False) -> Iterator[Watch]:
     """Let stores treat MongoDB as a sharded cluster, and record commands. `filled`: as after `confab shard`."""
+    begin = DirectCommands.begin
+
+    def watched(direct: DirectCommands, commands: Sequence[Command]) -> list[asyncio.Future[dict[str, Any]]]:
+        # The driver's listeners do not see these commands.
+        for body, field, statements in commands:
+            _watch.record(next(iter(body)), body | {field: statements} if field else body, direct.database)
+        return begin(direct, commands)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Mongo, "is_sharded", True)
+        patch.setattr(DirectCommands, "begin", watched)
         if filled:
             patch.setattr(OriginStore, "_is_filled", _yes)
         _watch.untargeted, _watch.watching = [], True

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from graphql import parse, validate
+from graphql import build_schema, parse, validate
 
 from bench.baseline.schema import schema as baseline_schema
 from bench.budgets import BUDGETS, judge
+from bench.peers import node
+from bench.suite import docs
 from bench.suite.figures import Figures
+from bench.suite.goals import comparison
 from bench.suite.plot import draw
 from bench.suite.queries import ALL, MESSAGE_EVENTS
 from bench.suite.report import read_results, table_of, write_results
@@ -34,10 +37,11 @@ class SlowClient:
 
 
 @pytest.mark.parametrize("name", [*ALL, "MESSAGE_EVENTS"])
-def test_confab_and_the_baseline_accept_the_same_requests(name: str) -> None:
+def test_all_servers_accept_the_same_requests(name: str) -> None:
     document = parse({**ALL, "MESSAGE_EVENTS": MESSAGE_EVENTS}[name])
-    for schema in (SCHEMA, baseline_schema):
-        assert validate(schema._schema, document) == []
+    _, node_schema, _ = (node.FOLDER / "schema.mjs").read_text().split("`", 2)
+    for schema in (SCHEMA._schema, baseline_schema._schema, build_schema(node_schema)):
+        assert validate(schema, document) == []
 
 
 def test_answers_with_other_fields_or_rows_stop_a_run() -> None:
@@ -75,6 +79,16 @@ def test_results_can_be_read_again_and_drawn(tmp_path: Path) -> None:
     picture = ElementTree.fromstring(draw(figures))
     texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"3 ms", "6 ms", "1.5 ms"} <= set(texts)
+    (row,) = [row for row in comparison(figures)[1:] if row[1] != "not there"]
+    assert row[:5] == ("private message over HTTP, 20 in flight", "3 ms", "not there", "not there", "6 ms")
+    assert row[-3:] == ("1.2 ms", "2.50", "0.50")
     head, confab, baseline, _ = table_of(figures)
     assert confab[head.index("trips")] == "1 + 2"
     assert baseline[head.index("Confab = 1")] == "2.00"
+
+
+def test_the_readme_and_the_benchmark_page_have_the_figures_of_one_run() -> None:
+    _, figures, _ = docs.between(docs.README, docs.README_MARKS)
+    _, results, _ = docs.between(docs.PAGE, docs.RESULTS_MARKS)
+    table, _, _ = results.partition(docs.COMPARISON)[2].partition("\n\n")
+    assert table.startswith("| CPU of server and databases") and figures.strip() == table

@@ -7,16 +7,16 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.peers import node
+from bench.peers import ejabberd, node
 from bench.suite.docs import write_docs
 from bench.suite.profiles import FULL, QUICK
 from bench.suite.profiles import GROWTH as GROWTH_PROFILE
 from bench.suite.report import print_tables, read_results, write_results
 from bench.suite.run import run
 from bench.suite.scenarios import COMPARISON, GROWTH, SCENARIOS
-from bench.suite.stage import CONFAB, CONTESTANTS, NODE, PEERS
+from bench.suite.stage import CONFAB, CONTESTANTS, EJABBERD, NODE, PEERS
 
-_MISSING = {NODE: node.missing}
+_MISSING = {NODE: node.missing, EJABBERD: ejabberd.missing}
 """The reason why a peer cannot take part, by name; empty if it can."""
 
 _OUT = Path(__file__).parents[1] / "results"

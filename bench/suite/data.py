@@ -100,6 +100,9 @@ def _floor_message(conversation: str, seq: int, sender: str) -> Row:
 
 def insert_talks(stage: Stage, pairs: Sequence[tuple[str, str]], messages: int) -> None:
     """Insert private conversations in which the first of each pair has sent messages, and the second has read none."""
+    for contestant in stage:
+        if contestant.ejabberd is not None:
+            contestant.ejabberd.insert_talks(pairs, messages)
     with MongoClient[Row](stage.databases.mongo_url) as mongo:
         for one, other in pairs:
             if CONFAB in stage.names:

@@ -1,6 +1,9 @@
-"""The results in docs/benchmarks.md, and its picture."""
+"""The results in docs/benchmarks.md and its picture, and the comparison in the README."""
 
 from __future__ import annotations
+
+import textwrap
+from pathlib import Path
 
 from bench.suite import goals
 from bench.suite.plot import draw
@@ -9,34 +12,51 @@ from bench.suite.report import growth_of, markdown, table_of, topics_of
 from bench.suite.run import Result
 from tests.processes import ROOT
 
-PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "benchmarks.svg"
-_MARKS = {
-    False: ("<!-- results: written by `python -m bench --write-docs` -->", "<!-- end of results -->"),
-    True: ("<!-- growth: written by `python -m bench growth --write-docs` -->", "<!-- end of growth -->"),
-}
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+PICTURE = PAGE.with_suffix(".svg")
+COMPARISON = "### Comparison\n\n"
+
+RESULTS_MARKS = ("<!-- results: written by `python -m bench --write-docs` -->", "<!-- end of results -->")
+GROWTH_MARKS = ("<!-- growth: written by `python -m bench growth --write-docs` -->", "<!-- end of growth -->")
+README_MARKS = ("<!-- figures: written by `python -m bench --write-docs` -->", "<!-- end of figures -->")
 
 
 def write_docs(result: Result) -> None:
-    """Replace the results of one kind of run between the page's marks. Growth has no picture."""
-    growth = result.profile == GROWTH.name
-    before, begin, rest = PAGE.read_text().partition(_MARKS[growth][0])
-    _, end, after = rest.partition(_MARKS[growth][1])
+    """Replace the results of one kind of run. Growth has neither a comparison nor a picture."""
+    if result.profile == GROWTH.name:
+        _replace(PAGE, GROWTH_MARKS, _topics(result))
+        return
+    table = markdown(goals.comparison(result.figures))
+    _replace(PAGE, RESULTS_MARKS, f"{COMPARISON}{table}\n\n{_topics(result)}")
+    _replace(README, README_MARKS, table)
+    PICTURE.write_text(draw(result.figures))
+
+
+def between(page: Path, marks: tuple[str, str]) -> tuple[str, str, str]:
+    """Return the parts of a page before, between and after two marks, which belong to the outer parts."""
+    before, begin, rest = page.read_text().partition(marks[0])
+    text, end, after = rest.partition(marks[1])
     if not (begin and end):
-        raise ValueError(f"{PAGE} has no place for results")
-    PAGE.write_text(f"{before}{begin}\n\n{_results(result)}\n{end}{after}")
-    if not growth:
-        PICTURE.write_text(draw(result.figures))
+        raise ValueError(f"{page} has no place for results")
+    return before + begin, text, end + after
 
 
-def _results(result: Result) -> str:
+def _replace(page: Path, marks: tuple[str, str], text: str) -> None:
+    before, _, after = between(page, marks)
+    page.write_text(f"{before}\n\n{text}\n\n{after}")
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, 120, break_on_hyphens=False)
+
+
+def _topics(result: Result) -> str:
     parts = []
-    if result.profile != GROWTH.name and (comparison := goals.comparison(result.figures)):
-        parts += ["### Comparison", markdown(comparison)]
     for topic, figures in topics_of(result):
         parts.append(f"### {topic.title}")
         if topic.note:
-            parts.append(f"{topic.note[0].upper()}{topic.note[1:]}.")
+            parts.append(_wrap(f"{topic.note[0].upper()}{topic.note[1:]}."))
         parts.append(markdown(table_of(figures)))
         if growth := growth_of(topic, figures):
-            parts.append(growth)
-    return "\n\n".join(parts) + "\n"
+            parts.append(_wrap(growth))
+    return "\n\n".join(parts)

@@ -11,7 +11,7 @@ import gc
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import uvloop
@@ -21,8 +21,11 @@ from bench.subscriber import PATIENCE_SECONDS, Deliveries, Opening, Subscriber, 
 from bench.suite.bare_drivers import BareDrivers
 from bench.suite.clients import HttpClient, SocketClient
 from bench.suite.request_rates import Asker, RequestStats, closed, lone, once, opened, quantile
+from bench.suite.xmpp import XmppClient
 
 _AT_ONCE = 64
+
+P = TypeVar("P", bound=asyncio.Protocol)
 
 Answer = dict[str, Any]
 
@@ -34,18 +37,24 @@ class Load:
     """
 
     def __init__(self) -> None:
-        self._clients: dict[str, list[HttpClient | SocketClient]] = {}
-        self._listeners: dict[str, list[Subscriber]] = {}
+        self._clients: dict[str, list[HttpClient | SocketClient | XmppClient]] = {}
+        self._listeners: dict[str, list[Subscriber | XmppClient]] = {}
         self._heard: dict[str, Deliveries] = {}
         self._bare: BareDrivers | None = None
 
     # Clients.
 
-    async def connect(self, *, name: str, port: int, transport: str, tokens: list[str]) -> Answer:
-        """Connect clients over `http` or `ws`."""
+    async def connect(self, *, name: str, port: int, transport: str, tokens: list[str], room: str = "") -> Answer:
+        """Connect clients over `http`, `ws` or `xmpp`. room: that XMPP clients enter."""
         loop = asyncio.get_running_loop()
-        clients: list[HttpClient | SocketClient] = []
+        clients: list[HttpClient | SocketClient | XmppClient] = []
         for token in tokens:
+            if transport == "xmpp":
+                client = XmppClient(token, Deliveries(), room=room, acks=True)
+                await loop.create_connection(partial(_itself, client), "127.0.0.1", port)
+                await client.open()
+                clients.append(client)
+                continue
             if transport == "http":
                 clients.append(HttpClient(port, token))
                 continue
@@ -107,17 +116,29 @@ class Load:
     # Listeners.
 
     async def listen(
-        self, *, name: str, port: int, tokens: list[str], subscriptions: list[str], in_flight: int = _AT_ONCE
+        self,
+        *,
+        name: str,
+        port: int,
+        tokens: list[str],
+        subscriptions: list[str],
+        in_flight: int = _AT_ONCE,
+        transport: str = "ws",
+        room: str = "",
     ) -> Answer:
-        """Open one connection per token, ready once its subscriptions have caught up."""
+        """Open one connection per token, ready once its subscriptions have caught up, or its presence is known."""
         heard = self._heard[name] = Deliveries()
         loop, began = asyncio.get_running_loop(), time.perf_counter()
         seconds: list[float] = []
 
-        async def one(token: str) -> Subscriber:
+        async def one(token: str) -> Subscriber | XmppClient:
             since = time.perf_counter()
-            opening = opening_of(port, token, subscriptions)
-            _, subscriber = await loop.create_connection(lambda: Subscriber(opening, heard), "127.0.0.1", port)
+            subscriber: Subscriber | XmppClient
+            if transport == "xmpp":
+                subscriber = XmppClient(token, heard, room=room)
+            else:
+                subscriber = Subscriber(opening_of(port, token, subscriptions), heard)
+            await loop.create_connection(partial(_itself, subscriber), "127.0.0.1", port)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await subscriber.ready
             seconds.append(time.perf_counter() - since)
@@ -172,8 +193,8 @@ class Load:
         return await self._bare.act()
 
 
-def _itself(socket: SocketClient) -> SocketClient:
-    return socket
+def _itself(client: P) -> P:
+    return client
 
 
 def opening_of(port: int, token: str, subscriptions: Sequence[str]) -> Opening:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 
 from bench.suite.figures import Figures
-from bench.suite.stage import BASELINE, CONFAB, FLOOR
+from bench.suite.stage import BASELINE, CONFAB, EJABBERD, FLOOR, NODE
 
-_COLOURS = {CONFAB: "#0b66c3", BASELINE: "#d9772b", FLOOR: "#8a8f98"}
+_COLOURS = {CONFAB: "#0b66c3", NODE: "#3f8f4f", EJABBERD: "#8f5bb5", BASELINE: "#d9772b", FLOOR: "#8a8f98"}
 _INK, _FAINT = "#1f2328", "#d0d7de"
 _WIDTH = 960
 _LEFT, _RIGHT = 300, 90
@@ -121,9 +121,9 @@ def _rows_of(bars: Bars, figures: Sequence[Figures]) -> list[Figures]:
 
 
 def _legend(drawing: Drawing) -> None:
-    drawing.text(20, 26, "CPU of server, MongoDB and Redis together, an operation", size=15, bold=True)
+    drawing.text(20, 26, "CPU of server and databases, an operation", size=15, bold=True)
     for place, (name, colour) in enumerate(_COLOURS.items()):
-        x = 640 + 105 * place
+        x = 450 + 100 * place
         drawing.rectangle(x, 15, 12, 12, colour)
         drawing.text(x + 18, 26, name)
 

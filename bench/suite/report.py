@@ -56,7 +56,7 @@ _COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("heard p50", lambda one, _: _milliseconds(one.delivered_p50)),
     ("p99", lambda one, _: _milliseconds(one.delivered_p99)),
     ("CPU µs: server", lambda one, _: _micros(one, PROCESSES[0])),
-    ("MongoDB", lambda one, _: _micros(one, PROCESSES[1])),
+    ("database", lambda one, _: _micros(one, PROCESSES[1])),
     ("Redis", lambda one, _: _micros(one, PROCESSES[2])),
     ("total", lambda one, _: _micros(one)),
     ("Redis commands", lambda one, _: f"{one.more['redis_commands']:.1f}" if "redis_commands" in one.more else ""),

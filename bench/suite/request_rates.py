@@ -14,12 +14,15 @@ from typing import Any
 
 from bench.subscriber import stamp
 from bench.suite.clients import HttpClient, SocketClient
+from bench.suite.xmpp import XmppClient
 
 STAMP_PLACE = "@stamp@"
 """The place in a body for the time of sending."""
 
 ROW_MARK = b'"seq":'
 """Occurs once for each session or message in an answer."""
+XMPP_ROW_MARK = b"<forwarded "
+_FAILURES = (b'"errors"', b"type='error'")
 
 _PATIENCE_SECONDS = 60.0
 
@@ -40,7 +43,8 @@ class RequestStats:
         self.seconds.append(time.perf_counter() - began)
         self.size += len(answer)
         self.sample = answer
-        if b'"errors"' in answer or (self.rows is not None and answer.count(ROW_MARK) != self.rows):
+        rows = answer.count(ROW_MARK) + answer.count(XMPP_ROW_MARK)
+        if any(mark in answer for mark in _FAILURES) or self.rows not in (None, rows):
             self.failures += 1
             self.failure = answer
 
@@ -60,7 +64,7 @@ class RequestStats:
 class Asker:
     """A client with the requests it sends in turn."""
 
-    def __init__(self, client: HttpClient | SocketClient, bodies: Sequence[str]) -> None:
+    def __init__(self, client: HttpClient | SocketClient | XmppClient, bodies: Sequence[str]) -> None:
         self._client = client
         self._bodies = deque(self._parts(body) for body in bodies)
 

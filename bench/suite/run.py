@@ -58,7 +58,8 @@ async def run(profile: Profile, scenarios: Sequence[str], contestants: tuple[str
         with EmbeddedServers(folder / "databases") as databases:
             async with LoadProcess("bench.suite.load_worker") as load:
                 stage = Stage(databases, load, folder, profile, contestants)
-                insert_people(stage, sorted({user for name in scenarios for user in SCENARIOS[name].people(stage)}))
+                stage.people = sorted({user for name in scenarios for user in SCENARIOS[name].people(stage)})
+                insert_people(stage, stage.people)
                 # Opening connections needs servers whose memory was not used before.
                 parts = [[name for name in scenarios if (name == "connections") is last] for last in (False, True)]
                 for part in filter(None, parts):

@@ -21,6 +21,7 @@ from redis import Redis
 from bench.load_process import LoadProcess
 from bench.meter import cpu_seconds
 from bench.peers import node
+from bench.peers.ejabberd import Ejabberd, serving
 from bench.reference_servers import serve_reference
 from bench.suite.figures import DATABASES, PROCESSES
 from bench.suite.profiles import Profile
@@ -30,7 +31,7 @@ from tests.processes import ROOT, ServerProcess, launch_server, serving_processe
 CONFAB, BASELINE, FLOOR = "Confab", "baseline", "floor"
 NODE, EJABBERD = "Node", "ejabberd"
 CONTESTANTS = (CONFAB, BASELINE, FLOOR)
-PEERS = (NODE,)
+PEERS = (NODE, EJABBERD)
 """Take part if they are asked for and installed."""
 
 CALM_SECONDS = 0.1
@@ -53,12 +54,19 @@ class Contestant:
 
     name: str
     server: ServerProcess
+    ejabberd: Ejabberd | None = None
     idle: dict[str, float] = field(default_factory=dict)
     """CPU seconds a second of its process and of the databases while idle."""
 
     def token(self, user: str) -> str:
         """Return the value of a user's Authorization header."""
+        if self.ejabberd is not None:
+            return user
         return f"Bearer {token(user)}" if self.name == CONFAB else f"Bearer {user}"
+
+    def transport(self, wanted: str) -> str:
+        """Return the transport to use for one that is wanted: `http` or `ws`."""
+        return "xmpp" if self.ejabberd is not None else wanted
 
 
 @dataclass
@@ -81,6 +89,8 @@ class Stage:
     profile: Profile
     names: tuple[str, ...]
     """Of the servers that take part."""
+    people: list[str] = field(default_factory=list)
+    """Everybody who has to exist in a server that is started."""
     contestants: dict[str, Contestant] = field(default_factory=dict)
     _databases_idle: dict[str, float] = field(default_factory=dict)
 
@@ -92,8 +102,13 @@ class Stage:
         """Start the servers, for the time of the block."""
         async with AsyncExitStack() as stack:
             for name in self.names:
-                server = await stack.enter_async_context(self._serving(name))
-                self.contestants[name] = Contestant(name, server)
+                if name == EJABBERD:
+                    folder = self.folder / f"{name}-{time.monotonic_ns()}"
+                    ejabberd = await stack.enter_async_context(serving(folder, self.people))
+                    self.contestants[name] = Contestant(name, ejabberd.server, ejabberd)
+                else:
+                    server = await stack.enter_async_context(self._serving(name))
+                    self.contestants[name] = Contestant(name, server)
             try:
                 yield
             finally:
@@ -126,6 +141,23 @@ class Stage:
                 await _until_open(server)
                 yield server
 
+    async def connect(
+        self, contestant: Contestant, name: str, tokens: list[str], transport: str = "http", room: str = ""
+    ) -> None:
+        """Connect clients in the load process."""
+        given = {"transport": contestant.transport(transport), "room": room}
+        await self.load.ask("connect", name=name, port=contestant.server.port, tokens=tokens, **given)
+
+    async def listen(
+        self, contestant: Contestant, name: str, tokens: list[str], subscriptions: list[str], **options: Any
+    ) -> dict[str, float]:
+        """Connect subscribers in the load process. Return the times of the connections."""
+        given = {"subscriptions": subscriptions, "transport": contestant.transport("ws"), **options}
+        answer: dict[str, float] = await self.load.ask(
+            "listen", name=name, port=contestant.server.port, tokens=tokens, **given
+        )
+        return answer
+
     async def ask(self, contestant: Contestant, user: str, query: str, **variables: Any) -> Any:
         """Return the value of the query's one field, sent from this process: not measured."""
         headers = {"authorization": contestant.token(user), "content-type": "application/json"}
@@ -148,6 +180,9 @@ class Stage:
         }
 
     def _cpu(self, contestant: Contestant) -> dict[str, float]:
+        if contestant.ejabberd is not None:
+            used = sum(map(cpu_seconds, contestant.ejabberd.database_pids()))
+            return {"server": cpu_seconds(contestant.server.pid), "mongo": used, "redis": 0.0}
         return {name: cpu_seconds(pid) for name, pid in self._pids(contestant).items()}
 
     async def learn_idle(self) -> None:
@@ -162,7 +197,7 @@ class Stage:
                 slices[one.name].append({name: (now[name] - used) / elapsed for name, used in before[one.name].items()})
         for one in self:
             shares = {name: statistics.median(part[name] for part in slices[one.name]) for name in PROCESSES}
-            for name in DATABASES:
+            for name in DATABASES if one.ejabberd is None else ():
                 # They may still be busy with earlier work. Their periodic work is always the same.
                 least = min(shares[name], self._databases_idle.get(name, 1.0))
                 shares[name] = self._databases_idle[name] = least

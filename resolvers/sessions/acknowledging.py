@@ -42,7 +42,12 @@ class Acknowledgement:
     @property
     def may_cover_messages(self) -> bool:
         """False if no message of another user can be between the positions."""
-        return self.advances and (not isinstance(self.change, Read) or self.change.n > self.before.read_n)
+        return self.advances and (not isinstance(self.change, Read) or self.covers_unread)
+
+    @property
+    def covers_unread(self) -> bool:
+        """True if a message of another user is between the positions. Sending reads, so own messages are not unread."""
+        return isinstance(self.change, Read) and self.change.n > self.before.read_n
 
     @property
     def receipt(self) -> ReceiptAdvanced | None:
@@ -76,14 +81,16 @@ async def acknowledge(
     except (Fenced, Unreachable, asyncio.CancelledError):
         # A part may have been written, so a retry may find nothing left to do.
         for each in due:
-            _notify_senders(app, each, store_mark=True)
+            _notify_senders(app, each, transaction.at, store_mark=True)
         raise
     for each in due:
-        _notify_senders(app, each, store_mark=False)
+        _notify_senders(app, each, transaction.at, store_mark=False)
     return changed
 
 
-def _notify_senders(app: Confab, each: Acknowledgement, *, store_mark: bool) -> None:
+def _notify_senders(app: Confab, each: Acknowledgement, at_ms: int, *, store_mark: bool) -> None:
     receipt = each.receipt
     if receipt is not None and (store_mark or each.may_cover_messages):
-        app.receipts.notify(receipt, each.previous_seq, store_mark=store_mark)
+        app.receipts.notify(
+            receipt, each.previous_seq, at_ms=at_ms, covers_unread=each.covers_unread, store_mark=store_mark
+        )

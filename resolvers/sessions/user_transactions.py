@@ -5,13 +5,13 @@ Locking and storing is in `store/sessions/user_transactions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotFound
 from store.base.ids import ConversationId, UserId, kind_of
+from store.mongo.writes import Write
 from store.sessions.changes import RowChange
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
@@ -37,7 +37,7 @@ async def commit(
     app: Confab,
     transaction: UserTransaction,
     decisions: Sequence[Decision],
-    also: Sequence[Awaitable[Any]] = (),
+    also: Sequence[Write] = (),
 ) -> dict[ConversationId, Session]:
     """Commit decisions, and publish each as one event to all of the user's connections, the caller's included.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from resolvers.base.app import Confab
 from resolvers.conversations.access import Access, access_from, may_be_in
@@ -127,21 +127,22 @@ class Loaders:
         return [found.get(conversation) for conversation in conversations]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
-        snapshot = await self._app.store.sessions.find_many(self._viewer.id, conversations)
-        found = {session.conversation: session for session in snapshot.sessions}
+        sessions = await self._app.store.sessions.find_each(self._viewer.id, conversations)
+        found = {session.conversation: session for session in sessions}
         return [found.get(conversation) for conversation in conversations]
 
     def last_message(self, conversation: ConversationId) -> Awaitable[Message | None] | None:
         """Return the newest message of a conversation that the viewer may read, or an awaitable of it."""
         if not may_be_in(self._viewer_id, conversation):
             return None
+        return then(self.conversations.find(conversation), self._newest_message)
 
-        def newest_message(found: Found | None) -> Message | Awaitable[Message | None] | None:
-            access = access_from(*found) if found is not None else None
-            newest = newest_visible(access) if access is not None else None
-            return self._messages_up_to.find((conversation, newest)) if isinstance(newest, int) else newest
-
-        return then(self.conversations.find(conversation), newest_message)
+    def _newest_message(self, found: Found | None) -> Message | Awaitable[Message | None] | None:
+        access = access_from(*found) if found is not None else None
+        newest = newest_visible(access) if access is not None else None
+        if access is not None and isinstance(newest, int):
+            return self._messages_up_to.find((access.head.conversation, newest))
+        return cast(Message | None, newest)
 
     def prefetch_last_messages(self, conversations: Iterable[ConversationId]) -> asyncio.Future[None] | None:
         """Begin to read what `last_message` needs: see `BatchLoader.prefetch`."""

@@ -59,7 +59,7 @@ IDENTITY = ViewerIdentity()
 
 
 class TrackedViewer:
-    """The only access of resolvers to the viewer. Records every fact that they use in `dependencies`.
+    """The only access of resolvers to the viewer. If it is shared, records every fact that they use in `dependencies`.
 
     The result is the same for all viewers with the same values of the dependencies, so subscribers can share results.
     """
@@ -81,26 +81,30 @@ class TrackedViewer:
     @property
     def caller(self) -> Caller | None:
         """The caller that the request's token names; None without a token."""
-        self.dependencies[IDENTITY] = None
+        self._depend_on(IDENTITY)
         return self._caller
 
     @property
     def id(self) -> UserId:
         """The viewer's user id. Raises Unauthenticated without a token."""
-        self.dependencies[IDENTITY] = None
+        self._depend_on(IDENTITY)
         return self._authenticated().user_id
 
     def is_user(self, user: UserId) -> bool:
         """Return True if the viewer is this user. Raises Unauthenticated without a token."""
-        return self._depend_on(ViewerIsUser(user))
+        if self.is_shared:
+            self._depend_on(ViewerIsUser(user))
+        return self._authenticated().user_id == user
 
     def is_among(self, users: frozenset[UserId]) -> bool:
         """Return True if the viewer is one of these users. Raises Unauthenticated without a token."""
-        return self._depend_on(ViewerIsAmong(users))
+        if self.is_shared:
+            self._depend_on(ViewerIsAmong(users))
+        return self._authenticated().user_id in users
 
-    def _depend_on(self, dependency: ViewerIsUser | ViewerIsAmong) -> bool:
-        self.dependencies[dependency] = None
-        return bool(dependency.value_for(self._authenticated()))
+    def _depend_on(self, dependency: ViewerDependency) -> None:
+        if self.is_shared:
+            self.dependencies[dependency] = None
 
     def _authenticated(self) -> Caller:
         if self._caller is None:

@@ -49,8 +49,8 @@ Settle: TypeAlias = "Callable[[Any, ResponsePath, ExecutionState], None]"
 
 CompleteObject: TypeAlias = "Callable[[Any, ResponsePath, ExecutionState], dict[str, Any]]"
 
-_MAX_TEXTS = 1_000
-"""Source texts whose compiled code is kept: operations often have equal selections."""
+_MAX_KEPT_TEXTS, _MAX_KEPT_CHARACTERS = 256, 16_000
+"""Source texts whose compiled code is kept, because operations often have equal selections; and their lengths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +210,14 @@ class _Writer:
 
     def function(self, type_name: str) -> CompleteObject:
         """Return the function `complete_object` of the lines. Tracebacks and profiles show the type's name."""
-        exec(_compile("\n".join(self.lines), f"<selection of {type_name}>"), self.names)
+        source = "\n".join(self.lines)
+        compile_source = _compile if len(source) <= _MAX_KEPT_CHARACTERS else _compile.__wrapped__
+        exec(compile_source(source, f"<selection of {type_name}>"), self.names)
         function: CompleteObject = self.names["complete_object"]
         return function
 
 
-@lru_cache(maxsize=_MAX_TEXTS)
+@lru_cache(maxsize=_MAX_KEPT_TEXTS)
 def _compile(source: str, file_name: str) -> CodeType:
     # The names in it come from the schema, and from aliases, which are plain identifiers.
     return compile(source, file_name, "exec")

@@ -28,8 +28,8 @@ class CompiledPlan:
 class PlanCache:
     """The compiled plans of many operations, up to a total number of fields. Evicts the least recently used."""
 
-    def __init__(self, max_fields: int = 40_000) -> None:
-        """A field takes about 2.5 KB."""
+    def __init__(self, max_fields: int = 20_000) -> None:
+        """A field takes about 2.5 KB, and as much again if code was generated for it."""
         self._max_fields = max_fields
         self._plans: OrderedDict[CompiledPlan, None] = OrderedDict()
 

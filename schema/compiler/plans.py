@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping
 from types import GeneratorType
 from typing import Any
 
@@ -14,7 +13,6 @@ from graphql import (
     GraphQLList,
     GraphQLObjectType,
     GraphQLOutputType,
-    Node,
     TypeNameMetaFieldDef,
     Undefined,
     default_type_resolver,
@@ -38,20 +36,23 @@ from schema.compiler.leaf_values import serialize_leaf
 from schema.compiler.object_code import (
     CompleteObject,
     PlannedField,
-    Settle,
     Step,
     TypeNameField,
     generate_object_function,
 )
 from schema.compiler.prefetching import PlannedPrefetch, prefetch_of, start_prefetches
+from schema.compiler.steps import always_raise, settle, step
 
 Details = list[FieldDetails]
 
 Known = dict[type, Complete]
 """Completes values of some classes, which are known to be of a field's type. They are not awaitable and no errors."""
 
-GENERATE_AFTER = 16
-"""Objects of a selection that are completed before its function is generated, which costs as much as some hundreds."""
+GENERATE_AFTER = 100
+"""Objects of a selection that are completed before its function is generated, which costs about as much as these."""
+
+_MAX_GENERATED_FIELDS = 200
+"""No function is generated for a selection with more fields: it would occupy the process for too long."""
 
 
 class Planner:
@@ -79,7 +80,7 @@ class Planner:
         grouped = collect_fields(
             operation.schema, self._fragments, self._variables, root, operation.definition, operation.hide_suggestions
         ).grouped_field_set
-        return [_step(each) for each in self._plan_fields(root, grouped)]
+        return [step(each) for each in self._plan_fields(root, grouped)]
 
     # Fields
 
@@ -92,16 +93,18 @@ class Planner:
             grouped = self._subfields(type_, details)
         except GraphQLError as error:
             # The condition of a @skip or @include is null. It is an error only if an object is reached.
-            return _always_raise(error.message, error.nodes)
+            return always_raise(error.message, error.nodes)
         planned = list(self._plan_fields(type_, grouped))
-        steps = [_step(each) for each in planned]
+        steps = [step(each) for each in planned]
 
         def complete_each(source: Any, path: ResponsePath, state: ExecutionState) -> dict[str, Any]:
             out: dict[str, Any] = {}
-            for step in steps:
-                step(source, out, path, state)
+            for put in steps:
+                put(source, out, path, state)
             return out
 
+        if len(planned) > _MAX_GENERATED_FIELDS:
+            return complete_each
         completed = 0
         generated: CompleteObject | None = None
 
@@ -152,7 +155,7 @@ class Planner:
                 _leaf_type(definition.type),
                 is_non_null_type(definition.type),
                 resolver_of(field),
-                _settle(field, complete),
+                settle(field, complete),
                 known,
             )
 
@@ -315,52 +318,6 @@ class Planner:
             return complete_concrete(value, path, state)
 
         return complete
-
-
-def _settle(field: SelectedField, complete: Complete) -> Settle:
-    """Return the function that handles any value of a field."""
-    nodes = field.nodes
-
-    def settle(value: Any, path: ResponsePath, state: ExecutionState) -> None:
-        if is_awaitable(value):
-            state.pending.append((value, path, nodes, complete))
-            return
-        completed = complete(value, path, state)
-        if completed is not PENDING:
-            path[3][path[1]] = completed
-
-    return settle
-
-
-def _step(planned: PlannedField | TypeNameField) -> Step:
-    """Return the step of one field, without generated code."""
-    if isinstance(planned, TypeNameField):
-        return partial(_put_type_name, planned)
-    key, type_name, nodes = planned.key, planned.field.parent.name, planned.field.nodes
-    nullable, resolve, settle = not planned.required, planned.resolve, planned.settle
-
-    def step(source: Any, out: dict[str, Any], parent_path: ResponsePath | None, state: ExecutionState) -> None:
-        path = (parent_path, key, type_name, out, nullable)
-        out[key] = None
-        try:
-            settle(resolve(source, path, state), path, state)
-        except Exception as raw:
-            state.record_error(raw, nodes, path)
-
-    return step
-
-
-def _put_type_name(
-    planned: TypeNameField, source: Any, out: dict[str, Any], path: ResponsePath | None, state: ExecutionState
-) -> None:
-    out[planned.key] = planned.value
-
-
-def _always_raise(message: str, nodes: Sequence[Node] | None) -> CompleteObject:
-    def complete_object(source: Any, path: ResponsePath, state: ExecutionState) -> dict[str, Any]:
-        raise GraphQLError(message, nodes)
-
-    return complete_object
 
 
 def _with_null_check(complete_value: Complete, null_error: str | None) -> Complete:

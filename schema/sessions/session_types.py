@@ -17,6 +17,7 @@ from schema.base.scalars import Cursor, DateTime, Timestamp
 from schema.compiler import prefetched_by, reads, then
 from schema.messages.message_types import MessageType, message_from
 from store.base.ids import ConversationId
+from store.messages.message import Message
 from store.sessions.session import Session
 from store.sessions.session_store import Category
 
@@ -106,10 +107,11 @@ def session_from(session: Session) -> SessionType:
 
 def load_last_message(context: Context, conversation: ConversationId) -> Any:
     """Return the newest message of a conversation that the viewer may read, or a Deferred of it."""
-    return then(
-        context.loaders.last_message(conversation),
-        lambda message: message_from(message) if message is not None else None,
-    )
+    return then(context.loaders.last_message(conversation), _message_or_none)
+
+
+def _message_or_none(message: Message | None) -> MessageType | None:
+    return message_from(message) if message is not None else None
 
 
 @strawberry.type

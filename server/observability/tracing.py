@@ -22,10 +22,10 @@ from server.overload.operation_meter import OK, code_of, code_of_errors
 from server.settings import Settings
 from subscriptions.transport.engine import (
     ConnectionContext,
-    EventStream,
     GraphQLEngine,
     GraphQLRequest,
     Json,
+    LiveResponses,
     OperationHandle,
     RequestRefused,
 )
@@ -53,7 +53,7 @@ class TracedEngine:
 
     async def subscribe(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
-    ) -> EventStream:
+    ) -> LiveResponses:
         """See GraphQLEngine."""
         with self._span(prepared) as end:
             stream = await self._engine.subscribe(prepared, request, context)
@@ -112,17 +112,15 @@ def trace_stores(app: Confab, tracer: Tracer) -> None:
     _wrap(store.cache, "attempt", tracer, "redis", _describe_calls, kind=SpanKind.CLIENT)
     for method in (
         "find",
-        "find_one",
         "aggregate",
         "insert_many",
         "insert_one",
         "bulk_write",
-        "insert_each",
-        "update_each",
         "update_one",
         "find_one_and_update",
     ):
         _wrap(store.mongo, method, tracer, f"mongodb {method}", _describe_collection, kind=SpanKind.CLIENT)
+    _wrap(store.mongo, "write", tracer, "mongodb write", _describe_writes, kind=SpanKind.CLIENT)
 
 
 def _describe_calls(calls: Any, *_: Any) -> dict[str, Any]:
@@ -132,6 +130,11 @@ def _describe_calls(calls: Any, *_: Any) -> dict[str, Any]:
 
 def _describe_collection(collection: str, *_: Any) -> dict[str, Any]:
     return {"db.system": "mongodb", "db.collection.name": collection}
+
+
+def _describe_writes(writes: Any, *_: Any) -> dict[str, Any]:
+    names = ",".join(dict.fromkeys(write.collection for write in writes))
+    return {"db.system": "mongodb", "db.collection.name": names}
 
 
 def _wrap(

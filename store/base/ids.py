@@ -37,6 +37,9 @@ class ConversationKind(StrEnum):
     GROUP = "GROUP"
     SUB_BIZ = "SUB_BIZ"
 
+    # Enum's own is a Python function, and lists look up kinds for each row.
+    __hash__ = str.__hash__
+
 
 def is_user_id(text: str) -> bool:
     """Return whether text has the form of a user id (no underscore)."""

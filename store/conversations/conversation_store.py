@@ -146,24 +146,26 @@ class ConversationStore:
         found: dict[ConversationId, tuple[Head, Member | None]],
     ) -> list[ConversationId]:
         """Add cached conversations to `found`. Return the conversations of which a part is missing."""
-        calls = []
-        for conversation in wanted:
-            head_key, members_key, *_ = self._keys.conversation(conversation)
-            if kind_of(conversation) is not ConversationKind.GROUP or self._memberships.has(conversation, viewer):
-                calls.append(Call("HMGET", (head_key,), _VERSIONED_HEAD_FIELDS))
-            else:
-                arguments = (viewer, HeadField.MEMBERS_TOTAL, *_VERSIONED_HEAD_FIELDS)
-                calls.append(Call("read_membership", (head_key, members_key), arguments))
+        groups = [kind_of(conversation) is ConversationKind.GROUP for conversation in wanted]
+        calls = [
+            Call("HMGET", (self._keys.head(conversation),), _VERSIONED_HEAD_FIELDS)
+            if not is_group or self._memberships.has(conversation, viewer)
+            else Call(
+                "read_membership",
+                self._keys.conversation(conversation)[:2],
+                (viewer, HeadField.MEMBERS_TOTAL, *_VERSIONED_HEAD_FIELDS),
+            )
+            for conversation, is_group in zip(wanted, groups, strict=True)
+        ]
         answers = await self._cache.run(calls) if calls else []
         missing: list[ConversationId] = []
         outdated: list[ConversationId] = []
-        for conversation, answer, call in zip(wanted, answers, calls, strict=True):
+        for conversation, is_group, call, answer in zip(wanted, groups, calls, answers, strict=True):
             if call.name != "HMGET":
                 if not self._take_membership(viewer, conversation, answer, found):
                     missing.append(conversation)
                 continue
             version = answer.pop()
-            is_group = kind_of(conversation) is ConversationKind.GROUP
             known = self._memberships.take(conversation, viewer, version) if is_group else (None,)
             counter = self.groups if is_group else self.heads
             if answer[0] is None:

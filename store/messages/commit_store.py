@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from store.base.counters import SECONDS, SIZES, Histogram
 from store.base.errors import Unreachable
@@ -16,6 +15,7 @@ from store.messages.message import CommittedMessage, Message, MessageField, Rese
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, RECEIPTS, SESSIONS, at_place
+from store.mongo.writes import Write
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark, mark_row, progress_updates
 from store.redis.cache import Call
 from store.redis.keys import Keys
@@ -60,37 +60,30 @@ class CommitStore:
     async def _commit(
         self, batch: Sequence[ReservedMessage], timestamps_ms: Sequence[int], messages_first: bool
     ) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
-        collided: set[int] = set()
-
-        async def insert() -> None:
-            documents = [reserved.message.to_document() for reserved in batch]
-            collided.update(await self._mongo.insert_each(MESSAGES, documents))
-
-        origins = self._origins.prepare_writes([reserved.message for reserved in batch])
-
+        messages = [reserved.message for reserved in batch]
+        inserts = [Write.inserts(MESSAGES, [message.to_document() for message in messages])]
+        inserts += self._origins.prepare_writes(messages)
         all_new = [CommittedMessage(reserved, at_ms) for reserved, at_ms in zip(batch, timestamps_ms, strict=True)]
-        if not messages_first:
-            await self._mongo.gather(insert(), *origins, *self._dependent_writes(all_new))
-            return await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
-        await self._mongo.gather(insert(), *origins)
+        dependent = [] if messages_first else self._dependent_writes(all_new)
+        collided = set((await self._mongo.write([*inserts, *dependent]))[0].duplicates)
         durable, displaced = await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
-        if durable:
-            await self._mongo.gather(*self._dependent_writes(durable))
+        if messages_first and durable:
+            await self._mongo.write(self._dependent_writes(durable))
         return durable, displaced
 
-    def _dependent_writes(self, durable: Sequence[CommittedMessage]) -> list[Awaitable[Any]]:
+    def _dependent_writes(self, durable: Sequence[CommittedMessage]) -> list[Write]:
         """Return the writes to heads, sessions, receipts and memberships."""
-        writes: list[Awaitable[Any]] = [self._mongo.update_each(CONVERSATIONS, head_writes.head_updates(durable))]
+        writes = [Write.updates(CONVERSATIONS, head_writes.head_updates(durable))]
         rows = [update for committed in durable for update in row_writes.message_updates(committed.reserved)]
         if rows:
-            writes.append(self._mongo.update_each(SESSIONS, rows))
+            writes.append(Write.updates(SESSIONS, rows))
         reading = [c for c in durable if c.reserved.reads_unread and c.reserved.message.kind.countable]
         if reading:
             marks = [mark_row(_read_mark(c.reserved.message), c.at_ms) for c in reading]
-            writes.append(self._mongo.insert_each(RECEIPTS, marks))
+            writes.append(Write.inserts(RECEIPTS, marks))
         members = progress_updates(_read_mark(c.reserved.message) for c in reading)
         if members:
-            writes.append(self._mongo.update_each(MEMBERS, members))
+            writes.append(Write.updates(MEMBERS, members))
         return writes
 
     async def _resolve(

@@ -9,7 +9,7 @@ were stored before the cluster was sharded.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from store.base.snowflakes import created_at_ms
 from store.messages.message import Message, MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import MESSAGES, ORIGINS
+from store.mongo.writes import Write
 
 KEY_SECONDS = 24 * 3600
 """Time for which an idempotency key stands for its message."""
@@ -35,10 +36,16 @@ class OriginStore:
         self._mongo = mongo
         self._filled = False
 
-    def prepare_writes(self, messages: Iterable[Message]) -> list[Awaitable[Any]]:
+    def prepare_writes(self, messages: Iterable[Message]) -> list[Write]:
         """Return the writes that store messages' origins, to be sent with the messages. May be repeated."""
         rows = [row for message in messages for row in _rows_of(message)] if self._mongo.is_sharded else []
-        return [self._mongo.insert_each(ORIGINS, rows)] if rows else []
+        return [Write.inserts(ORIGINS, rows)] if rows else []
+
+    async def save(self, messages: Iterable[Message]) -> None:
+        """Store messages' origins. May be repeated."""
+        writes = self.prepare_writes(messages)
+        if writes:
+            await self._mongo.write(writes)
 
     async def insert(self, message: Message, session: Any) -> None:
         """Store a message's origin within a transaction."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from bson.codec_options import CodecOptions
 from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, timeout
@@ -19,26 +19,16 @@ from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
 
 from store.base.errors import NotAttempted, Unreachable, translate_errors
+from store.mongo.direct_commands import DirectCommands
 from store.mongo.primary import PrimaryWatch
+from store.mongo.writes import Command, Document, Write, WriteOutcome, outcome_of
 
-Document = dict[str, Any]
+__all__ = ["Document", "Mongo", "Sort"]
+
 Sort = Sequence[tuple[str, int]]
 
-_DOCUMENTS_PER_COMMAND = 100
-"""This many messages of the largest size, with the most mentions, fit into one command."""
-
-_UPDATES_PER_COMMAND = 1_000
-_DUPLICATE_KEY = 11000
+_ROWS_PER_BATCH = 10_000
 _HEARTBEAT_MS = 1_000
-_DURABLE = {"w": "majority", "j": True}
-
-
-class Update(NamedTuple):
-    """An update of one document, for `Mongo.update_each`."""
-
-    query: Mapping[str, Any]
-    change: Mapping[str, Any]
-    upsert: bool = False
 
 
 _grouped: ContextVar[bool] = ContextVar("mongo_grouped", default=False)
@@ -98,12 +88,17 @@ class Mongo:
             read_concern=ReadConcern("majority"),
             write_concern=WriteConcern(w="majority", j=True),
         )
-        self._timeout_seconds = timeout_ms / 1000
+        self._timeout_ms = timeout_ms
+        self._direct: DirectCommands | None = None
+        if not self._motor:
+            self._direct = DirectCommands(self._client, database, timeout_ms / 1000)
         self._refuses_calls = False
         self.trips = 0
 
     async def close(self) -> None:
         """End all connections. Waits at most one second for a server that does not answer."""
+        if self._direct is not None:
+            await self._direct.close()
         with timeout(1.0):
             closing = self._client.close()
             if closing is not None:
@@ -182,17 +177,52 @@ class Mongo:
     ) -> list[Document]:
         """Return all documents that match, in order. One round trip for up to 16 MiB. hint: the index to use."""
         self._count()
+        size = limit + 1 if limit else _ROWS_PER_BATCH
         with translate_errors():
+            if self._direct is not None:
+                return await self._find_directly(self._direct, collection, query, projection, sort, limit, size, hint)
             cursor = self._database[collection].find(
-                query, projection, sort=sort, limit=limit, batch_size=limit + 1 if limit else 10_000, hint=hint
+                query, projection, sort=sort, limit=limit, batch_size=size, hint=hint
             )
             rows: list[Document] = await cursor.to_list(None)
+        return rows
+
+    async def _find_directly(
+        self,
+        direct: DirectCommands,
+        collection: str,
+        query: Mapping[str, Any],
+        projection: Mapping[str, Any] | None,
+        sort: Sort | None,
+        limit: int,
+        size: int,
+        hint: Sort | None,
+    ) -> list[Document]:
+        command: Document = {"find": collection, "filter": query, "batchSize": size, "maxTimeMS": self._timeout_ms}
+        command["readConcern"] = {"level": "majority"}
+        if projection is not None:
+            command["projection"] = projection
+        if sort is not None:
+            command["sort"] = dict(sort)
+        if limit:
+            command["limit"] = limit
+        if hint is not None:
+            command["hint"] = dict(hint)
+        cursor = (await direct.read(command))["cursor"]
+        rows: list[Document] = cursor["firstBatch"]
+        while cursor["id"]:
+            following = Command({"getMore": cursor["id"], "collection": collection, "batchSize": size})
+            cursor = (await direct.begin([following])[0])["cursor"]
+            rows += cursor["nextBatch"]
         return rows
 
     async def find_one(
         self, collection: str, query: Mapping[str, Any], *, sort: Sort | None = None, session: Any = None
     ) -> Document | None:
         """Return the first document that matches."""
+        if session is None:
+            rows = await self.find(collection, query, sort=sort, limit=1)
+            return rows[0] if rows else None
         self._count()
         with _translate_outside(session):
             found: Document | None = await self._database[collection].find_one(query, sort=sort, session=session)
@@ -228,49 +258,44 @@ class Mongo:
         touched: int = result.matched_count + result.upserted_count
         return touched
 
-    async def insert_each(self, collection: str, documents: Sequence[Document]) -> list[int]:
-        """Insert documents. Returns the positions of the duplicates; the others are inserted.
+    async def write(self, writes: Sequence[Write], seconds: float | None = None) -> list[WriteOutcome]:
+        """Execute writes at the same time, and return their outcomes when all have ended. One round trip.
 
         As durable as any write, but never repeated by the driver: MongoDB then keeps no record of the write for
         retries, which is most of the cost of small writes. For callers that repeat the whole call themselves. Raises
-        Unreachable.
+        Unreachable, also if a statement failed: others were executed then. seconds: a shorter time limit than usual.
         """
         self._count()
-        starts = range(0, len(documents), _DOCUMENTS_PER_COMMAND)
-        parts = [documents[start : start + _DOCUMENTS_PER_COMMAND] for start in starts]
-        commands = [self._write({"insert": collection, "documents": part}) for part in parts]
-        failures = await asyncio.gather(*commands)
-        return [start + index for start, found in zip(starts, failures, strict=True) for index in found]
-
-    async def update_each(self, collection: str, updates: Sequence[Update]) -> None:
-        """Execute updates in any order; like `insert_each`, never repeated by the driver.
-
-        Raises Unreachable, also if two upserts of one document collided: some of the updates were not executed then.
-        """
-        self._count()
-        statements = [
-            {"q": query, "u": change, "upsert": True} if upsert else {"q": query, "u": change}
-            for query, change, upsert in updates
-        ]
-        starts = range(0, len(statements), _UPDATES_PER_COMMAND)
-        parts = [statements[start : start + _UPDATES_PER_COMMAND] for start in starts]
-        if any(await asyncio.gather(*(self._write({"update": collection, "updates": part}) for part in parts))):
-            raise Unreachable("upserts of one document collided")
-
-    async def _write(self, command: Document) -> list[int]:
-        """Return the positions of duplicate keys. Raises Unreachable for any other failure."""
+        commands = [write.commands() for write in writes]
         with translate_errors():
-            answer = await self._database.command(command | {"ordered": False, "writeConcern": _DURABLE})
-        failures = answer.get("writeErrors", ())
-        cause = answer.get("writeConcernError") or next((f for f in failures if f["code"] != _DUPLICATE_KEY), None)
-        if cause is not None:
-            raise Unreachable(f"a batch of writes was not confirmed: code {cause.get('code')}")
-        return [failure["index"] for failure in failures]
+            answers = iter(await self._execute([command for part in commands for command in part], seconds))
+        return [outcome_of(write, [next(answers) for _ in part]) for write, part in zip(writes, commands, strict=True)]
 
-    async def bulk_write_in_background(self, collection: str, operations: Sequence[Any]) -> None:
-        """Like `bulk_write`, for work that no request waits for."""
-        self.trips -= 1
-        await self.bulk_write(collection, operations)
+    async def _execute(self, commands: Sequence[Command], seconds: float | None) -> list[Document]:
+        """Return the replies to commands that run at the same time. Raises the first failure after all have ended."""
+        calls: list[Awaitable[Document]]
+        if self._direct is not None:
+            limit = {"maxTimeMS": self._timeout_ms if seconds is None else int(seconds * 1000)}
+            limited = [c._replace(body=c.body | limit) for c in commands]
+            calls = list(self._direct.begin(limited))
+        else:
+            calls = [
+                asyncio.ensure_future(self._database.command(c.body | {c.field: list(c.statements)})) for c in commands
+            ]
+        answers, failure = list[Document](), None
+        for call in calls:
+            try:
+                answers.append(await call)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return answers
+
+    async def insert_each(self, collection: str, documents: Sequence[Document]) -> Sequence[int]:
+        """Insert documents as `write` does. Returns the positions of the duplicates; the others are inserted."""
+        (outcome,) = await self.write([Write.inserts(collection, documents)])
+        return outcome.duplicates
 
     async def update_one(self, collection: str, query: Mapping[str, Any], update: Any, *, upsert: bool = False) -> int:
         """Update one document. Returns the number of matches: 0 or 1."""
@@ -318,7 +343,7 @@ class Mongo:
         Raises DuplicateKeyError and BulkWriteError as its statements do; nothing is stored then. Raises Unreachable.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout_seconds
+        deadline = loop.time() + self._timeout_ms / 1000
 
         async def within(session: Any) -> None:
             # The driver repeats for two minutes, and its own deadlines would leave the transaction open on the server.

@@ -11,12 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pymongo import UpdateOne
-
 from store.base.ids import ConversationId, UserId, parse_private
 from store.conversations.conversation_fields import ConversationField, MemberField
-from store.mongo.client import Document, Update
 from store.mongo.collections import member_row_id, receipt_row_id
+from store.mongo.writes import Document, Update
 
 MARKED_AT = "at"
 """Stored name of a mark's time (ms)."""
@@ -44,18 +42,6 @@ def mark_row(mark: ReceiptMark, at_ms: int) -> Document:
     return {"_id": receipt_row_id(mark.conversation, mark.user, mark.kind.value, mark.seq), MARKED_AT: at_ms}
 
 
-def mark_updates(marks: Iterable[ReceiptMark], at_ms: int) -> list[UpdateOne]:
-    """Return the upserts of marks. A mark that exists keeps its time."""
-    return [
-        UpdateOne(
-            {"_id": receipt_row_id(mark.conversation, mark.user, mark.kind.value, mark.seq)},
-            {"$setOnInsert": {MARKED_AT: at_ms}},
-            upsert=True,
-        )
-        for mark in marks
-    ]
-
-
 def progress_updates(marks: Iterable[ReceiptMark]) -> list[Update]:
     """Return the updates of the positions of group members."""
     updates = []
@@ -68,7 +54,7 @@ def progress_updates(marks: Iterable[ReceiptMark]) -> list[Update]:
     return updates
 
 
-def peer_updates(marks: Iterable[ReceiptMark], at_ms: int) -> list[UpdateOne]:
+def peer_updates(marks: Iterable[ReceiptMark], at_ms: int) -> list[Update]:
     """Return the updates of private conversations' heads. They move the other person's session too."""
     updates = []
     for mark in marks:
@@ -78,5 +64,5 @@ def peer_updates(marks: Iterable[ReceiptMark], at_ms: int) -> list[UpdateOne]:
             progress = {ConversationField.DELIVERED[side]: mark.seq, ConversationField.MOVED_AT: at_ms}
             if mark.kind is ReceiptKind.READ:
                 progress[ConversationField.READ[side]] = mark.seq
-            updates.append(UpdateOne({"_id": mark.conversation}, {"$max": progress}))
+            updates.append(Update({"_id": mark.conversation}, {"$max": progress}))
     return updates

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError
-
-from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId, parse_private
 from store.conversations.conversation_fields import NO_END, ConversationField, MemberField
 from store.mongo.client import Document, Mongo
@@ -23,11 +19,12 @@ from store.mongo.collections import (
     receipt_row_end,
     seq_of_receipt,
 )
+from store.mongo.writes import Write
 from store.receipts.receipt_marks import (
     MARKED_AT,
     ReceiptKind,
     ReceiptMark,
-    mark_updates,
+    mark_row,
     peer_updates,
     progress_updates,
 )
@@ -72,25 +69,21 @@ class ReceiptStore:
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    def prepare_writes(self, marks: Sequence[ReceiptMark], at_ms: int) -> list[Awaitable[Any]]:
+    def prepare_writes(self, marks: Sequence[ReceiptMark], at_ms: int) -> list[Write]:
         """Return the writes that store marks and their users' progress, to be sent with other writes.
 
         May be repeated: a mark that exists keeps its time.
         """
-        due = (
-            (RECEIPTS, mark_updates(marks, at_ms)),
-            (MEMBERS, [UpdateOne(query, change) for query, change, _ in progress_updates(marks)]),
-            (CONVERSATIONS, peer_updates(marks, at_ms)),
+        writes = (
+            Write.inserts(RECEIPTS, [mark_row(mark, at_ms) for mark in marks]),
+            Write.updates(MEMBERS, progress_updates(marks)),
+            Write.updates(CONVERSATIONS, peer_updates(marks, at_ms)),
         )
-        return [self._mongo.bulk_write(collection, updates) for collection, updates in due if updates]
+        return [write for write in writes if write.statements]
 
     async def save_marks(self, marks: Sequence[ReceiptMark], at_ms: int) -> None:
         """Store marks and their users' progress: one round trip."""
-        try:
-            await self._mongo.gather(*self.prepare_writes(marks, at_ms))
-        except BulkWriteError as error:
-            # Two upserts of the same mark collided. Repeating is safe.
-            raise Unreachable("marks of one reader collided") from error
+        await self._mongo.write(self.prepare_writes(marks, at_ms))
 
     async def find_last_read(self, conversation: ConversationId, user: UserId, before: int) -> int:
         """Return the seq of a user's last READ mark before a seq; 0 if there is none."""

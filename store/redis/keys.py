@@ -61,6 +61,10 @@ class Keys:
         """Return the key that exists for a while after a user's typing in a conversation was announced."""
         return f"{self.namespace}{{u:{user}}}:typing:{conversation}"
 
+    def head(self, conversation: ConversationId) -> str:
+        """Return the key of a conversation's head: the first of `conversation`."""
+        return f"{self.namespace}{{p:{partition_of(conversation)}}}:head:{conversation}"
+
     def conversation(self, conversation: ConversationId) -> tuple[str, ...]:
         """Return a conversation's keys in the order that `_conversation.lua` expects."""
         partition = partition_of(conversation)

@@ -49,7 +49,6 @@ class Field(property, Generic[T]):
         default: The value if none is stored.
         fixed: Every record has the field. Fixed fields come first, in the order of this table.
         text: Records store the number as text, because Lua's JSON keeps only 14 digits.
-        ends: The field says that the session was deleted or that its group has ended.
     """
 
     def __init__(
@@ -62,14 +61,12 @@ class Field(property, Generic[T]):
         default: T,
         fixed: bool = False,
         text: bool = False,
-        ends: bool = False,
     ) -> None:
         super().__init__(_reader(kind, stored, default, fixed), doc=doc)
         self.stored = stored
         self.kept = kept
         self.default = default
         self.fixed = fixed
-        self.ends = ends
         self._text = text
 
     if TYPE_CHECKING:
@@ -151,9 +148,9 @@ class SessionFields:
     category = Field[str | None](str, "ca", Kept.SETTING, "Label that the user gave it.", default=None)
 
     deleted_seq = Field[int | None](
-        int, "x", Kept.STATE, "`write_seq` when the user deleted it; None: never deleted.", default=None, ends=True
+        int, "x", Kept.STATE, "`write_seq` when the user deleted it; None: never deleted.", default=None
     )
-    deleted_n = Field[int | None](int, "xn", Kept.STATE, "`n` when the user deleted it.", default=None, ends=True)
+    deleted_n = Field[int | None](int, "xn", Kept.STATE, "`n` when the user deleted it.", default=None)
     unread_mark = Field[int | None](
         int, "us", Kept.REMINDER, "`write_seq` when the user marked it unread; None: not marked.", default=None
     )
@@ -162,7 +159,7 @@ class SessionFields:
     )
 
     sub_biz = Field[str | None](str, "sb", Kept.HEAD, "The subBiz that it is in; None for gateways.", default=None)
-    dissolved = Field(bool, "dd", Kept.HEAD, "The group has ended.", default=False, ends=True)
+    dissolved = Field(bool, "dd", Kept.HEAD, "The group has ended.", default=False)
     last_readable_seq = Field[int | None](
         int, "f", Kept.MEMBERSHIP, "Last seq that a former member may read; None: a member.", default=None
     )
@@ -240,13 +237,6 @@ MAX_UNREAD_MENTIONS = 1_000
 
 PRIORITY_WEIGHT = 1 << 42
 """Distance of two priorities in a list: more than any `write_ts`."""
-
-_ENDING = frozenset(f.stored for f in FIELDS if f.ends)
-
-
-def is_ongoing(record: Mapping[str, Any]) -> bool:
-    """Return whether a session was never deleted, and its group has not ended, as is true of most sessions."""
-    return record.keys().isdisjoint(_ENDING)
 
 
 _FIXED = {field.stored: field.default for field in FIELDS if field.fixed}

@@ -161,13 +161,18 @@ def gateway_records(
     return gateways
 
 
+def has_moved_recently(record: Mapping[str, Any], now_ms: int) -> bool:
+    """Return whether a session moved so short a time ago that MongoDB may not have all of it yet."""
+    return bool(record[_A] > now_ms - LATE_MS)
+
+
 def renew_recent_ticks(records: Records, now_ms: int) -> Records:
     """Give sessions that changed a moment ago new ticks: their last ones may be later than those stored in MongoDB.
 
     Returns these sessions.
     """
     recent = sorted(
-        (record[_A], conversation) for conversation, record in records.items() if record[_A] > now_ms - LATE_MS
+        (record[_A], conversation) for conversation, record in records.items() if has_moved_recently(record, now_ms)
     )
     if recent:
         latest = max(now_ms, recent[-1][0])

@@ -9,8 +9,8 @@ from pymongo import UpdateOne
 
 from store.base.ids import parse_private
 from store.messages.message import Message, MessageField, ReservedMessage
-from store.mongo.client import Document, Update
 from store.mongo.collections import session_row_id
+from store.mongo.writes import Document, Update
 from store.sessions.fields import MAX_UNREAD_MENTIONS, SessionFields
 
 _READ_SEQ = SessionFields.acknowledged_seq.stored

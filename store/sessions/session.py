@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from store.base.ids import ConversationId, UserId, session_id
-from store.sessions.fields import SessionFields, is_ongoing
-from store.sessions.session_lists import count_unread, count_unread_mentions, is_valid
+from store.sessions.fields import SessionFields
+from store.sessions.session_lists import count_unread, count_unread_mentions, ended_seq, is_valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,6 @@ class Session(SessionFields):
     user: UserId
     conversation: ConversationId
     record: Mapping[str, Any]
-    _is_ongoing: bool = field(init=False, repr=False, compare=False)
-    """False for gateways too. Spares most sessions the reading of fields that have their default."""
-
-    def __post_init__(self) -> None:
-        """Look at the record once."""
-        object.__setattr__(self, "_is_ongoing", is_ongoing(self.record) and not self.is_gateway)
 
     @property
     def is_gateway(self) -> bool:
@@ -43,7 +37,7 @@ class Session(SessionFields):
     @property
     def shown_conversation(self) -> ConversationId | None:
         """The conversation whose newest message the session shows; of a gateway: the newest inside, if there is one."""
-        return self.conversation if self._is_ongoing or not self.is_gateway else self.newest_inside
+        return self.newest_inside if self.is_gateway else self.conversation
 
     @property
     def shown_peer_read_seq(self) -> int | None:
@@ -77,18 +71,12 @@ class Session(SessionFields):
     @property
     def read_seq(self) -> int:
         """Position up to which nothing is left to read: it was read or deleted, or the group has ended."""
-        return max(self.acknowledged_seq, self._ended_seq)
+        return max(self.acknowledged_seq, ended_seq(self.record))
 
     @property
     def delivered_seq(self) -> int:
         """Position up to which nothing is left to deliver."""
-        return max(self.received_seq, self._ended_seq)
-
-    @property
-    def _ended_seq(self) -> int:
-        if self._is_ongoing:
-            return 0
-        return self.write_seq if self.dissolved else self.deleted_seq or 0
+        return max(self.received_seq, ended_seq(self.record))
 
     @property
     def unread_count(self) -> int:

@@ -69,6 +69,12 @@ def count_unread_mentions(conversation: ConversationId, record: Record) -> int:
     return sum(seq > read_seq for seq in record.get(_MENTIONS, ()))
 
 
+def ended_seq(record: Record) -> int:
+    """Return the position up to which nothing is left to read or to deliver, because it was deleted or has ended."""
+    ended: int = record[_S] if _DISSOLVED in record else record.get(_X, 0)
+    return ended
+
+
 def list_entry(name: str, position: int, conversation: str) -> str:
     """Return what stands for a session in a list. The entries of a list are in the order of its sessions."""
     return f"{name}\n{position:016d}\n{conversation}"

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError
-
 from store.base.clock import Clock
-from store.base.errors import Fenced, Unreachable
+from store.base.errors import NotAttempted, Unreachable
+from store.base.group_commit import GroupCommit
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_ID, CONVERSATIONS, SESSIONS, session_row_id, sessions_of
+from store.mongo.writes import Update, Write
 from store.sessions.fields import FENCE
 from store.sessions.loaded_state import LoadedState
 from store.sessions.records import (
     HEAD_PROJECTION,
     Records,
     gateway_records,
+    has_moved_recently,
     make_ticks_unique,
     record_from,
     renew_recent_ticks,
 )
+from store.sessions.row_commits import RowCommits
 from store.sessions.session import Session
 from store.sessions.session_lists import SessionLists
 
 _ROWS_PER_QUERY = 2_000
+_TICKS_PER_BATCH = 200
+"""Callers whose ticks share a write."""
 
 _A = Session.active_ts.stored
 
@@ -47,12 +50,21 @@ class Tick(NamedTuple):
     written_at: int = 0
 
 
+class _WaitingTicks(NamedTuple):
+    """Ticks of one caller of `keep_ticks`."""
+
+    ticks: Sequence[Tick]
+    done: asyncio.Future[None]
+
+
 class SessionRows:
     """Rows of sessions."""
 
     def __init__(self, mongo: Mongo, clock: Clock) -> None:
         self._mongo = mongo
         self._clock = clock
+        self._commits = RowCommits(mongo)
+        self._ticks = GroupCommit(self._keep_all, _TICKS_PER_BATCH)
 
     async def read(self, user: UserId) -> LoadedState:
         """Return a user's whole state.
@@ -90,10 +102,32 @@ class SessionRows:
         records |= gateways
         moved |= make_ticks_unique(records)
         if moved:
-            ticks = (Tick(user, conversation, record[_A]) for conversation, record in moved.items())
-            await self._mongo.bulk_write(SESSIONS, [_tick_update(tick) for tick in ticks])
+            await self._write_ticks([Tick(user, conversation, record[_A]) for conversation, record in moved.items()])
         clock = max([self._clock.now_ms(), *(record[_A] for record in records.values())])
         return LoadedState(user, secrets.token_hex(4), clock, records, lists)
+
+    async def read_some(self, user: UserId, conversations: Sequence[ConversationId]) -> list[Session] | None:
+        """Return sessions that are not gateways, without the rest of the state. One round trip.
+
+        Missing ones are left out.
+        None: one of them moved within the last minute. Then its row and its head may not belong together, and its
+        `active_ts` may be behind the one that the user has seen.
+        """
+        now = self._clock.now_ms()
+        rows, heads = await self._mongo.gather(
+            self._mongo.find(SESSIONS, {"_id": {"$in": [session_row_id(user, name) for name in conversations]}}),
+            self._mongo.find(CONVERSATIONS, {"_id": {"$in": list(conversations)}}, projection=HEAD_PROJECTION),
+        )
+        head_of = {head["_id"]: head for head in heads}
+        sessions = []
+        for row in rows:
+            conversation = ConversationId(row["_id"][len(user) + 1 :])
+            if conversation in head_of:
+                record = record_from(user, conversation, row, head_of[conversation], now)
+                if has_moved_recently(record, now):
+                    return None
+                sessions.append(Session(user, conversation, record))
+        return sessions
 
     async def _row_parts(self, user: UserId) -> AsyncIterator[dict[ConversationId, Document]]:
         """Yield all rows of a user in parts, by conversation."""
@@ -111,56 +145,69 @@ class SessionRows:
         user: UserId,
         fence: int,
         updates: Mapping[ConversationId, Mapping[str, Any]],
-        also: Sequence[Awaitable[Any]] = (),
+        also: Sequence[Write] = (),
     ) -> None:
-        """Update rows under the user's lock, together with other writes: one waited round trip.
+        """Update rows under the user's lock, together with other writes: one waited round trip, shared with others.
+
+        All updates and writes may be repeated.
 
         Raises:
             Fenced: A later holder of the lock has written one of the rows. The others may have been written.
-            Unreachable: MongoDB did not answer. Some may have been written.
+            Unreachable: MongoDB did not confirm the writes. Some may have been written.
         """
-        operations = [_fenced_update(user, conversation, fence, update) for conversation, update in updates.items()]
-
-        async def write_rows() -> None:
-            try:
-                matched = await self._mongo.bulk_write(SESSIONS, operations)
-            except BulkWriteError as error:
-                # The upsert of a gateway's row found the row of a later holder.
-                raise Fenced(f"a later holder of the lock has changed {user}") from error
-            if matched < len(operations):
-                raise Fenced(f"a later holder of the lock has changed {user}")
-
-        try:
-            await self._mongo.gather(write_rows(), *also)
-        except BulkWriteError as error:
-            # Two upserts of one mark collided. Repeating is safe.
-            raise Unreachable("marks of one reader collided") from error
+        rows = [_fenced_update(user, conversation, fence, update) for conversation, update in updates.items()]
+        await self._commits.commit(fence, rows, also)
 
     async def keep_ticks(self, ticks: Sequence[Tick]) -> None:
         """Make sure that sessions keep at least these ticks when they are loaded again. No request waits for it."""
         if ticks:
-            await self._mongo.bulk_write_in_background(SESSIONS, [_tick_update(tick) for tick in ticks])
+            waiting = _WaitingTicks(ticks, asyncio.get_running_loop().create_future())
+            self._ticks.push([waiting])
+            await waiting.done
+
+    async def _keep_all(self, batch: Sequence[_WaitingTicks]) -> None:
+        self._mongo.trips -= 1
+        try:
+            await self._write_ticks([tick for waiting in batch for tick in waiting.ticks])
+        except Exception as error:
+            for waiting in batch:
+                if not waiting.done.done():
+                    waiting.done.set_exception(error)
+            return
+        for waiting in batch:
+            if not waiting.done.done():
+                waiting.done.set_result(None)
+
+    async def _write_ticks(self, ticks: Sequence[Tick]) -> None:
+        write = Write.updates(SESSIONS, [_tick_update(tick) for tick in ticks])
+        try:
+            await self._mongo.write([write])
+        except Unreachable as error:
+            # The primary may have changed, or another upsert of a gateway's row may have come first.
+            if isinstance(error, NotAttempted):
+                raise
+            await self._mongo.write([write])
 
 
 def _is_gateway(conversation: ConversationId) -> bool:
     return kind_of(conversation) is ConversationKind.SUB_BIZ
 
 
-def _fenced_update(user: UserId, conversation: ConversationId, fence: int, update: Mapping[str, Any]) -> UpdateOne:
+def _fenced_update(user: UserId, conversation: ConversationId, fence: int, update: Mapping[str, Any]) -> Update:
     not_later = [{FENCE: {"$exists": False}}, {FENCE: {"$lte": fence}}]
     row = {"_id": session_row_id(user, conversation), "$or": not_later}
     return _update_row(row, conversation, {**update, "$set": {**update.get("$set", {}), FENCE: fence}})
 
 
-def _tick_update(tick: Tick) -> UpdateOne:
+def _tick_update(tick: Tick) -> Update:
     times = {Session.active_ts.stored: tick.at}
     if tick.written_at:
         times[Session.write_ts.stored] = tick.written_at
     return _update_row({"_id": session_row_id(tick.user, tick.conversation)}, tick.conversation, {"$max": times})
 
 
-def _update_row(row: Mapping[str, Any], conversation: ConversationId, update: Mapping[str, Any]) -> UpdateOne:
+def _update_row(row: Mapping[str, Any], conversation: ConversationId, update: Mapping[str, Any]) -> Update:
     """Return the update of a row. The row of a gateway is created by its first change."""
     if not _is_gateway(conversation):
-        return UpdateOne(row, update)
-    return UpdateOne(row, {**update, "$setOnInsert": _NOTHING_READ}, upsert=True)
+        return Update(row, update)
+    return Update(row, {**update, "$setOnInsert": _NOTHING_READ}, upsert=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from store.base.clock import Clock
 from store.base.counters import HitCounter
 from store.base.errors import Unreachable
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.changes import LoggedChange
@@ -20,6 +20,12 @@ from store.sessions.state_loader import StateLoader
 
 _NAMES_PER_CALL = 1_000
 """Sessions that one call asks for by name: Lua takes no more than some thousand values at once."""
+
+_FEW_NAMES = 50
+"""Sessions that are cheaper to read alone than to load with the whole state."""
+
+_ROUTE_COPIES = ("servers", "routes")
+"""Fields of `meta` that may hold the copy of the routes: the first one that is there counts."""
 
 _LOADS = 10
 """Attempts to load a state that Redis evicts before it is read."""
@@ -75,6 +81,7 @@ class SessionStore:
     """Reads sessions from Redis, and builds the calls that change them there."""
 
     def __init__(self, rows: SessionRows, cache: Cache, keys: Keys, clock: Clock) -> None:
+        self._rows = rows
         self._cache = cache
         self._keys = keys
         self._clock = clock
@@ -141,12 +148,27 @@ class SessionStore:
             if isinstance(found, LoadedState):
                 return found.find(conversations)
             answer = found
-            sessions += [session_from(user, c, text) for c, text in zip(part, answer[3:], strict=False) if text]
+            sessions += _sessions_from(user, part, answer)
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], tuple(sessions))
+
+    async def find_each(self, user: UserId, conversations: Sequence[ConversationId]) -> Sequence[Session]:
+        """Like `find_many`, for callers that need no more than the sessions.
+
+        Few sessions are read from MongoDB if the state is not cached, without loading it.
+        """
+        is_few = 0 < len(conversations) <= _FEW_NAMES
+        has_gateway = any(kind_of(name) is ConversationKind.SUB_BIZ for name in conversations)
+        if not is_few or has_gateway or self._loader.is_loading(user):
+            return (await self.find_many(user, conversations)).sessions
+        answer = await self._try(user, "get_sessions", tuple(conversations))
+        if answer:
+            return _sessions_from(user, conversations, answer)
+        found = await self._rows.read_some(user, conversations)
+        return found if found is not None else (await self.find_many(user, conversations)).sessions
 
     async def find(self, user: UserId, conversation: ConversationId) -> Session | None:
         """Return one session, even if it is deleted, or None."""
-        return next(iter((await self.find_many(user, (conversation,))).sessions), None)
+        return next(iter(await self.find_each(user, (conversation,))), None)
 
     async def list_groups(self, user: UserId) -> list[ConversationId]:
         """Return the groups that the user is a member of, by id."""
@@ -169,7 +191,7 @@ class SessionStore:
         self._cache.require_shared()
         calls = []
         for user in users:
-            calls.append(Call("HMGET", self._keys.user(user), ("epoch", "clock", "due", "held", "routes")))
+            calls.append(Call("HMGET", self._keys.user(user), ("epoch", "clock", "due", "held", *_ROUTE_COPIES)))
             calls.append(Call("ZSCORE", (self._keys.of_user(user, "routes"),), (server,)))
         answers = await self._cache.attempt(calls)
         return [
@@ -236,6 +258,11 @@ class SessionStore:
         await self._loader.load(user)
 
 
+def _sessions_from(user: UserId, conversations: Sequence[ConversationId], answer: list[Any]) -> list[Session]:
+    """Return the sessions in an answer of `get_sessions`."""
+    return [session_from(user, name, text) for name, text in zip(conversations, answer[3:], strict=False) if text]
+
+
 def _evicted() -> Unreachable:
     return Unreachable("Redis evicts sessions as soon as they are loaded: give it more memory")
 
@@ -248,7 +275,8 @@ def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:
 def _live_position(fields: Any, score: Any, server: str) -> LivePosition | None:
     if isinstance(fields, Exception) or isinstance(score, Exception):
         return None
-    epoch, clock, due, held, routes = fields
+    epoch, clock, due, held, *copies = fields
+    routes = next((copy for copy in copies if copy is not None), None)
     if epoch is None or clock is None:
         return None
     # The key and its copy in `meta` can be evicted one without the other.

@@ -66,6 +66,10 @@ class StateLoader:
         """Make the user's state cached. Does nothing if it is. Cancelling a caller does not stop it for the others."""
         await asyncio.shield(self._join(user).task)
 
+    def is_loading(self, user: UserId) -> bool:
+        """Return whether this process is loading the user's state."""
+        return (self._cache.request_prefix, user) in self._running
+
     async def read(self, user: UserId) -> LoadedState | None:
         """Load the user's state, and return it as soon as it is read from MongoDB; None: Redis has it now.
 
@@ -122,17 +126,30 @@ class StateLoader:
             return bool(answer == b"loaded")
         state = await self._rows.read(user)
         load.read.set_result((state, token))
-        for part in state.parts(_SESSIONS_PER_CALL):
-            if not await self._call(user, "load_part", token, CLAIM_MS, *part):
-                return False
-        moved = await self._call(user, "load_finish", token, *state.totals)
+        moved = await self._store(user, token, state)
         if moved == 0:
             return False
         await self._rows.keep_ticks(_ticks(user, moved))
         return True
 
+    async def _store(self, user: UserId, token: str, state: LoadedState) -> Any:
+        """Store a state and make it visible: one round trip if it has the usual size.
+
+        Returns the answer of `load_finish`. If the claim was lost, the scripts do nothing.
+        """
+        last: list[Call] = []
+        for part in state.parts(_SESSIONS_PER_CALL):
+            if last and not await self._cache.one(last[0]):
+                return 0
+            last = [self._make_call(user, "load_part", token, CLAIM_MS, *part)]
+        finish = self._make_call(user, "load_finish", token, *state.totals)
+        return (await self._cache.run([*last, finish]))[-1]
+
     async def _call(self, user: UserId, script: str, *args: Any) -> Any:
-        return await self._cache.one(Call(script, self._keys.user(user), (self._clock.now_ms(), *args)))
+        return await self._cache.one(self._make_call(user, script, *args))
+
+    def _make_call(self, user: UserId, script: str, *args: Any) -> Call:
+        return Call(script, self._keys.user(user), (self._clock.now_ms(), *args))
 
 
 def _ticks(user: UserId, moved: list[bytes]) -> list[Tick]:

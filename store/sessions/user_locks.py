@@ -118,12 +118,17 @@ class UserLocks:
     async def hold(self, user: UserId, conversations: Sequence[ConversationId]) -> AsyncIterator[UserLock]:
         """Hold the user's lock for the time of the block. Raises LockTimeout, Unreachable."""
         deadline = asyncio.get_running_loop().time() + MAX_WAIT_SECONDS
+        is_alone = user not in self._local
         local = self._local.setdefault(user, asyncio.Lock())
-        try:
-            async with asyncio.timeout_at(deadline):
-                await local.acquire()
-        except TimeoutError as error:
-            raise _timeout(user) from error
+        if is_alone:
+            # Nobody else has the new lock, so this needs no timer.
+            await local.acquire()
+        else:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await local.acquire()
+            except TimeoutError as error:
+                raise _timeout(user) from error
         try:
             lock = await self._acquire(user, conversations, deadline)
             try:

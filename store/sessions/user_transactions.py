@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from store.base.errors import Fenced
 from store.base.ids import ConversationId, UserId
 from store.mongo.client import Mongo
+from store.mongo.writes import Write
 from store.redis.cache import Cache
 from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_results
 from store.sessions.changes import RowChange, logged_change
@@ -54,14 +55,14 @@ class UserTransaction:
         """Time of the first change, ms: later than anything on the user's clock."""
         return self._lock.at
 
-    async def commit(self, changes: Sequence[tuple[RowChange, str]], also: Sequence[Awaitable[Any]] = ()) -> Committed:
+    async def commit(self, changes: Sequence[tuple[RowChange, str]], also: Sequence[Write] = ()) -> Committed:
         """Write changes to MongoDB, then apply them to the cached state and release the lock in one step.
 
         One awaited round trip each. Call it once, last.
 
         Args:
             changes: Each with its entry in the user's log. Each session takes the next tick.
-            also: Other writes to MongoDB, made at the same time.
+            also: Other writes to MongoDB, made at the same time. They may be repeated.
 
         Raises:
             Fenced: The lock was lost. MongoDB may hold some of the changes.

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import structlog
 
 from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
+from store.base.group_commit import GroupCommit
 from store.base.tasks import end_tasks
 from store.messages.message import CommittedMessage, ReservedMessage
 from store.messages.outbox_store import Refusal
@@ -26,9 +27,6 @@ BATCH = 500
 """Largest number of messages that share one write."""
 
 _COMMIT_SECONDS = 15.0
-_SLOW_SECONDS = 1.0
-"""After this time the next batch is written too, so that a locked row delays only its own batch."""
-
 _RETRY_SECONDS = (0.05, 1.0)
 
 
@@ -43,21 +41,14 @@ class CommitStage:
         self._store = store
         self._in_flight = in_flight
         self._next_queue = next_queue
-        self.queue = StageQueue()
         self.batch_window = BatchWindow()
+        self.queue = GroupCommit(self._commit, BATCH, self.batch_window.wait)
         self._timestamps = CommitTimestamps(store.clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> None:
-        """Commit batches, one after the other."""
-        while True:
-            batch = await self.queue.take(BATCH)
-            await self.batch_window.wait()
-            batch += self.queue.take_waiting(BATCH - len(batch))
-            await asyncio.wait({self._start(self._commit(batch))}, timeout=_SLOW_SECONDS)
-
     async def close(self) -> None:
         """Stop the commits that are not confirmed. Their messages stay in the outbox."""
+        await self.queue.close()
         await end_tasks(self._tasks)
 
     async def _commit(self, batch: list[InFlightMessage]) -> None:
@@ -190,8 +181,7 @@ class CommitStage:
         message.reserved = reserved
         self.queue.push([message])
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task

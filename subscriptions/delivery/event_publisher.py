@@ -20,7 +20,9 @@ class EventPublisher:
         self._store = store
         self._bus = bus
 
-    async def publish(self, event: ConversationEvent, users: Sequence[UserId], change: Change | None = None) -> None:
+    async def publish(
+        self, event: ConversationEvent, users: Sequence[UserId], change: Change | None = None, stored_at: int = 0
+    ) -> None:
         """Apply an event to the cached states of users who have a session of its conversation: one round trip to Redis.
 
         Their devices get it once, in the order of the user's clock, also after they reconnect. Users whose state is not
@@ -30,6 +32,8 @@ class EventPublisher:
             event: The event.
             users: The recipients, in any order.
             change: The change of their sessions; None: they do not change.
+            stored_at: The time (ms) that MongoDB has for the change; 0: none. Users take it as their tick if they can,
+                so that it need not be stored for each of them.
 
         Raises:
             StoreError: Some of the users may have got the event.
@@ -41,8 +45,10 @@ class EventPublisher:
             for user in users:
                 store.stale_caches.add_user(user)
             return
-        call = logged_change(change or Notice(event.conversation), store.clock.now_ms(), event.log_entry())
+        at = stored_at or store.clock.now_ms()
+        call = logged_change(change or Notice(event.conversation), at, event.log_entry())
         answers = await store.cache.run_in_background([store.sessions.apply_call(user, call) for user in users])
         outgoing = OutgoingEvents()
-        outgoing.add(event, [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)])
+        outcomes = [(user, parse_result(user, answer)) for user, answer in zip(users, answers, strict=True)]
+        outgoing.add(event, outcomes, stored_at=stored_at)
         self._bus.send(outgoing)

@@ -59,7 +59,7 @@ class LossRecovery:
 
     async def _deliver(self, page: Sequence[Message]) -> int:
         # Origins are written together with the message. If one is missing, the message is not found by its id.
-        await asyncio.gather(*self._store.messages.origins.prepare_writes(page))
+        await self._store.messages.origins.save(page)
         incomplete = await self._store.incomplete_deliveries.select_incomplete(page)
         messages = [message for message in incomplete if self._delivery.find(message.id) is None]
         await asyncio.gather(*(self._delivery.deliver_stored(message) for message in messages))

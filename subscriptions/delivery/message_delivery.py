@@ -55,7 +55,7 @@ class MessageDelivery:
 
     async def open(self) -> None:
         """Start the stages."""
-        stages = (self.commit_stage, self.fanout_stage, self.large_group_stage)
+        stages = (self.fanout_stage, self.large_group_stage)
         self._tasks = [asyncio.create_task(stage.run()) for stage in stages]
 
     async def close(self) -> None:
@@ -66,8 +66,8 @@ class MessageDelivery:
         while self.in_flight and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         self._closed = True
-        await end_tasks(self._tasks)
         await self.commit_stage.close()
+        await end_tasks(self._tasks)
         for message in self.in_flight:
             self.in_flight.give_up(message, Unreachable("the server is stopping"))
 

@@ -38,6 +38,8 @@ class _Acknowledgement:
     receipt: ReceiptAdvanced
     after: int | None
     """None: not known, to be read from the marks."""
+    stored_at: int = 0
+    """Time (ms) of the mark, which the head of a private conversation has as well; 0: not known."""
     store_mark: bool = False
     covers_unread: bool = False
     """True if it covers an unread message of another user."""
@@ -58,12 +60,20 @@ class ReceiptNotifier:
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._closing = asyncio.Event()
 
-    def notify(self, receipt: ReceiptAdvanced, after: int, *, store_mark: bool = False) -> None:
+    def notify(
+        self, receipt: ReceiptAdvanced, after: int, *, at_ms: int, covers_unread: bool, store_mark: bool = False
+    ) -> None:
         """Notify the senders of messages after a seq, up to the receipt's. Returns at once.
 
-        store_mark: the receipt's mark may not be stored yet, and is stored first.
+        Args:
+            receipt: The receipt.
+            after: The seq.
+            at_ms: Time of the receipt's mark.
+            covers_unread: The receipt is known to cover a message of another user.
+            store_mark: The mark may not be stored yet, and is stored first.
         """
-        self._start(_Acknowledgement(receipt, after, store_mark))
+        stored_at = 0 if store_mark else at_ms
+        self._start(_Acknowledgement(receipt, after, stored_at, store_mark, covers_unread))
 
     def notify_of_sending(self, reserved: ReservedMessage, sender: ApplyResult) -> None:
         """Notify other senders that the sender of a durable message has read theirs. Returns at once.
@@ -139,7 +149,7 @@ class ReceiptNotifier:
         if acknowledgement.store_mark:
             mark = ReceiptMark(receipt.conversation, receipt.user, receipt.kind, receipt.seq)
             await self._store.receipts.save_marks([mark], self._store.clock.now_ms())
-        await self._publish(receipt, await self._list_senders(acknowledgement))
+        await self._publish(receipt, await self._list_senders(acknowledgement), acknowledgement.stored_at)
 
     async def _list_senders(self, acknowledgement: _Acknowledgement) -> list[UserId]:
         """Return the other current members who sent a message that the receipt covers. Large groups: none."""
@@ -170,11 +180,14 @@ class ReceiptNotifier:
         members = await store.conversations.list_members(conversation)
         return max([marked, *(m.intervals[-1][0] - 1 for m in members if m.user == receipt.user)])
 
-    async def _publish(self, receipt: ReceiptAdvanced, users: list[UserId]) -> None:
+    async def _publish(self, receipt: ReceiptAdvanced, users: list[UserId], stored_at: int) -> None:
         """Apply a receipt to senders' cached states, and send the event to their devices."""
         conversation = receipt.conversation
-        received = ReceiptReceived(conversation, receipt.kind, receipt.seq) if _is_private(conversation) else None
-        await self._publisher.publish(receipt, users, received)
+        if _is_private(conversation):
+            received = ReceiptReceived(conversation, receipt.kind, receipt.seq)
+            await self._publisher.publish(receipt, users, received, stored_at)
+        else:
+            await self._publisher.publish(receipt, users)
 
 
 def _is_private(conversation: ConversationId) -> bool:

@@ -20,7 +20,8 @@ from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.streams import StreamReader
 
-from subscriptions.transport.frame_writer import SOCKET_EXTENSION, TEXT, Socket, text_frame
+from subscriptions.transport.frame_writer import SOCKET_EXTENSION, Socket
+from subscriptions.transport.server_frames import TEXT
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
@@ -33,6 +34,10 @@ _HEADER_BYTES = 6
 
 _AT_MESSAGE_START = StreamReader.at_eof.__code__
 """Where the generator of the parser waits between two messages."""
+
+_MESSAGES_AHEAD = 8
+_SHORT_MESSAGE_BYTES = 4_096
+"""Messages up to this size are read ahead of the application, up to this number."""
 
 _MAX_FRAGMENTS = 1024
 """Fragments of one message. Each costs memory, and empty ones do not count towards the size of the message."""
@@ -54,6 +59,9 @@ class _ReceiveQueue:
 
     def empty(self) -> bool:
         return not self._items
+
+    def __len__(self) -> int:
+        return len(self._items)
 
     async def get(self) -> Any:
         while not self._items:
@@ -118,17 +126,9 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
         """Bytes that the peer has not accepted yet."""
         return self.transport.get_write_buffer_size()
 
-    def write(self, *payload: bytes) -> None:
-        """Send one text message, joined from these parts."""
-        self.transport.write(text_frame(*payload))
-
-    def write_both(self, first: bytes, second: bytes) -> None:
-        """Send two text messages with one write."""
-        self.transport.write(text_frame(first) + text_frame(second))
-
-    def write_encoded(self, frame: bytes) -> None:
-        """Send a frame that `text_frame` has made."""
-        self.transport.write(frame)
+    def write(self, frames: bytes) -> None:
+        """Send encoded frames."""
+        self.transport.write(frames)
 
     def on_writable_change(self, call: Callable[[bool], None]) -> None:
         """Set the function to call when the peer becomes slow, catches up, or has gone."""
@@ -215,6 +215,19 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
         else:
             self.conn.fail(1009, "too many fragments")
             self.handle_parser_exception()
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand a message to the application. Reading continues while few short messages wait.
+
+        Pausing and resuming for each message would cost four system calls.
+        """
+        size = sum(map(len, self.frames))
+        if size > _SHORT_MESSAGE_BYTES or len(cast(_ReceiveQueue, self.queue)) >= _MESSAGES_AHEAD:
+            super().send_receive_event_to_app()
+            return
+        was_paused, self.read_paused = self.read_paused, True
+        super().send_receive_event_to_app()
+        self.read_paused = was_paused
 
     def handle_ping(self) -> None:
         """Answer a ping, unless the peer is slow."""

@@ -8,14 +8,17 @@ import json
 import os
 import random
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from graphql import ExecutionResult, GraphQLArgument, execute, get_named_type, parse, validate
 
 import schema.execution.engine
+import schema.execution.prepared_operations
 from resolvers.users.callers import CallerRole
 from schema.base.context import Context
+from schema.compiler import compile_operation
 from schema.execution.prepared_operations import PreparedOperation
 from schema.root import SCHEMA
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
@@ -45,6 +48,13 @@ def _collect_garbage() -> Iterator[None]:
     yield
     # Collect leftover coroutines here, not during another module.
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _generate_code_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, few selections of the sample data have enough objects."""
+    compile_at_once = partial(compile_operation, generate_after=0)
+    monkeypatch.setattr(schema.execution.prepared_operations, "compile_operation", compile_at_once)
 
 
 class SampleData:
@@ -205,7 +215,8 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
         )
 
         async def run(event: object, context: Context) -> ExecutionResult:
-            result, expected = await compiled_result(event, context), core_result(event, dataclasses.replace(context))
+            result, expected = compiled_result(event, context), core_result(event, dataclasses.replace(context))
+            result = await result if hasattr(result, "__await__") else result
             expected = await expected if hasattr(expected, "__await__") else expected
             compared.append((as_text(result), as_text(expected), str(executor.operation.loc.source.body)))
             return result  # type: ignore[no-any-return]

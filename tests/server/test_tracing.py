@@ -43,7 +43,7 @@ async def test_trace_reaches_the_databases_without_private_data(settings: Settin
     sent = names_below(roots[0], spans)
     assert "redis" in sent
     # A group commit belongs to several operations.
-    assert {"commit", "mongodb insert_each"} <= {span.name for span in spans}
+    assert {"commit", "mongodb write"} <= {span.name for span in spans}
     told = json.dumps([json.loads(span.to_json()) for span in spans])
     for private in (SECRET_TEXT, "builder", "chains", "Sending", "p_alice"):
         assert private not in told

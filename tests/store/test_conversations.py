@@ -216,3 +216,35 @@ async def test_a_user_who_left_during_the_member_load_is_no_member(store: Store)
     store.conversations._loader._read_mongo = reading  # type: ignore[method-assign]
     assert [m.user for m in await store.conversations.list_members(group) if m.is_current] == [ALICE, CAROL]
     assert reads == 2
+
+
+async def test_a_known_membership_is_read_again_after_a_change(store: Store) -> None:
+    group = await _group(store)
+
+    async def membership(user: UserId) -> Member | None:
+        return (await store.conversations.find_with_member(user, [group]))[group][1]
+
+    for _ in range(2):
+        bob = await membership(BOB)
+        assert bob is not None and bob.is_current
+        assert await membership(DAVE) is None
+    message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Dave for Bob")
+    standing = await store.conversations.find_group_snapshot(group, [BOB, DAVE])
+    assert standing is not None
+    change = ProposedChange(joining=(DAVE,), leaving=(BOB,))
+    reserved = await store.outbox.reserve_change(message, standing.version, change, announced=True)
+    assert isinstance(reserved, ReservedMessage)
+    for _ in range(2):
+        bob, dave = await membership(BOB), await membership(DAVE)
+        assert bob is not None and not bob.is_current
+        assert dave is not None and dave.is_current
+
+
+async def test_a_known_membership_takes_one_round_trip(store: Store) -> None:
+    groups = [await _group(store), await _group(store)]
+    for _ in range(3):
+        await store.conversations.find_with_member(ALICE, groups)
+    trips = store.cache.trips
+    found = await store.conversations.find_with_member(ALICE, groups)
+    assert [found[group][1] is not None for group in groups] == [True, True]
+    assert store.cache.trips - trips == 1

@@ -11,7 +11,8 @@ from pymongo import IndexModel, UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from store.base.errors import Unreachable
-from store.mongo.client import Mongo, Update
+from store.mongo.client import Mongo
+from store.mongo.writes import Update, Write
 
 
 @pytest.fixture(params=["pymongo", "motor"])
@@ -131,7 +132,9 @@ async def test_writes_without_retries_name_collisions_and_do_the_rest(mongo: Mon
     await mongo.insert_each("things", [{"_id": n} for n in range(150)])
     assert await mongo.insert_each("things", [{"_id": n} for n in range(140, 290)]) == list(range(10))
     assert len(await mongo.find("things", {})) == 290
-    await mongo.update_each("things", [Update({"_id": n}, {"$set": {"a": n}}, upsert=True) for n in range(1_500)])
+    await mongo.write(
+        [Write.updates("things", [Update({"_id": n}, {"$set": {"a": n}}, upsert=True) for n in range(1_500)])]
+    )
     assert [row["_id"] for row in await mongo.find("things", {"a": {"$gte": 1_498}}, sort=[("_id", 1)])] == [
         1_498,
         1_499,
@@ -140,10 +143,14 @@ async def test_writes_without_retries_name_collisions_and_do_the_rest(mongo: Mon
 
 async def test_an_update_that_collides_or_is_refused_is_not_reported_as_done(mongo: Mongo) -> None:
     await mongo.insert_each("things", [{"_id": 1, "a": "text"}])
+    colliding = Update({"_id": 1, "a": "other"}, {"$set": {"b": 1}}, upsert=True)
     with pytest.raises(Unreachable):
-        await mongo.update_each("things", [Update({"_id": 1}, {"$inc": {"a": 1}})])
+        await mongo.write([Write.updates("things", [Update({"_id": 1}, {"$inc": {"a": 1}})])])
     with pytest.raises(Unreachable):
-        await mongo.update_each("things", [Update({"_id": 1, "a": "other"}, {"$set": {"b": 1}}, upsert=True)])
+        await mongo.write([Write.updates("things", [colliding])])
+    other = Update({"_id": 1}, {"$set": {"b": 2}})
+    (outcome,) = await mongo.write([Write.updates("things", [colliding, other], may_collide=True)])
+    assert outcome == (1, [0])
 
 
 async def test_the_first_request_long_after_the_start_is_sent(mongo_url: str, mongo_database_name: str) -> None:

@@ -80,7 +80,7 @@ class HubUser:
 
     def deliver(self, *frames: Frame) -> None:
         for frame in frames:
-            self.hub.receive(self.user, frame.epoch, frame.tick, frame.previous, frame.event)
+            self.hub.receive(frame.event, [(self.user, frame.epoch, frame.tick, frame.previous)])
 
     async def next_texts(self, count: int) -> list[str]:
         """Return the texts of the next events."""
@@ -331,7 +331,8 @@ async def test_a_frame_of_a_former_epoch_does_not_count_for_the_loaded_state(lis
     listener.hub.detach(listener.mailbox)
     attaching = asyncio.create_task(listener.hub.attach(listener.user, QueueBudget(10)))
     await asyncio.sleep(0)
-    listener.hub.receive(listener.user, "a former epoch", before.tick + 1_000_000, before.tick, before.event)
+    recipient = (listener.user, "a former epoch", before.tick + 1_000_000, before.tick)
+    listener.hub.receive(before.event, [recipient])
     listener.mailbox = await attaching
     listener.deliver(await listener.receive_message("after"))
     assert await listener.next_texts(1) == ["after"]

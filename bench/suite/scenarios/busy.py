@@ -34,11 +34,11 @@ def people(stage: Stage) -> list[str]:
 
 async def run(stage: Stage) -> list[Figures]:
     found: list[Figures] = []
-    for contestant in stage:
+    for contestant in (one for one in stage if one.ejabberd is None):
         plan = Plan(
             contestant,
             await private.connect(stage, contestant, "http"),
-            private.bodies(),
+            private.bodies(contestant),
             private.PAIRS,
             await private.listen(stage, contestant),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from bench.memory import memory
 from bench.suite.figures import Figures, Topic
@@ -94,8 +95,11 @@ async def _listen(
 ) -> tuple[dict[str, float], CostSample]:
     """Open the connections of users. Return their times and cost."""
     tokens = [contestant.token(user) for user in users]
-    asked = {"name": contestant.name, "port": contestant.server.port, "tokens": tokens, "in_flight": at_once}
-    return await stage.spent(contestant, lambda: stage.load.ask("listen", **asked, subscriptions=[MESSAGE_EVENTS]))
+
+    def listen() -> Awaitable[dict[str, float]]:
+        return stage.listen(contestant, contestant.name, tokens, [MESSAGE_EVENTS], in_flight=at_once)
+
+    return await stage.spent(contestant, listen)
 
 
 async def _close(stage: Stage, contestant: Contestant) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from bench.peers import ejabberd
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import CREATE_GROUP, MESSAGE_EVENTS, SEND
 from bench.suite.request_rates import STAMP_PLACE
@@ -49,6 +50,10 @@ def members(size: int) -> list[str]:
     return [f"g{size}x{number:05}" for number in range(size)]
 
 
+def _room(size: int) -> str:
+    return f"all{size}"
+
+
 def people(stage: Stage) -> list[str]:
     return [user for size in stage.profile.groups for user in members(size)]
 
@@ -63,8 +68,9 @@ async def run(stage: Stage) -> list[Figures]:
 async def _run_one(stage: Stage, size: int) -> list[Figures]:
     turns = Turns(stage)
     plans = [await plan_group(stage, contestant, size) for contestant in stage]
-    # The floor stores no states, so it makes no difference which members are connected.
-    found = await turns.measure("group-offline", plans, size=size, half=False)
+    # The floor stores no states, so it makes no difference which members are connected. A room has only those who are.
+    stored = [plan for plan in plans if plan.contestant.ejabberd is None]
+    found = await turns.measure("group-offline", stored, size=size, half=False)
     for plan in plans:
         await listen(stage, plan, size)
     await stage.learn_idle()
@@ -82,12 +88,15 @@ async def _run_one(stage: Stage, size: int) -> list[Figures]:
 async def plan_group(stage: Stage, contestant: Contestant, size: int) -> Plan:
     """Create a group, and connect its owner, who sends to it."""
     everybody = members(size)
+    name = f"{contestant.name} sender to {size}"
+    tokens = [contestant.token(everybody[0])]
+    if contestant.ejabberd is not None:
+        await stage.connect(contestant, name, tokens, room=_room(size))
+        return Plan(contestant, name, [[ejabberd.group_message(_room(size), _TEXT)]], 1, per=size)
     made = {"name": "Everybody", "memberIds": everybody[1:]}
     group = await stage.ask(contestant, everybody[0], CREATE_GROUP, input=made)
     assert group["memberCount"] == size
-    name = f"{contestant.name} sender to {size}"
-    tokens = [contestant.token(everybody[0])]
-    await stage.load.ask("connect", name=name, port=contestant.server.port, transport="http", tokens=tokens)
+    await stage.connect(contestant, name, tokens)
     await asyncio.sleep(_SETTLE_SECONDS)
     await stage.wait_until_idle(contestant)
     asked = [body(SEND, input={"conversationId": group["id"], "content": _TEXT})]
@@ -96,10 +105,10 @@ async def plan_group(stage: Stage, contestant: Contestant, size: int) -> Plan:
 
 
 async def listen(stage: Stage, plan: Plan, size: int) -> None:
-    """Connect everybody, the sender too: as many deliveries as members."""
+    """Connect everybody, the sender too: as many deliveries as members. In XMPP the sender's connection gets one."""
     contestant = plan.contestant
-    plan.listeners, plan.deliveries = f"{contestant.name} members of {size}", size
-    tokens = [contestant.token(user) for user in members(size)]
-    port = contestant.server.port
-    await stage.load.ask("listen", name=plan.listeners, port=port, tokens=tokens, subscriptions=[MESSAGE_EVENTS])
+    listening = members(size) if contestant.ejabberd is None else members(size)[1:]
+    plan.listeners, plan.deliveries = f"{contestant.name} members of {size}", len(listening)
+    tokens = [contestant.token(user) for user in listening]
+    await stage.listen(contestant, plan.listeners, tokens, [MESSAGE_EVENTS], room=_room(size))
     await stage.wait_until_idle(contestant, most=_SETTLE_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from bench.peers import ejabberd
 from bench.suite.data import forget, insert_talks
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import HISTORY, READ, SESSIONS
@@ -51,14 +52,24 @@ def people(_stage: Stage) -> list[str]:
 async def run(stage: Stage) -> list[Figures]:
     await asyncio.to_thread(insert_talks, stage, _pairs(), MESSAGES)
     turns, pages = Turns(stage), [body(HISTORY, id=_talk(pair), last=_PAGE) for pair in _pairs()]
-    plans = [await _plan(stage, one, 0, _CLIENTS, pages, _CLIENTS, rows=_PAGE) for one in stage]
+    archived = [ejabberd.history(writer, _PAGE) for writer, _ in _pairs()]
+    plans = [
+        await _plan(stage, one, 0, _CLIENTS, pages if one.ejabberd is None else archived, _CLIENTS, rows=_PAGE)
+        for one in stage
+    ]
     found = await turns.at_rest("history-rest", plans)
     found += await turns.measure("history", plans)
-    cold = [await _plan(stage, one, 0, _COLD, pages, 1, rows=_PAGE) for one in stage if one.name != FLOOR]
+    cold = [
+        await _plan(stage, one, 0, _COLD, pages, 1, rows=_PAGE) for one in _with_sessions(stage) if one.name != FLOOR
+    ]
     found += await turns.once_cold("history-cold", [(plan, partial(_forget, stage, plan.contestant)) for plan in cold])
-    for contestant in stage:
+    for contestant in _with_sessions(stage):
         found += await _read(stage, contestant)
     return found
+
+
+def _with_sessions(stage: Stage) -> list[Contestant]:
+    return [contestant for contestant in stage if contestant.ejabberd is None]
 
 
 async def _plan(
@@ -73,7 +84,7 @@ async def _plan(
     """Return the plan of some readers, with a connection and requests each."""
     name = f"{contestant.name} readers from {first}"
     tokens = [contestant.token(reader) for _, reader in _pairs()[first : first + count]]
-    await stage.load.ask("connect", name=name, port=contestant.server.port, transport="http", tokens=tokens)
+    await stage.connect(contestant, name, tokens)
     return Plan(contestant, name, [[text] for text in bodies[first : first + count]], in_flight, rows=rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 
+from bench.peers import ejabberd
 from bench.suite.figures import Figures, Topic
 from bench.suite.queries import MESSAGE_EVENTS, SEND
 from bench.suite.request_rates import STAMP_PLACE
@@ -47,8 +48,7 @@ async def listen(stage: Stage, contestant: Contestant) -> str:
     """Connect all receivers. Return their name in the load process."""
     name = f"{contestant.name} receivers"
     tokens = [contestant.token(user) for user in receivers()]
-    port = contestant.server.port
-    await stage.load.ask("listen", name=name, port=port, tokens=tokens, subscriptions=[MESSAGE_EVENTS])
+    await stage.listen(contestant, name, tokens, [MESSAGE_EVENTS])
     return name
 
 
@@ -56,12 +56,14 @@ async def connect(stage: Stage, contestant: Contestant, transport: str, count: i
     """Connect the senders. Return their name in the load process."""
     name = f"{contestant.name} senders over {transport}"
     tokens = [contestant.token(user) for user in senders()[:count]]
-    await stage.load.ask("connect", name=name, port=contestant.server.port, transport=transport, tokens=tokens)
+    await stage.connect(contestant, name, tokens, transport)
     return name
 
 
-def bodies() -> list[list[str]]:
+def bodies(contestant: Contestant) -> list[list[str]]:
     """Return the requests of each sender."""
+    if contestant.ejabberd is not None:
+        return [[ejabberd.message(user, TEXT)] for user in receivers()]
     return [[body(SEND, input={"toUserId": user, "content": TEXT})] for user in receivers()]
 
 
@@ -74,12 +76,14 @@ async def run(stage: Stage) -> list[Figures]:
             Plan(
                 contestant,
                 await connect(stage, contestant, transport),
-                bodies(),
+                bodies(contestant),
                 PAIRS,
                 listeners[contestant.name],
-                rows=1,
+                rows=1 if contestant.ejabberd is None else None,
             )
             for contestant in stage
+            # XMPP has one transport only. It is compared with HTTP.
+            if transport == "http" or contestant.ejabberd is None
         ]
         if transport == "http":
             found += [*await turns.at_rest(LONE, plans), await _bare(stage)]

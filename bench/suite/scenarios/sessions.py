@@ -65,14 +65,15 @@ class _Size:
         self._conversations = conversations
         self._owners = _owners(stage, size)
         self._pages = [body(SESSIONS, first=_PAGE)] * len(self._owners)
+        self._contestants = [contestant for contestant in stage if contestant.ejabberd is None]
         self._turns = Turns(stage)
 
     async def run(self) -> list[Figures]:
-        stage, size = self._stage, self._size
-        plans = [await self._plan(one, self._pages, rows=_PAGE) for one in stage]
+        size = self._size
+        plans = [await self._plan(one, self._pages, rows=_PAGE) for one in self._contestants]
         found = await self._turns.at_rest("sessions-rest", plans, size=size)
         found += await self._turns.measure("sessions", plans, size=size)
-        plans = [await self._plan(one, await self._change(one), rows=_CHANGES) for one in stage]
+        plans = [await self._plan(one, await self._change(one), rows=_CHANGES) for one in self._contestants]
         found += await self._turns.at_rest("sync-rest", plans, size=size)
         found += await self._turns.measure("sync", plans, size=size)
         found += await self._cold()
@@ -83,8 +84,7 @@ class _Size:
         name = f"{contestant.name} owners {self._size}"
         owners = [self._owners[number % len(self._owners)] for number in range(clients)]
         tokens = [contestant.token(user) for user in owners]
-        port = contestant.server.port
-        await self._stage.load.ask("connect", name=name, port=port, transport="http", tokens=tokens)
+        await self._stage.connect(contestant, name, tokens)
         asked = [[bodies[number % len(self._owners)]] for number in range(clients)]
         return Plan(contestant, name, asked, clients, rows=rows)
 
@@ -106,7 +106,7 @@ class _Size:
 
     async def _cold(self) -> list[Figures]:
         plans: list[tuple[Plan, Callable[[], Awaitable[object]]]] = []
-        for contestant in self._stage:
+        for contestant in self._contestants:
             if contestant.name != FLOOR:
                 plan = await self._plan(contestant, self._pages, len(self._owners), rows=_PAGE)
                 plan.in_flight = 1

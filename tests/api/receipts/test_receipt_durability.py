@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind, ReservedMessage
+from store.mongo.writes import Write
 from store.receipts.receipt_marks import ReceiptKind
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
@@ -140,9 +141,7 @@ async def test_an_acknowledgement_written_without_an_answer_is_a_receipt(
     rows = api.services.app.store.session_rows
     write = rows.write
 
-    async def write_and_fail(user: UserId, fence: int, updates: Any, others: Sequence[Awaitable[Any]] = ()) -> None:
-        for other in others:
-            getattr(other, "close")()  # noqa: B009 - a coroutine, though not said to be
+    async def write_and_fail(user: UserId, fence: int, updates: Any, _also: Sequence[Write] = ()) -> None:
         await write(user, fence, updates)
         raise Unreachable("no answer")
 
@@ -177,7 +176,7 @@ async def test_a_receipt_that_cannot_be_stored_is_stored_later(api: Api, monkeyp
 
     monkeypatch.setattr(type(store), "save_marks", lambda _, *args: fail_twice_then_keep(*args))
     receipt = ReceiptAdvanced(ConversationId(private_id(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
-    api.services.app.receipts.notify(receipt, 0, store_mark=True)
+    api.services.app.receipts.notify(receipt, 0, at_ms=0, covers_unread=False, store_mark=True)
     await api.wait_until_idle()
     assert not failures
     assert await Receipts(api).statuses(alice, message) == {bob: "DELIVERED"}

@@ -13,7 +13,7 @@ from tests.api.conftest import Deployments
 async def test_a_locked_group_row_delays_no_other_conversation(
     api: Api, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subscriptions.delivery.commit_stage._SLOW_SECONDS", 0.05)
+    monkeypatch.setattr("store.base.group_commit.SLOW_SECONDS", 0.05)
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from resolvers.messages.new_messages import NewMessage
 from resolvers.messages.sending import send_message
 from store.base.ids import UserId
 from store.messages.message import Message
+from store.mongo.collections import MESSAGES
+from store.mongo.writes import Write
 from tests.api.client import RECALL, SILENCE_SECONDS, Api, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.targeting import as_sharded
@@ -19,13 +22,16 @@ from tests.targeting import as_sharded
 async def store_and_die(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, new: NewMessage) -> None:
     """Store a message as a server does that dies right after writing it."""
     mongo, count_before = api.services.app.store.mongo, api.database["messages"].count_documents({})
-    never = asyncio.Event()
+    write, never = mongo.write, asyncio.Event()
 
-    async def hang(*_: object) -> None:
+    async def write_messages_only(writes: Sequence[Write], *limit: Any) -> Any:
+        if writes[0].collection != MESSAGES:
+            return await write(writes, *limit)
+        await write([one for one in writes if one.kind == "insert"])
         await never.wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr(mongo, "update_each", hang)
+        patch.setattr(mongo, "write", write_messages_only)
         dying = asyncio.create_task(send_message(api.services.app, UserId(sender), new))
         while api.database["messages"].count_documents({}) == count_before:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -33,7 +39,7 @@ async def store_and_die(api: Api, monkeypatch: pytest.MonkeyPatch, sender: str, 
         for message in delivery.in_flight:
             delivery.in_flight.remove(message)
         dying.cancel()
-        for task in list(delivery.commit_stage._tasks):
+        for task in list(delivery.commit_stage.queue._tasks):
             task.cancel()
         await asyncio.sleep(0)
 

@@ -11,7 +11,10 @@ import pytest
 
 from store.base.ids import UserId
 from store.mongo.collections import SESSIONS as SESSION_ROWS
+from store.redis.cache import Call
+from store.redis.keys import USER_KEYS
 from store.sessions.state_loader import StateLoader
+from store.store import Store
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, TIMEOUT_SECONDS, Api, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.device import ApiDevice
@@ -32,13 +35,12 @@ class HeldLoad:
         self.reached = asyncio.Event()
         """Set once a load has read MongoDB."""
         self._may_end = asyncio.Event()
-        self._call = StateLoader._call
+        self._store = StateLoader._store
 
-    async def call(self, loader: StateLoader, user: UserId, script: str, *args: Any) -> Any:
-        if script == "load_part":
-            self.reached.set()
-            await self._may_end.wait()
-        return await self._call(loader, user, script, *args)
+    async def store(self, loader: StateLoader, user: UserId, *args: Any) -> Any:
+        self.reached.set()
+        await self._may_end.wait()
+        return await self._store(loader, user, *args)
 
     def end(self) -> None:
         self._may_end.set()
@@ -48,7 +50,7 @@ class HeldLoad:
 def held_load() -> Iterator[HeldLoad]:
     held = HeldLoad()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StateLoader, "_call", lambda *args: held.call(*args))
+        patch.setattr(StateLoader, "_store", lambda *args: held.store(*args))
         try:
             yield held
         finally:
@@ -155,6 +157,20 @@ async def test_the_cursor_of_a_failed_load_leads_to_the_right_state(api: Api, fa
     await events.stop()
 
 
+async def test_a_state_that_is_read_in_many_parts_is_whole(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, *_ = await create_busy_user(api)
+    await api.wait_until_idle()
+    before = await read_everything(api, alice)
+    monkeypatch.setattr("store.sessions.state_loader._SESSIONS_PER_CALL", 2)
+    for rows in (1, 2, 3, 7):
+        monkeypatch.setattr("store.sessions.session_rows._ROWS_PER_QUERY", rows)
+        await evict(api, alice, *STATE_KEYS)
+        with held_load():
+            early = await within_time(api.data(alice, BRIEFLY))
+        assert early == [await api.data(alice, BRIEFLY)]
+        assert await read_everything(api, alice) == before
+
+
 async def test_requests_at_the_same_time_share_a_load(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, *_ = await create_busy_user(api)
     await api.wait_until_idle()
@@ -174,22 +190,29 @@ async def test_requests_at_the_same_time_share_a_load(api: Api, monkeypatch: pyt
     await subscription.stop()
 
 
-async def test_budget_of_a_first_page_that_is_not_cached(open_api: OpenApi, deployments: Deployments) -> None:
+async def test_budget_of_a_first_page_that_is_not_cached(open_api: OpenApi) -> None:
     """Redis: the page, the claim, the check. MongoDB: rows, heads, and new ticks of sessions that moved just now."""
     clock = ManualClock()
     async with open_api("budget", clock) as api:
         alice, *_ = await create_busy_user(api)
         await api.wait_until_idle()
         store = api.services.app.store
-        for expected in (3, 2):
-            deployments.evict_user_state("budget", alice)
-            with held_load():
-                trips = store.mongo.trips, store.cache.trips
-                page = await store.sessions.list_page(UserId(alice), "m", 50, None)
-                assert (store.mongo.trips - trips[0], store.cache.trips - trips[1]) == (expected, 3)
-            assert len(page.sessions) > 3
-            await store.sessions.load(UserId(alice))
+        for expected in ((3, 3), (2, 3)):
+            # Housekeeping may add to a single run, so the least of several runs counts.
+            assert min([await _trips_of_a_page(store, UserId(alice)) for _ in range(4)]) == expected
             await api.advance_days(clock, 1)
+
+
+async def _trips_of_a_page(store: Store, user: UserId) -> tuple[int, int]:
+    """Return the round trips to MongoDB and Redis before the first page of a state that is not cached."""
+    await store.cache.one(Call("DEL", tuple(store.keys.of_user(user, name) for name in USER_KEYS)))
+    with held_load():
+        mongo, redis = store.mongo.trips, store.cache.trips
+        page = await store.sessions.list_page(user, "m", 50, None)
+        trips = store.mongo.trips - mongo, store.cache.trips - redis
+    assert len(page.sessions) > 3
+    await store.sessions.load(user)
+    return trips
 
 
 async def test_a_mute_that_ends_during_the_load_has_ended_in_later_answers(
@@ -210,3 +233,25 @@ async def test_a_mute_that_ends_during_the_load_has_ended_in_later_answers(
             await asyncio.sleep(0.05)
             assert not later.done()
         assert await later == 1
+
+
+async def test_a_session_is_read_alone_if_the_state_is_not_cached(open_api: OpenApi, deployments: Deployments) -> None:
+    clock = ManualClock()
+    async with open_api("alone", clock) as api:
+        alice, bob, carol, *_ = await create_busy_user(api)
+        group = await api.create_group(bob, alice, carol)
+        await api.send(carol, group)
+        await api.leave(alice, group)
+        await api.send(bob, group)
+        await api.wait_until_idle()
+        await api.advance_days(clock, 1)
+        store, names = api.services.app.store, [session["conversation"]["id"] for session in await api.sessions(alice)]
+        before = {name: await api.session(alice, name) for name in [*names, group, "g_1"]}
+        deployments.evict_user_state("alone", alice)
+        for name in before:
+            if not name.startswith("b_"):
+                assert await api.session(alice, name) == before[name]
+        is_cached = Call("EXISTS", store.keys.user(UserId(alice)))
+        assert await store.cache.one(is_cached) == 0
+        assert {name: await api.session(alice, name) for name in before} == before
+        assert await store.cache.one(is_cached) == 1

@@ -1,0 +1,151 @@
+"""Commands to MongoDB that bypass the driver's layers: connections that fail, callers that leave, a new primary."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from typing import Any
+
+import bson
+import pytest
+from pymongo.errors import AutoReconnect, NetworkTimeout, NotPrimaryError
+
+from store.base.errors import Unreachable
+from store.mongo.client import Mongo
+from store.mongo.direct_commands import DirectCommands
+from store.mongo.direct_connection import DirectConnection, PendingCommand, encode_command
+from store.mongo.writes import Command
+
+
+@pytest.fixture
+async def mongo(mongo_url: str, mongo_database_name: str) -> AsyncIterator[Mongo]:
+    mongo = Mongo(mongo_url, mongo_database_name)
+    await mongo.insert_many("things", [{"_id": number, "text": "x" * 2_000} for number in range(200)])
+    yield mongo
+    await mongo.close()
+
+
+@pytest.fixture
+def direct(mongo: Mongo) -> DirectCommands:
+    assert mongo._direct is not None
+    return mongo._direct
+
+
+async def _one_connection(mongo: Mongo, direct: DirectCommands) -> DirectConnection:
+    await mongo.find("things", {"_id": 1})
+    (connection,) = direct._connections
+    return connection
+
+
+def _put_in_flight(connection: DirectConnection) -> PendingCommand:
+    """Let a connection wait for the reply to a command that was never sent."""
+    message, number = encode_command("test", {"ping": 1})
+    pending = PendingCommand(message, number, asyncio.get_running_loop())
+    connection._pending = pending
+    return pending
+
+
+def _reply(request_id: int, document: dict[str, Any]) -> bytes:
+    body = bson.encode(document)
+    return struct.pack("<iiiiIb", 21 + len(body), 7, request_id, 2013, 0, 0) + body
+
+
+async def test_a_reply_may_arrive_in_any_pieces(mongo: Mongo, direct: DirectCommands) -> None:
+    connection = await _one_connection(mongo, direct)
+    pending = _put_in_flight(connection)
+    for byte in _reply(pending.request_id, {"ok": 1.0, "a": 1}):
+        connection.data_received(bytes([byte]))
+    assert await pending.reply == {"ok": 1.0, "a": 1}
+    assert connection.is_usable
+
+
+async def test_a_caller_that_leaves_takes_no_reply_from_the_next(mongo: Mongo, direct: DirectCommands) -> None:
+    connection = await _one_connection(mongo, direct)
+    leaving = asyncio.create_task(mongo.find("things", {}))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    assert [row["_id"] for row in await mongo.find("things", {"_id": 7})] == [7]
+    async with asyncio.timeout(10):
+        while not connection.is_usable:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_many_commands_at_once_are_all_answered(mongo: Mongo, direct: DirectCommands) -> None:
+    rows = await asyncio.gather(*(mongo.find("things", {"_id": number % 200}) for number in range(500)))
+    assert [found[0]["_id"] for found in rows] == [number % 200 for number in range(500)]
+    assert len(direct._connections) <= 100
+
+
+async def test_a_read_is_repeated_when_its_connection_is_lost(mongo: Mongo, direct: DirectCommands) -> None:
+    connection = await _one_connection(mongo, direct)
+    reading = asyncio.create_task(mongo.find("things", {"_id": 3}))
+    await asyncio.sleep(0)
+    assert not connection.is_usable
+    connection._transport.abort()
+    assert [row["_id"] for row in await reading] == [3]
+    assert connection not in direct._connections
+
+
+async def test_a_write_is_not_repeated_when_its_connection_is_lost(mongo: Mongo, direct: DirectCommands) -> None:
+    connection = await _one_connection(mongo, direct)
+    writing = asyncio.create_task(mongo.insert_each("things", [{"_id": 1_000}]))
+    await asyncio.sleep(0)
+    connection._transport.abort()
+    with pytest.raises(Unreachable):
+        await writing
+
+
+async def test_idle_connections_that_were_lost_are_replaced(mongo: Mongo, direct: DirectCommands) -> None:
+    connection = await _one_connection(mongo, direct)
+    connection._transport.abort()
+    await asyncio.sleep(0.01)
+    assert await mongo.insert_each("things", [{"_id": 1_000}]) == []
+
+
+async def test_a_former_primary_is_left_and_the_primary_is_found_again(mongo: Mongo, direct: DirectCommands) -> None:
+    await asyncio.gather(*(mongo.find("things", {}) for _ in range(3)))
+    connection, *_ = direct._idle
+    direct._idle.remove(connection)
+    pending = _put_in_flight(connection)
+    connection.data_received(_reply(pending.request_id, {"ok": 0.0, "code": 10107, "errmsg": "not primary"}))
+    with pytest.raises(NotPrimaryError):
+        await pending.reply
+    assert not direct._idle
+    assert [row["_id"] for row in await mongo.find("things", {"_id": 7})] == [7]
+
+
+async def test_a_reply_to_another_request_ends_the_connection(mongo: Mongo, direct: DirectCommands) -> None:
+    connection = await _one_connection(mongo, direct)
+    pending = _put_in_flight(connection)
+    connection.data_received(_reply(pending.request_id + 1, {"ok": 1.0}))
+    with pytest.raises(AutoReconnect):
+        await pending.reply
+    assert not connection.is_usable
+
+
+async def test_a_missing_reply_ends_the_wait(mongo_url: str, mongo_database_name: str) -> None:
+    mongo = Mongo(mongo_url, mongo_database_name)
+    assert mongo._direct is not None
+    direct = DirectCommands(mongo._client, mongo_database_name, 0.05)
+    sleeping = direct.begin([Command({"ping": 1})])
+    await asyncio.gather(*sleeping)
+    (connection,) = direct._connections
+    direct._idle.remove(connection)
+    pending = _put_in_flight(connection)
+    connection._timer = None
+    connection._check_timeout()
+    with pytest.raises(NetworkTimeout):
+        await pending.reply
+    await direct.close()
+    await mongo.close()
+
+
+async def test_closing_fails_callers_and_ends_connections(mongo: Mongo, direct: DirectCommands) -> None:
+    await _one_connection(mongo, direct)
+    reading = [asyncio.create_task(mongo.find("things", {})) for _ in range(5)]
+    await asyncio.sleep(0)
+    await direct.close()
+    assert all(isinstance(outcome, Unreachable) for outcome in await asyncio.gather(*reading, return_exceptions=True))
+    assert not direct._connections
