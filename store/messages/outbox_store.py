@@ -14,8 +14,7 @@ from store.messages.outbox_entries import reserved_message_from
 from store.messages.revision_store import Revision, revision_from
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
-from store.sessions.session import session_from
-from store.sessions.waiting_messages import waiting_field, waiting_from
+from store.sessions.session import session_from, waiting_field, waiting_from
 
 
 class Refusal(StrEnum):

@@ -20,8 +20,8 @@ from store.redis.keys import USER_KEYS
 from store.sessions.apply_messages import FanoutCalls, FanoutResult, MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult, parse_result
 from store.sessions.script_constants import MAX_WAITING
+from store.sessions.session import WaitingMessages, waiting_field, waiting_from
 from store.sessions.session_rows import Tick
-from store.sessions.waiting_messages import WaitingMessages, waiting_field, waiting_from
 from store.store import Store
 from tests.conftest import of_one_redis
 from tests.store.loading import load_calls, state_of
