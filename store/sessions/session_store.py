@@ -13,10 +13,10 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.changes import LoggedChange
-from store.sessions.loaded_state import LoadedState, Snapshot
+from store.sessions.loading.loaded_state import LoadedState, Snapshot
+from store.sessions.loading.state_loader import StateLoader
 from store.sessions.session import Session, session_from
 from store.sessions.session_rows import SessionRows
-from store.sessions.state_loader import StateLoader
 
 _NAMES_PER_CALL = 1_000
 """Sessions that one call asks for by name: Lua takes no more than some thousand values at once."""
