@@ -96,8 +96,9 @@ class Replayer:
         sessions = {session.conversation: session for session in present.sessions}
         gateways = {gateway_id(s.sub_biz) for s in present.sessions if s.sub_biz is not None} - set(sessions)
         if gateways:
-            present = await self._sessions.find_many(user, list(gateways))
-            sessions |= {session.conversation: session for session in present.sessions}
+            # All of them at one moment, the moment of the clock.
+            present = await self._sessions.find_many(user, [*conversations, *gateways])
+            sessions = {session.conversation: session for session in present.sessions}
         return sessions, present.total_unread, present.clock
 
 
