@@ -10,7 +10,7 @@ from store.base.ids import ConversationId, MessageId, UserId, gateway_id
 from store.messages.message import Message
 from store.messages.message_store import MessageStore
 from store.sessions.session import Session
-from store.sessions.session_store import SessionStore
+from store.sessions.session_store import NAMES_PER_CALL, SessionStore
 from subscriptions.realtime.events.base import LogEntry, MessagePlace, ReplayContent
 from subscriptions.realtime.events.registry import parse_log_entry
 from subscriptions.realtime.mailboxes import MailboxEvent, Position
@@ -54,6 +54,9 @@ class Replayer:
             content, clock = await self._read_content(user, [entry for _, entry in entries])
             if clock is None or clock <= entries[-1][0].tick:
                 break
+            if len(content.sessions) >= NAMES_PER_CALL:
+                # They may have been read at several moments.
+                continue
             later = [item for item in await self._read_log(user, entries[-1][0]) or () if item[0].tick <= clock]
             if later and all(content.sessions.keys() >= set(entry.session_conversations) for _, entry in later):
                 # The sessions have their state at the last of these events.
