@@ -24,9 +24,6 @@ _NAMES_PER_CALL = 1_000
 _FEW_NAMES = 50
 """Sessions that are cheaper to read alone than to load with the whole state."""
 
-_ROUTE_COPIES = ("servers", "routes")
-"""Fields of `meta` that may hold the copy of the routes: the first one that is there counts."""
-
 _LOADS = 10
 """Attempts to load a state that Redis evicts before it is read."""
 
@@ -191,7 +188,7 @@ class SessionStore:
         self._cache.require_shared()
         calls = []
         for user in users:
-            calls.append(Call("HMGET", self._keys.user(user), ("epoch", "clock", "due", "held", *_ROUTE_COPIES)))
+            calls.append(Call("HMGET", self._keys.user(user), ("epoch", "clock", "due", "held", "servers")))
             calls.append(Call("ZSCORE", (self._keys.of_user(user, "routes"),), (server,)))
         answers = await self._cache.attempt(calls)
         return [
@@ -275,8 +272,7 @@ def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:
 def _live_position(fields: Any, score: Any, server: str) -> LivePosition | None:
     if isinstance(fields, Exception) or isinstance(score, Exception):
         return None
-    epoch, clock, due, held, *copies = fields
-    routes = next((copy for copy in copies if copy is not None), None)
+    epoch, clock, due, held, routes = fields
     if epoch is None or clock is None:
         return None
     # The key and its copy in `meta` can be evicted one without the other.
