@@ -65,7 +65,9 @@ class Bench:
 
     async def _run(self) -> None:
         size = len(self.owner.conversations)
-        self.costs["cold first page"] = await self.meter.measure(self._page, 5, before_each=self._forget)
+        self.costs["cold first page"] = await self.meter.measure(
+            self._page, 5, before_each=self._forget, until_calm=True
+        )
         self.costs["first page"] = await self.meter.measure(self._page, 25)
         self._cursor = (await self.asker.ask(_PAGE))["cursor"]
         for _ in range(2):

@@ -1,26 +1,20 @@
 """Reads the Lua scripts of all packages of the store, each with the shared files that it includes.
 
 A script is a file `store/<package>/scripts/<name>.lua`. A file whose name begins with `_` is shared: its text is put
-before the text of each script that includes it. Lua text that is generated from a table in Python is shared in the same
-way: see `GENERATED`.
+before the text of each script that includes it. Lua text that is generated in Python is shared in the same way: see
+`_GENERATED`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
-from store.sessions.script_constants import fast_path_functions, record_functions, script_literals
-
-GENERATED: Mapping[str, Callable[[], str]] = {
-    "_fast_path_functions": fast_path_functions,
-    "_record_functions": record_functions,
-}
-"""Functions that generate Lua text, by the name that `_INCLUDES` uses."""
+from store.sessions.script_constants import record_functions, script_literals
 
 LITERALS: Mapping[str, Mapping[str, str]] = {"conversations": lua_literals(), "sessions": script_literals()}
 """Names that the scripts of a package use for stored field names and other constants.
@@ -30,16 +24,15 @@ They are replaced by their literals when scripts are read: a local variable woul
 
 _FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
-_FAST_PATH = ("_not_cached", "_fast_path_functions", "_rules", "_fast_path")
-_USER_FUNCTIONS = ("_record_functions", "_user", "_sessions")
-_USER = ("_rules", *_USER_FUNCTIONS)
+_USER = ("_record_functions", "_user", "_records", "_sessions")
 _CONVERSATION = ("_conversation",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
-    "apply": (*_FAST_PATH, *_USER_FUNCTIONS, "_changes"),
+    "apply": (*_USER, "_changes"),
     "attach": _USER,
     "detach": _USER,
+    "fan_out": ("_whole_slot", "_record_functions", "_user", "_records", "_append", "_general_functions"),
     "get_sessions": _USER,
     "list_categories": _USER,
     "list_changed": _USER,
@@ -70,23 +63,40 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
 }
 """Each script with the texts that it includes, in this order."""
 
-_CLUSTER_GUARD = "_whole_slot"
-"""Put before every script on a Redis Cluster."""
+_CLUSTER_GUARD = ("_whole_slot", "_guard")
+"""Put before every script on a Redis Cluster, except those of `_MANY_SLOTS`."""
+
+_MANY_SLOTS = {"fan_out"}
+"""Scripts on keys of several slots. They look for themselves whether a slot is on the node."""
+
+_MANY_SLOTS_HEADER = "#!lua flags=allow-cross-slot-keys\n"
 
 
 def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     """Return all scripts by name."""
-    guard = (_CLUSTER_GUARD,) if for_cluster else ()
     scripts = {}
     for name, includes in _INCLUDES.items():
-        source = "".join(_text(part) for part in (*guard, *includes, name))
+        guard = _CLUSTER_GUARD if for_cluster and name not in _MANY_SLOTS else ()
+        source = "".join(map(_text, guard)) + _nested([_text(part) for part in (*includes, name)])
+        if name in _MANY_SLOTS:
+            source = _MANY_SLOTS_HEADER + source
         scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())
     return scripts
 
 
+def _nested(parts: Sequence[str]) -> str:
+    """Return Lua parts that run one after the other, each within a function of its own that sees those before it.
+
+    A script creates its functions at each call. To each variable outside that a function uses, Lua goes through all
+    such variables of the enclosing function, one by one. With all parts in one function that takes most of the time of
+    a short script.
+    """
+    return "return (function()\n".join(parts) + "end)()\n" * (len(parts) - 1)
+
+
 def _text(name: str) -> str:
-    if name in GENERATED:
-        return _with_literals(GENERATED[name](), "sessions")
+    if name in _GENERATED:
+        return _GENERATED[name]()
     path = _FILES[name]
     return _with_literals(path.read_text(), path.parents[1].name)
 
@@ -94,3 +104,16 @@ def _text(name: str) -> str:
 def _with_literals(text: str, package: str) -> str:
     literals = LITERALS.get(package)
     return re.sub(r"\b[A-Z][A-Z_]*\b", lambda word: literals.get(word[0], word[0]), text) if literals else text
+
+
+def _general_functions() -> str:
+    """Return a Lua function that creates the general code for changes, and returns its function `apply_all`."""
+    body = _nested([_text("_sessions"), _text("_changes") + "return apply_all\n"])
+    return f"local function general_functions()\n{body}end\n"
+
+
+_GENERATED: Mapping[str, Callable[[], str]] = {
+    "_record_functions": lambda: _with_literals(record_functions(), "sessions"),
+    "_general_functions": _general_functions,
+}
+"""Functions that generate Lua text, by the name that `_INCLUDES` uses."""

@@ -23,7 +23,6 @@ from tests.processes import ServerProcess, launch_server
 
 HOST, ROOMS = "localhost", "conference.localhost"
 
-_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 _SCHEMA = Path("/usr/share/ejabberd/sql/pg.sql")
 _POSTGRES_USER = "postgres"
 _DATABASE = "ejabberd"
@@ -64,13 +63,18 @@ modules:
 
 def missing() -> str:
     """Return why ejabberd cannot take part. Empty if it can."""
-    if shutil.which("erl") is None or not _SCHEMA.exists() or not list(Path(_LIBRARIES).glob("ejabberd-*")):
+    if shutil.which("erl") is None or not _SCHEMA.exists() or _libraries() is None:
         return "install it (Debian: apt-get install --no-install-recommends ejabberd erlang-p1-pgsql postgresql)"
     if not list(Path("/usr/lib/erlang/lib").glob("p1_pgsql-*")):
         return "its driver for PostgreSQL is not installed (Debian: apt-get install erlang-p1-pgsql)"
     if _postgres_programs() is None:
         return "PostgreSQL is not installed (Debian: apt-get install --no-install-recommends postgresql)"
     return ""
+
+
+def _libraries() -> Path | None:
+    found = sorted(Path("/usr/lib").glob("*/ejabberd-*/ebin"))
+    return found[-1].parents[1] if found else None
 
 
 def _postgres_programs() -> Path | None:
@@ -167,7 +171,7 @@ def _launch(folder: Path, port: int, sql_port: int) -> ServerProcess:
     environment = os.environ | {
         "EJABBERD_CONFIG_PATH": str(config),
         "EJABBERD_LOG_PATH": str(folder / "ejabberd.log"),
-        "ERL_LIBS": _LIBRARIES,
+        "ERL_LIBS": str(_libraries()),
         "ERL_CRASH_DUMP": str(folder / "crash.dump"),
         "ERL_MAX_PORTS": "32000",
     }

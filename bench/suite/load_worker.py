@@ -24,6 +24,7 @@ from bench.suite.request_rates import Asker, RequestStats, closed, lone, once, o
 from bench.suite.xmpp import XmppClient
 
 _AT_ONCE = 64
+_REFUSALS = 30
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -50,7 +51,7 @@ class Load:
         clients: list[HttpClient | SocketClient | XmppClient] = []
         for token in tokens:
             if transport == "xmpp":
-                client = XmppClient(token, Deliveries(), room=room, acks=True)
+                client = XmppClient(token, Deliveries(), room=room, asks=True)
                 await loop.create_connection(partial(_itself, client), "127.0.0.1", port)
                 await client.open()
                 clients.append(client)
@@ -133,6 +134,17 @@ class Load:
 
         async def one(token: str) -> Subscriber | XmppClient:
             since = time.perf_counter()
+            for _ in range(_REFUSALS):
+                try:
+                    return await open_one(token, since)
+                except ConnectionError as error:
+                    # A server that has too much to do asks clients to come back after a second.
+                    if " 503 " not in str(error):
+                        raise
+                await asyncio.sleep(1.0)
+            raise ConnectionError("refused too often")
+
+        async def open_one(token: str, since: float) -> Subscriber | XmppClient:
             subscriber: Subscriber | XmppClient
             if transport == "xmpp":
                 subscriber = XmppClient(token, heard, room=room)

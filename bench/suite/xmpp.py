@@ -7,7 +7,7 @@ import re
 from typing import cast
 
 from bench.peers.ejabberd import HOST, ROOMS, credentials
-from bench.subscriber import PATIENCE_SECONDS, Deliveries
+from bench.subscriber import PATIENCE_SECONDS, STAMP, Deliveries
 from bench.suite.clients import Taken
 
 _STREAM = (
@@ -17,30 +17,31 @@ _STREAM = (
 _BIND = b"<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>"
 _ASK_ACK = b"<r xmlns='urn:xmpp:sm:3'/>"
 _END = b"</message>"
+_OWN_GROUP_MESSAGE = re.compile(STAMP + rb".*?</message>", re.DOTALL)
 _ACK = re.compile(rb"<a [^>]*/>")
 
 
 class XmppClient(asyncio.Protocol):
     """One connection of a user, and the only occupant of that name in its room.
 
-    `ready` is done once the server has the user's presence, in the room too. acks: the server confirms what it has
-    received, which is the answer to a message.
+    `ready` is done once the server has the user's presence, in the room too. asks: whether it sends messages. The
+    server confirms that it has received one, which is its answer; the answer of a room is the same message.
     """
 
-    def __init__(self, user: str, heard: Deliveries, *, room: str = "", acks: bool = False) -> None:
+    def __init__(self, user: str, heard: Deliveries, *, room: str = "", asks: bool = False) -> None:
         self.heard = heard
         self.closed: tuple[int, str] | None = None
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._user = user
         self._room = room
-        self._acks = acks
+        self._asks = asks
         self._buffer = b""
         self._taken: Taken | None = None
         self._transport: asyncio.Transport | None = None
         present = f"<presence/><presence to='{room}@{ROOMS}/{user}'>" if room else "<presence/>"
         if room:
             present += "<x xmlns='http://jabber.org/protocol/muc'><history maxstanzas='0'/></x></presence>"
-        enable = "<enable xmlns='urn:xmpp:sm:3'/>" if acks else ""
+        enable = "<enable xmlns='urn:xmpp:sm:3'/>" if asks and not room else ""
         auth = f"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{credentials(user)}</auth>"
         self._steps = [
             (b"</stream:features>", auth.encode()),
@@ -71,7 +72,7 @@ class XmppClient(asyncio.Protocol):
         """Send a stanza."""
         assert self._transport is not None and self._taken is None
         self._taken = taken
-        self._transport.write(body if body.startswith(b"<iq") else body + _ASK_ACK)
+        self._transport.write(body if self._room or body.startswith(b"<iq") else body + _ASK_ACK)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -82,7 +83,7 @@ class XmppClient(asyncio.Protocol):
         self._buffer += data
         if not self.ready.done():
             self._step()
-        elif self._acks:
+        elif self._asks:
             self._receive_answer()
         else:
             *stanzas, self._buffer = self._buffer.split(_END)
@@ -109,7 +110,7 @@ class XmppClient(asyncio.Protocol):
         elif b"</fin></iq>" in self._buffer:
             answer, self._buffer = self._buffer, b""
             self._finish(answer)
-        elif found := _ACK.search(self._buffer):
+        elif found := (_OWN_GROUP_MESSAGE if self._room else _ACK).search(self._buffer):
             answer, self._buffer = self._buffer[: found.end()], self._buffer[found.end() :]
             self._finish(answer)
 

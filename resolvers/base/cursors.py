@@ -14,9 +14,39 @@ from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import Position
 
 
+class SyncCursors:
+    """Encodes positions on one user's clock. The part before the tick rarely changes, and is kept encoded."""
+
+    __slots__ = ("_deployment", "_encoded", "_key", "_rest", "_user")
+
+    def __init__(self, deployment: str, user: UserId) -> None:
+        self._deployment = deployment
+        self._user = user
+        self._key: tuple[str, int] | None = None
+        self._encoded = self._rest = b""
+
+    def encode(self, at: Position) -> bytes:
+        """Return a position as a cursor of the API, in ASCII."""
+        epoch, tick, ahead, began = at
+        if self._key != (epoch, began):
+            self._encode_start(epoch, began)
+        ticks = b"%d" % tick
+        if ahead:
+            ticks = b"\n".join((ticks, *(b"%d" % later for later in ahead)))
+        # Digits and newlines need none of the characters that differ in the URL-safe alphabet.
+        return self._encoded + binascii.b2a_base64(self._rest + ticks, newline=False).rstrip(b"=")
+
+    def _encode_start(self, epoch: str, began: int) -> None:
+        start = f"c1\n{self._deployment}\n{self._user}\n{epoch}\n{began}\n".encode()
+        # Base64 encodes three bytes at a time. The rest is one of the digits or newlines at the end.
+        end = len(start) - len(start) % 3
+        self._encoded, self._rest = base64.urlsafe_b64encode(start[:end]), start[end:]
+        self._key = (epoch, began)
+
+
 def encode_sync(deployment: str, user: UserId, at: Position) -> str:
     """Return a position on the user's clock as a cursor of the API."""
-    return _encode("\n".join(("c1", deployment, user, at.epoch, str(at.began), str(at.tick), *map(str, at.ahead))))
+    return SyncCursors(deployment, user).encode(at).decode()
 
 
 def decode_sync(deployment: str, user: UserId, text: str) -> Position | None:

@@ -6,14 +6,14 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
-from subscriptions.realtime.events.base import MessageStreamEvent
+from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
 from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.hub import Hub
-from subscriptions.realtime.mailboxes import Item, Mailbox, Position
+from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,48 @@ Parts = AsyncIterator[Sequence[LiveEvent]]
 """Events that are read from the databases, in parts."""
 
 
+class View(Protocol):
+    """Decides what one subscriber sees of the items in its mailbox. It is asked once for each item, in order."""
+
+    def show(self, event: Event, position: Position) -> LivePayload | None:
+        """Return what the subscriber sees of an event; None: nothing."""
+        ...
+
+    def show_ephemeral(self, event: EphemeralEvent) -> LivePayload | None:
+        """Return what the subscriber sees of an event without a tick; None: nothing."""
+        ...
+
+    def show_lagged(self, position: Position) -> LiveEvent | Parts:
+        """Return the event for a subscriber that lost events, or the parts to read."""
+        ...
+
+
+class LiveEventReceiver(Protocol):
+    """Takes events as they happen, while it is ready."""
+
+    @property
+    def is_ready(self) -> bool:
+        """True if it takes an event now."""
+        ...
+
+    def receive(self, payload: LivePayload, cursor: Position) -> None:
+        """Take an event. Call it only while `is_ready`."""
+        ...
+
+
 class LiveStream:
-    """The events of one subscription, taken one by one.
+    """The events of one subscription, taken one by one, or handed to a receiver.
 
     Parts that are read from the databases come before live events. They are read only as fast as they are taken.
     """
 
-    __slots__ = ("_convert", "_failure", "_hub", "_mailbox", "_parts", "_reading", "_ready", "_waiting")
+    __slots__ = ("_failure", "_hub", "_mailbox", "_parts", "_reading", "_ready", "_receiver", "_view", "_waiting")
 
     def __init__(
         self,
         hub: Hub,
         mailbox: Mailbox,
-        convert: Callable[[Item], LiveEvent | Parts | None],
+        view: View,
         *,
         first: Iterable[LiveEvent] = (),
         parts: Parts | None = None,
@@ -74,23 +103,31 @@ class LiveStream:
         Args:
             hub: The hub that the mailbox is attached to.
             mailbox: The live items.
-            convert: Returns the event that the subscriber sees for an item; None: none; or parts to read first.
+            view: Decides what the subscriber sees of them.
             first: Events before the parts.
             parts: Events before the live ones.
         """
         self._hub = hub
         self._mailbox = mailbox
-        self._convert = convert
+        self._view = view
         self._waiting: deque[LiveEvent] | None = deque(first)
         self._parts = parts
         self._reading: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
         self._ready: Callable[[], None] = _ignore
+        self._receiver: LiveEventReceiver | None = None
 
     def on_ready(self, call: Callable[[], None]) -> None:
         """Make `call` when `take` has returned None and may return an event again."""
         self._ready = call
         self._mailbox.on_ready(call)
+
+    def hand_over_to(self, receiver: LiveEventReceiver) -> None:
+        """From the time when `take` has returned None, hand events to a receiver while it is ready.
+
+        Events that happen while it is not ready, or while parts are read, can be taken as before.
+        """
+        self._receiver = receiver
 
     def take(self) -> LiveEvent | None:
         """Remove and return the next event, if there is one. Raises the errors of reads from the databases."""
@@ -106,11 +143,39 @@ class LiveStream:
                 return None
             item = self._mailbox.take()
             if item is None:
+                if self._receiver is not None:
+                    self._mailbox.receive_with(self._receive)
                 return None
-            converted = self._convert(item)
-            if isinstance(converted, LiveEvent):
-                return converted
-            self._parts = converted
+            event = self._show(item)
+            if event is not None:
+                return event
+
+    def _show(self, item: Item) -> LiveEvent | None:
+        """Return the event that the subscriber sees for an item. If it has to read parts, they come next."""
+        match item:
+            case MailboxEvent(position, event):
+                payload = self._view.show(event, position)
+                return LiveEvent(payload, position) if payload is not None else None
+            case Lagged(position):
+                shown = self._view.show_lagged(position)
+                if isinstance(shown, LiveEvent):
+                    return shown
+                self._parts = shown
+                self._mailbox.receive_with(None)
+                return None
+            case EphemeralEvent():
+                payload = self._view.show_ephemeral(item)
+                return LiveEvent(payload, None) if payload is not None else None
+
+    def _receive(self, position: Position, event: Event) -> bool:
+        """Hand an event to the receiver. Return False if it is not ready."""
+        receiver = self._receiver
+        if receiver is None or not receiver.is_ready:
+            return False
+        payload = self._view.show(event, position)
+        if payload is not None:
+            receiver.receive(payload, position)
+        return True
 
     async def _read(self, parts: Parts) -> None:
         try:
@@ -125,6 +190,7 @@ class LiveStream:
     def close(self) -> None:
         """End the stream. Idempotent."""
         self._ready = _ignore
+        self._receiver = None
         self._hub.detach(self._mailbox)
         if self._reading is not None:
             self._reading.cancel()

@@ -14,8 +14,8 @@ from resolvers.live.live_stream import CaughtUp, LiveEvent, LiveStream, Parts, i
 from resolvers.live.patient_reads import read_patiently
 from store.base.ids import MessageId, UserId
 from store.messages.message import Message
-from subscriptions.realtime.events.base import EphemeralEvent, MessageStreamEvent
-from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, QueueBudget
+from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
+from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, Position, QueueBudget
 from subscriptions.realtime.replay import sort_replay
 
 _REMEMBERED_MESSAGES = 1_000
@@ -36,8 +36,8 @@ async def message_events(
     mailbox = await read_patiently(partial(app.hub.attach, user, budget))
     view = _MessageView(mailbox.start, conversation)
     if since is None:
-        return LiveStream(app.hub, mailbox, view.convert, first=[LiveEvent(_CAUGHT_UP, mailbox.start)])
-    return LiveStream(app.hub, mailbox, view.convert, parts=view.missed(app, mailbox, since))
+        return LiveStream(app.hub, mailbox, view, first=[LiveEvent(_CAUGHT_UP, mailbox.start)])
+    return LiveStream(app.hub, mailbox, view, parts=view.missed(app, mailbox, since))
 
 
 class _MessageView:
@@ -58,26 +58,29 @@ class _MessageView:
             yield [LiveEvent(_RESET, self._seen)]
             return
         self._seen = missed.until
-        events = [self._convert_event(item) for item in missed.items]
-        yield [*filter(None, events), LiveEvent(_CAUGHT_UP, self._seen)]
+        shown = [(self._select(item.event), item.position) for item in missed.items]
+        events = [LiveEvent(event, position) for event, position in shown if event is not None]
+        yield [*events, LiveEvent(_CAUGHT_UP, self._seen)]
 
-    def convert(self, item: Item) -> LiveEvent | None:
-        """Return the event that the subscriber sees for a live item; None: none."""
-        match item:
-            case MailboxEvent(position, _):
-                return self._convert_event(item) if is_after(position, self._seen) else None
-            case Lagged(position):
-                self._seen = position
-                return LiveEvent(_RESET, position)
-            case EphemeralEvent():
-                return LiveEvent(item, None) if self._is_selected(item) else None
+    def show(self, event: Event, position: Position) -> MessageStreamEvent | None:
+        """Return the message event, if the subscriber has not seen it yet."""
+        return self._select(event) if is_after(position, self._seen) else None
 
-    def _convert_event(self, item: MailboxEvent) -> LiveEvent | None:
-        event = item.event.message_event
-        if event is None or not self._is_selected(event):
+    def show_ephemeral(self, event: EphemeralEvent) -> EphemeralEvent | None:
+        """Return the event, if it belongs to the subscriber's conversation."""
+        return event if self._is_selected(event) else None
+
+    def show_lagged(self, position: Position) -> LiveEvent:
+        """Return the event that makes the client start over."""
+        self._seen = position
+        return LiveEvent(_RESET, position)
+
+    def _select(self, event: Event) -> MessageStreamEvent | None:
+        shown = event.message_event
+        if shown is None or not self._is_selected(shown):
             return None
-        message = event.full_message
-        return LiveEvent(event, item.position) if message is None or self._newest.advance(message) else None
+        message = shown.full_message
+        return shown if message is None or self._newest.advance(message) else None
 
     def _is_selected(self, event: MessageStreamEvent) -> bool:
         return self._conversation is None or event.conversation == self._conversation

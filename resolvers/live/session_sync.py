@@ -12,14 +12,16 @@ from resolvers.live.patient_reads import read_patiently
 from resolvers.sessions.session_lists import changed_since
 from store.base.ids import UserId
 from store.sessions.fields import SyncReason
-from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, QueueBudget
+from subscriptions.realtime.events.base import EphemeralEvent, Event
+from subscriptions.realtime.events.sessions import SessionChanged
+from subscriptions.realtime.mailboxes import Mailbox, Position, QueueBudget
 
 
 async def sync_session(app: Confab, user: UserId, since: str | None, budget: QueueBudget) -> LiveStream:
     """Return the changes of the user's sessions after a cursor. No change after the return is missed."""
     mailbox = await read_patiently(partial(app.hub.attach, user, budget))
     view = _SessionView(app, mailbox)
-    return LiveStream(app.hub, mailbox, view.convert, parts=view.missed(since))
+    return LiveStream(app.hub, mailbox, view, parts=view.missed(since))
 
 
 class _SessionView:
@@ -41,14 +43,17 @@ class _SessionView:
         async for part in self._catch_up(decode_sync(self._app.store.deployment.name, self._user, since)):
             yield part
 
-    def convert(self, item: Item) -> LiveEvent | Parts | None:
-        """Return the event, or the parts to read, that the subscriber sees for a live item; None: none."""
-        match item:
-            case Lagged():
-                return self._catch_up(None)
-            case MailboxEvent(position, event) if event.session_event and is_after(position, self._seen):
-                return LiveEvent(event.session_event, position)
-        return None
+    def show(self, event: Event, position: Position) -> SessionChanged | None:
+        """Return the session change, if the subscriber has not seen it yet."""
+        changed = event.session_event
+        return changed if changed is not None and is_after(position, self._seen) else None
+
+    def show_ephemeral(self, event: EphemeralEvent) -> None:
+        """Return None: these events change no session."""
+
+    def show_lagged(self, position: Position) -> Parts:
+        """Return all sessions."""
+        return self._catch_up(None)
 
     async def _catch_up(self, cursor: Position | None) -> Parts:
         """Yield all sessions that changed after the cursor, in parts.

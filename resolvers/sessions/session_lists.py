@@ -11,7 +11,7 @@ from resolvers.base.cursors import decode_page, decode_sync, encode_sync, is_num
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import ConversationId, UserId, kind_of
-from store.sessions.loaded_state import Snapshot
+from store.sessions.loading.loaded_state import Snapshot
 from store.sessions.session import Session
 from store.sessions.session_store import Category, list_name
 from subscriptions.realtime.mailboxes import Position

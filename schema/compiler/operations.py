@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -88,21 +88,42 @@ class CompiledOperation:
         values = variables if isinstance(variables, VariableValues) else self.coerce(variables)
         if isinstance(values, list):
             return ExecutionResult(None, values)
+        if self._operation.definition.operation is OperationType.MUTATION:
+            return await self._execute_serially(values, root, context)
+        result = self.start(values, root, context)
+        return result if isinstance(result, ExecutionResult) else await result
+
+    def start(
+        self, values: VariableValues, root: Any = None, context: Any = None
+    ) -> ExecutionResult | Awaitable[ExecutionResult]:
+        """Execute a query, or the selection of a subscription on an event, with the values of its variables.
+
+        Returns an awaitable only if a value has to be awaited.
+        """
         state = ExecutionState(root, context, values)
         data: dict[str, Any] = {}
-        is_serial = self._operation.definition.operation is OperationType.MUTATION
         try:
             for step in self._steps(values):
                 step(root, data, None, state)
-                if is_serial:
-                    await state.await_pending()
-                    if state.is_data_null:
-                        break
         except GraphQLError as error:
             state.null_data(error)
             state.abandon_pending()
-        await state.await_pending()
-        return ExecutionResult(None if state.is_data_null else data, state.errors or None)
+        return _finish(state, data) if state.pending else _result(state, data)
+
+    async def _execute_serially(self, values: VariableValues, root: Any, context: Any) -> ExecutionResult:
+        """Execute the root fields of a mutation, one after the other."""
+        state = ExecutionState(root, context, values)
+        data: dict[str, Any] = {}
+        try:
+            for step in self._steps(values):
+                step(root, data, None, state)
+                await state.await_pending()
+                if state.is_data_null:
+                    break
+        except GraphQLError as error:
+            state.null_data(error)
+            state.abandon_pending()
+        return await _finish(state, data)
 
     def _steps(self, values: VariableValues) -> list[Step]:
         key = tuple(values.coerced.get(name) for name in self._condition_variables)
@@ -127,6 +148,15 @@ class CompiledOperation:
             operation.schema, operation.fragments, self._fragments, None, None, operation.definition, values,
             _unused, _unused, _unused,
         )  # fmt: skip
+
+
+async def _finish(state: ExecutionState, data: dict[str, Any]) -> ExecutionResult:
+    await state.await_pending()
+    return _result(state, data)
+
+
+def _result(state: ExecutionState, data: dict[str, Any]) -> ExecutionResult:
+    return ExecutionResult(None if state.is_data_null else data, state.errors or None)
 
 
 def compile_operation(

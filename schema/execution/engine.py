@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -136,28 +136,48 @@ class Engine:
             selection = self._selections[key] = SharedSelection(execution)
         return selection
 
-    async def execute_event(self, execution: EventExecution, event: object, viewer: TrackedViewer) -> bytes:
+    def execute_event(
+        self, execution: EventExecution, event: object, viewer: TrackedViewer
+    ) -> bytes | Awaitable[bytes]:
         """Render one event of a subscription for a viewer.
 
         Tries again while a database is unavailable, up to a minute, because an event sent as an error would be lost.
 
         Returns:
-            The encoded response.
+            The encoded response; an awaitable of it if the execution has to wait.
 
         Raises:
-            RequestRefused: The database stayed unavailable.
+            RequestRefused: Nothing was executed. The awaitable also raises it if the database stayed unavailable.
         """
-        deadline = asyncio.get_running_loop().time() + _EVENT_RETRY_SECONDS
         request_id = uuid.uuid4().hex
-        while True:
+
+        def execute_once() -> Any:
             context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
-            with self._app.request_scope():
-                response = await _response(execution(event, context), request_id)
+            return execution(event, context)
+
+        with self._app.request_scope():
+            outcome = execute_once()
+            if isinstance(outcome, ExecutionResult):
+                response = _format_result(outcome, request_id)
+                if not _is_unavailable(response):
+                    return encode(response)
+            # The task stays in the request scope in which the execution began.
+            return asyncio.create_task(self._finish_event(outcome, execute_once, request_id))
+
+    async def _finish_event(self, outcome: Any, execute_once: Callable[[], Any], request_id: str) -> bytes:
+        """Await an execution. Execute again while a database is unavailable."""
+        deadline = asyncio.get_running_loop().time() + _EVENT_RETRY_SECONDS
+        while True:
+            response = await _response(outcome, request_id)
             if not _is_unavailable(response):
                 return encode(response)
             if asyncio.get_running_loop().time() > deadline:
                 raise RequestRefused(response["errors"])
             await asyncio.sleep(_EVENT_RETRY_PAUSE_SECONDS)
+            with self._app.request_scope():
+                outcome = execute_once()
+                if hasattr(outcome, "__await__"):
+                    outcome = await outcome
 
     def _context(self, context: ConnectionContext) -> Context:
         viewer = TrackedViewer(context.caller if isinstance(context.caller, Caller) else None)
@@ -199,7 +219,7 @@ class Engine:
 def _event_execution(prepared: PreparedOperation, executor: Executor[Context]) -> EventExecution:
     """Return the execution of a subscription's events, with the values of its variables."""
     if prepared.compiled is not None:
-        return partial(prepared.compiled.execute, executor.variable_values)
+        return partial(prepared.compiled.start, executor.variable_values)
 
     def execute_with_graphql_core(event: object, context: Context) -> Any:
         event_executor = executor.build_per_event_executor(event)
@@ -211,7 +231,10 @@ def _event_execution(prepared: PreparedOperation, executor: Executor[Context]) -
 
 async def _response(outcome: Any, request_id: str) -> Json:
     """Return a result in the form that transports send. Raises RequestRefused if nothing was executed."""
-    result: ExecutionResult = await outcome if hasattr(outcome, "__await__") else outcome
+    return _format_result(await outcome if hasattr(outcome, "__await__") else outcome, request_id)
+
+
+def _format_result(result: ExecutionResult, request_id: str) -> Json:
     errors = result.errors or []
     if result.data is None and errors and all(error.path is None for error in errors):
         raise refused(errors)

@@ -19,20 +19,27 @@ from resolvers.users.callers import Caller
 from schema.base.errors import refusal_for
 from schema.base.viewers import IDENTITY, TrackedViewer, ViewerDependency
 from schema.events.source import CURSOR, Source
-from subscriptions.transport.engine import RequestRefused, StreamEnded
+from subscriptions.realtime.mailboxes import Position
+from subscriptions.transport.engine import RequestRefused, ResponseSink, StreamEnded
 
 _log = structlog.get_logger()
 
-_QUOTED_CURSOR = f'"{CURSOR}"'.encode()
+_CURSOR = CURSOR.encode()
 
 _MAX_CONCURRENT_EXECUTIONS = 64
 """Concurrent executions for one event, if every subscriber gets another response."""
 
+_MAX_IMMEDIATE_EXECUTIONS = 8
+"""Executions of one event that may run before other tasks of the event loop."""
+
 _NOTIFICATIONS_PER_TURN = 256
 """Subscribers notified before other tasks of the event loop run."""
 
-Execute = Callable[[object, TrackedViewer], Awaitable[bytes]]
-"""Executes the selection on a field's value, for a viewer, and encodes the response."""
+Execute = Callable[[object, TrackedViewer], bytes | Awaitable[bytes]]
+"""Executes the selection on a field's value, for a viewer, and encodes the response.
+
+Returns an awaitable only if the execution has to wait.
+"""
 
 Convert = Callable[[Any], object]
 """Returns an event as the value of the subscription's field, with CURSOR for the cursor."""
@@ -44,12 +51,12 @@ class ResponseTemplate:
     __slots__ = ("_parts", "needs_cursor")
 
     def __init__(self, response: bytes) -> None:
-        self._parts = response.split(_QUOTED_CURSOR)
+        self._parts = response.split(_CURSOR)
         self.needs_cursor = len(self._parts) > 1
 
-    def fill(self, cursor: str = "") -> bytes:
+    def fill(self, cursor: bytes = b"") -> bytes:
         """Return the response with a subscriber's cursor."""
-        return f'"{cursor}"'.encode().join(self._parts)
+        return cursor.join(self._parts)
 
 
 RenderResult = ResponseTemplate | RequestRefused
@@ -130,6 +137,7 @@ class Rendering:
         "__weakref__",
         "_convert",
         "_execute",
+        "_executions",
         "_result_for_all",
         "_results",
         "_task",
@@ -141,6 +149,7 @@ class Rendering:
         self.payload = payload
         self._convert = convert
         self._execute = execute
+        self._executions = 0
         self._results: list[_ResultsByViewer] = []
         self._result_for_all: ResponseTemplate | None = None
         self._waiters: list[ResponseWaiter] = []
@@ -156,37 +165,68 @@ class Rendering:
                 return template
         return None
 
-    def add_waiter(self, waiter: ResponseWaiter) -> None:
-        """Render the event for a subscriber, and notify it.
+    def render_for(self, waiter: ResponseWaiter) -> RenderResult | None:
+        """Render the event for a subscriber. Return None if that takes longer; then the subscriber is notified.
 
         All waiting subscribers get a failure. It is not kept: a later subscriber causes another execution.
         """
+        first: Awaitable[RequestRefused | None] | None = None
+        if self._task is None and self._executions < _MAX_IMMEDIATE_EXECUTIONS:
+            outcome = self._render(waiter.caller)
+            if not isinstance(outcome, Awaitable):
+                return outcome or self.find(waiter.caller)
+            first = outcome
         self._waiters.append(waiter)
         if self._task is None:
-            self._task = asyncio.create_task(self._render_for_waiters())
+            self._task = asyncio.create_task(self._render_for_waiters(first))
+        return None
 
-    async def _render_for_waiters(self) -> None:
-        """Execute for one waiter, then for those whose response is still unknown."""
+    async def _render_for_waiters(self, first: Awaitable[RequestRefused | None] | None) -> None:
+        """Await the first execution, then execute for those whose response is still unknown."""
         try:
+            if first is not None:
+                await self._notify(await first)
             while self._waiters:
                 callers = {waiter.caller.user_id: waiter.caller for waiter in self._waiters}
                 individual = [c for c in callers.values() if any(results.is_individual(c) for results in self._results)]
                 chosen = individual[:_MAX_CONCURRENT_EXECUTIONS] or [next(iter(callers.values()))]
-                failures = await asyncio.gather(*(self._render(caller) for caller in chosen))
-                await self._notify(next(filter(None, failures), None))
+                outcomes = [self._render(caller) for caller in chosen]
+                failures = [outcome for outcome in outcomes if isinstance(outcome, RequestRefused)]
+                failures += filter(None, await asyncio.gather(*(o for o in outcomes if isinstance(o, Awaitable))))
+                await self._notify(next(iter(failures), None))
+                await asyncio.sleep(0)
         finally:
             self._task = None
 
-    async def _render(self, caller: Caller) -> RequestRefused | None:
+    def _render(self, caller: Caller) -> Awaitable[RequestRefused | None] | RequestRefused | None:
+        """Execute for a viewer. Return the failure, or None; an awaitable of it if the execution has to wait."""
+        self._executions += 1
         viewer = TrackedViewer(caller, is_shared=True)
         try:
-            template = ResponseTemplate(await self._execute(self._convert(self.payload), viewer))
+            response = self._execute(self._convert(self.payload), viewer)
         except Exception as failure:
             return refusal_for(failure)
+        if isinstance(response, bytes):
+            self._keep(viewer, caller, response)
+            return None
+        return self._finish_rendering(viewer, caller, response)
+
+    async def _finish_rendering(
+        self, viewer: TrackedViewer, caller: Caller, response: Awaitable[bytes]
+    ) -> RequestRefused | None:
+        try:
+            self._keep(viewer, caller, await response)
+        except Exception as failure:
+            return refusal_for(failure)
+        return None
+
+    def _keep(self, viewer: TrackedViewer, caller: Caller, response: bytes) -> None:
+        """Keep a response for all viewers with the same values of the dependencies that were recorded."""
+        template = ResponseTemplate(response)
         dependencies = tuple(viewer.dependencies)
         if not dependencies:
             self._result_for_all = template
-            return None
+            return
         for results in self._results:
             if results.dependencies == dependencies:
                 break
@@ -194,7 +234,6 @@ class Rendering:
             results = _ResultsByViewer(dependencies)
             self._results.append(results)
         results.add(caller, template)
-        return None
 
     async def _notify(self, failure: RequestRefused | None) -> None:
         """Notify the waiters whose response is known; after a failure, all of them."""
@@ -213,9 +252,13 @@ class Rendering:
 
 
 class ResponseStream:
-    """A subscription's responses: each event rendered with its selection and the subscriber's own cursor."""
+    """A subscription's responses: each event rendered with its selection and the subscriber's own cursor.
 
-    __slots__ = ("_event", "_on_ready", "_rendering", "_result", "_selection", "_source", "caller")
+    A live event goes through the whole stream in one call, from the hub to the sink, if it can be rendered and written
+    at once. Otherwise it waits: one event here, the later ones in the mailbox.
+    """
+
+    __slots__ = ("_event", "_on_ready", "_rendering", "_result", "_selection", "_sink", "_source", "caller")
 
     def __init__(self, selection: SharedSelection, source: Source, caller: Caller) -> None:
         self.caller = caller
@@ -225,6 +268,7 @@ class ResponseStream:
         self._rendering: Rendering | None = None
         self._result: RenderResult | None = None
         self._on_ready: Callable[[], None] | None = None
+        self._sink: ResponseSink | None = None
 
     def on_ready(self, call: Callable[[], None]) -> None:
         """Set the function to call when `take` has returned None and may return a response again."""
@@ -237,8 +281,32 @@ class ResponseStream:
         if self._rendering is None and self._on_ready is not None:
             self._on_ready()
 
+    def write_to(self, sink: ResponseSink) -> None:
+        """From the time when `take` has returned None, write responses to a sink while it is writable."""
+        self._sink = sink
+        if self._source is not None:
+            self._source.stream.hand_over_to(self)
+
+    @property
+    def is_ready(self) -> bool:
+        """True if no event waits here and the sink is writable."""
+        return self._event is None and self._sink is not None and self._sink.is_writable
+
+    def receive(self, payload: LivePayload, cursor: Position) -> None:
+        """Write the response to an event, or begin to render it."""
+        source, sink = self._source, self._sink
+        assert source is not None and sink is not None
+        result = self._find_response(payload, source)
+        if isinstance(result, ResponseTemplate):
+            sink.write(result.fill(source.cursors.encode(cursor)) if result.needs_cursor else result.fill())
+            return
+        self._event, self._result = LiveEvent(payload, cursor), result
+        if result is not None:
+            self._on_event()
+
     def on_rendered(self, result: RenderResult) -> None:
         """Take the result for the event that is being rendered."""
+        self._rendering = None
         self._result = result
         if self._on_ready is not None:
             self._on_ready()
@@ -248,6 +316,8 @@ class ResponseStream:
         source = self._source
         if source is None:
             raise StreamEnded
+        if self._rendering is not None:
+            return None
         if self._event is None:
             try:
                 self._event = source.stream.take()
@@ -257,29 +327,26 @@ class ResponseStream:
                 return None
         event, result = self._event, self._result
         if result is None:
-            result = self._find_response(event, source)
+            result = self._find_response(event.payload, source)
             if result is None:
                 return None
         if isinstance(result, RequestRefused):
             raise refusal_for(result)
-        self._event = self._rendering = self._result = None
+        self._event = self._result = None
         if result.needs_cursor and event.cursor is not None:
-            return result.fill(source.cursor(event.cursor))
+            return result.fill(source.cursors.encode(event.cursor))
         return result.fill()
 
-    def _find_response(self, event: LiveEvent, source: Source) -> ResponseTemplate | None:
-        """Return the response to an event if it has been rendered. Otherwise wait for `on_rendered`."""
-        if self._rendering is not None:
-            return None
-        rendering = self._selection.rendering(event.payload, source.convert)
-        template = rendering.find(self.caller)
-        if template is None:
+    def _find_response(self, payload: LivePayload, source: Source) -> RenderResult | None:
+        """Return the response to an event, or the failure. Return None if `on_rendered` gets it later."""
+        rendering = self._selection.rendering(payload, source.convert)
+        result = rendering.find(self.caller) or rendering.render_for(self)
+        if result is None:
             self._rendering = rendering
-            rendering.add_waiter(self)
-        return template
+        return result
 
     def close(self) -> None:
         """End the subscription."""
         if self._source is not None:
             self._source.stream.close()
-        self._source = self._event = self._rendering = self._result = self._on_ready = None
+        self._source = self._event = self._rendering = self._result = self._on_ready = self._sink = None

@@ -16,10 +16,10 @@ from schema.execution.query_limits import QueryLimits
 from server.settings import Settings, SettingsError, variable
 from subscriptions.transport.engine import (
     ConnectionContext,
-    EventStream,
     GraphQLEngine,
     GraphQLRequest,
     Json,
+    LiveResponses,
     OperationHandle,
     RequestRefused,
     make_error,
@@ -67,7 +67,7 @@ class PersistedOperationsEngine:
 
     async def subscribe(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
-    ) -> EventStream:
+    ) -> LiveResponses:
         """See GraphQLEngine."""
         return await self._engine.subscribe(prepared, request, context)
 

@@ -22,10 +22,10 @@ from server.overload.operation_meter import OK, code_of, code_of_errors
 from server.settings import Settings
 from subscriptions.transport.engine import (
     ConnectionContext,
-    EventStream,
     GraphQLEngine,
     GraphQLRequest,
     Json,
+    LiveResponses,
     OperationHandle,
     RequestRefused,
 )
@@ -53,7 +53,7 @@ class TracedEngine:
 
     async def subscribe(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
-    ) -> EventStream:
+    ) -> LiveResponses:
         """See GraphQLEngine."""
         with self._span(prepared) as end:
             stream = await self._engine.subscribe(prepared, request, context)

@@ -12,10 +12,10 @@ from server.overload.operation_meter import OK, OperationMeter, code_of, code_of
 from server.overload.shielded_mutations import ShieldedMutations
 from subscriptions.transport.engine import (
     ConnectionContext,
-    EventStream,
     GraphQLEngine,
     GraphQLRequest,
     Json,
+    LiveResponses,
     OperationHandle,
     RequestRefused,
     make_error,
@@ -103,7 +103,7 @@ class AdmissionControl:
 
     async def subscribe(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
-    ) -> EventStream:
+    ) -> LiveResponses:
         """See GraphQLEngine."""
         if not self._load_shedding.enter():
             raise self._refuse()

@@ -27,6 +27,7 @@ class RestingServer(uvicorn.Server):
             try:
                 async with asyncio.timeout(_HEADER_SECONDS):
                     await self._wakes.wait()
+                    self._wakes.clear()
             except TimeoutError:
                 continue
 

@@ -12,7 +12,7 @@ class Memberships:
     """Memberships of single users, each with the version of the group's membership that it was read under.
 
     Every change of a group's membership gives it another version, in the same step (`apply_change` in
-    `scripts/_conversation.lua`).
+    `scripts/_conversation.lua`). Versions are not consecutive, so that a Redis that lost changes does not repeat them.
     """
 
     def __init__(self) -> None:

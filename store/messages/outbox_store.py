@@ -14,7 +14,7 @@ from store.messages.outbox_entries import reserved_message_from
 from store.messages.revision_store import Revision, revision_from
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
-from store.sessions.session import session_from
+from store.sessions.session import session_from, waiting_field, waiting_from
 
 
 class Refusal(StrEnum):
@@ -66,10 +66,10 @@ class OutboxStore:
         keys = self._keys.conversation(message.conversation)
         if message.key is not None:
             keys = (*keys, self._keys.reservation(message.conversation, message.id))
-        answer, epoch, record = await self._cache.run(
+        answer, (epoch, noted), record = await self._cache.run(
             [
                 Call("reserve", keys, args),
-                Call("HGET", (self._keys.of_user(message.sender, "meta"),), ("epoch",)),
+                Call("HMGET", self._keys.user(message.sender), ("epoch", waiting_field(message.conversation))),
                 Call("HGET", (self._keys.of_user(message.sender, "sessions"),), (message.conversation,)),
             ]
         )
@@ -77,14 +77,15 @@ class OutboxStore:
             return Refusal(answer[0].decode())
         _, seq, n, version, entry = answer
         session = session_from(message.sender, message.conversation, record) if epoch and record else None
+        waiting = waiting_from(noted)
         return ReservedMessage(
             message.with_place(seq, n),
             version.decode(),
             entry.decode(),
             sender_cached=bool(epoch),
             # Messages sent just before by the same sender may be among these: the record may not have them yet.
-            reads_unread=session is None or n - message.kind.countable > session.read_n,
-            reads_mentions=session is None or bool(session.mentions),
+            reads_unread=session is None or n - message.kind.countable > max(session.read_n, waiting.own_n),
+            reads_mentions=session is None or bool(session.mentions) or waiting.mention,
         )
 
     async def reserve_change(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from pymongo import AsyncMongoClient
@@ -85,6 +85,12 @@ class DirectCommands:
         for connection in list(self._connections):
             connection.end(error)
         self._failure = None
+
+    def leave_others(self, writable: Container[tuple[str, int | None]]) -> None:
+        """End the connections to all servers but these: a server that hangs may not be the primary any more."""
+        for connection in list(self._connections):
+            if connection.connection.address not in writable:
+                connection.end(AutoReconnect("the primary has changed"))
 
     def _enqueue(self, pending: PendingCommand) -> asyncio.Future[dict[str, Any]]:
         if self._is_closed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Container
 
 from pymongo.monitoring import (
     TopologyClosedEvent,
@@ -20,6 +21,8 @@ class PrimaryWatch(TopologyListener):
         self._grace_seconds = grace_seconds
         self._missing_since: float | None = None
         """By `time.monotonic`. Infinity: the driver has not looked for a primary yet."""
+        self.on_change: Callable[[Container[tuple[str, int | None]]], None] = lambda writable: None
+        """Called with the addresses of the primary, or of all mongos, when there is one."""
 
     @property
     def is_lost(self) -> bool:
@@ -41,6 +44,8 @@ class PrimaryWatch(TopologyListener):
         """Note that a primary was found or lost."""
         if event.new_description.has_writable_server():
             self._missing_since = None
+            servers = event.new_description.server_descriptions().items()
+            self.on_change({address for address, server in servers if server.is_writable})
         elif self._missing_since is None:
             self._missing_since = time.monotonic()
 

@@ -126,6 +126,10 @@ class Cache:
         """True if the deployment's Redis is a cluster."""
         return self._redis.is_cluster
 
+    def owner(self, key: str) -> str:
+        """Return the address of the cluster's node that owns a key, as far as is known; "" if there is one Redis."""
+        return self._redis.owner(key)
+
     @property
     def queued(self) -> int:
         """Callers whose calls were not sent yet."""

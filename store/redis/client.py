@@ -105,6 +105,10 @@ class RedisClient:
                 return await self._redis.find_url(channel)
         return self.url
 
+    def owner(self, key: str) -> str:
+        """Return the address of the cluster's node that owns a key, as far as is known; "" if there is one Redis."""
+        return self._redis.find_owner(key) if isinstance(self._redis, ClusterNodes) else ""
+
     def is_owner(self, channel: str, url: str) -> bool:
         """Return whether the Redis at a URL still serves a channel."""
         return self._redis.is_owner(channel, url) if isinstance(self._redis, ClusterNodes) else True

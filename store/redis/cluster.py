@@ -74,6 +74,10 @@ class ClusterNodes:
         """Return whether the node at a URL still owns a key or a channel, as far as is known."""
         return self._url.node_url(self._slots.owner(key)) == url
 
+    def find_owner(self, key: str) -> Address:
+        """Return the node that owns a key, as far as is known, or "" if the nodes were not asked yet."""
+        return "" if self._slots.is_empty else self._slots.owner(key)
+
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """Return the replies in order, error replies as exceptions in their places.
 

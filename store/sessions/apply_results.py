@@ -22,7 +22,7 @@ class ApplyResult:
         sessions: All sessions that moved, gateways last.
         tick: The event's position on the user's clock.
         previous: The tick before it in the user's chain of events.
-        total_unread: The user's total afterwards.
+        total_unread: The user's total afterwards; not known (0) for an own message that was appended.
         old_read_seq: Read position before; -1 if the change does not move it.
         old_unread: Messages that were unread before; -1 if some that are not applied yet may be the user's own.
     """
@@ -57,10 +57,11 @@ def parse_results(user: UserId, answer: Sequence[Any]) -> list[ApplyResult]:
         return [NOT_CACHED]
     _, epoch, routes, *outcomes = answer
     servers = tuple(route.decode() for route in routes)
-    return [_parse_outcome(user, epoch.decode(), servers, outcome) for outcome in outcomes]
+    return [parse_outcome(user, epoch.decode(), servers, outcome) for outcome in outcomes]
 
 
-def _parse_outcome(user: UserId, epoch: str, servers: tuple[str, ...], outcome: Sequence[Any]) -> ApplyResult:
+def parse_outcome(user: UserId, epoch: str, servers: Sequence[str], outcome: Sequence[Any]) -> ApplyResult:
+    """Return the result of one change. servers: those that hold connections of the user."""
     status, tick, previous, total, old_read, old_unread, *records = outcome
     sessions = (
         session_from(user, ConversationId(records[i].decode()), records[i + 1])
@@ -70,11 +71,34 @@ def _parse_outcome(user: UserId, epoch: str, servers: tuple[str, ...], outcome: 
     return ApplyResult(
         changed=status == b"ok",
         epoch=epoch,
-        routes=servers,
+        routes=tuple(servers),
         sessions=tuple(sessions),
         tick=int(tick),
         previous=int(previous),
         total_unread=total,
+        old_read_seq=old_read,
+        old_unread=old_unread,
+    )
+
+
+def parse_own_message(
+    user: UserId,
+    conversation: ConversationId,
+    epoch: str,
+    servers: Sequence[str],
+    previous: int,
+    outcome: Sequence[Any],
+) -> ApplyResult:
+    """Return the result of a user's own message that was appended (`_append.lua`)."""
+    _, tick, old_read, old_unread, record = outcome
+    return ApplyResult(
+        changed=True,
+        epoch=epoch,
+        routes=tuple(servers),
+        sessions=(session_from(user, conversation, record),),
+        tick=tick,
+        previous=previous,
+        total_unread=0,
         old_read_seq=old_read,
         old_unread=old_unread,
     )

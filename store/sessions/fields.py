@@ -49,8 +49,6 @@ class Field(property, Generic[T]):
         default: The value if none is stored.
         fixed: Every record has the field. Fixed fields come first, in the order of this table.
         text: Records store the number as text, because Lua's JSON keeps only 14 digits.
-        lists: The field decides in which lists the session is, or how it counts. The fast path for messages leaves
-            sessions that have it to the general code.
     """
 
     def __init__(
@@ -63,14 +61,12 @@ class Field(property, Generic[T]):
         default: T,
         fixed: bool = False,
         text: bool = False,
-        lists: bool = False,
     ) -> None:
         super().__init__(_reader(kind, stored, default, fixed), doc=doc)
         self.stored = stored
         self.kept = kept
         self.default = default
         self.fixed = fixed
-        self.lists = lists
         self._text = text
 
     if TYPE_CHECKING:
@@ -149,10 +145,10 @@ class SessionFields:
     muted_until_ms = Field[int | None](
         int, "mu", Kept.SETTING, "End of the mute, ms; None: it does not end by itself.", default=None, text=True
     )
-    category = Field[str | None](str, "ca", Kept.SETTING, "Label that the user gave it.", default=None, lists=True)
+    category = Field[str | None](str, "ca", Kept.SETTING, "Label that the user gave it.", default=None)
 
     deleted_seq = Field[int | None](
-        int, "x", Kept.STATE, "`write_seq` when the user deleted it; None: never deleted.", default=None, lists=True
+        int, "x", Kept.STATE, "`write_seq` when the user deleted it; None: never deleted.", default=None
     )
     deleted_n = Field[int | None](int, "xn", Kept.STATE, "`n` when the user deleted it.", default=None)
     unread_mark = Field[int | None](
@@ -162,12 +158,10 @@ class SessionFields:
         tuple, "ms", Kept.POSITION, "Seqs of the unread messages that mention the user, ascending.", default=()
     )
 
-    sub_biz = Field[str | None](
-        str, "sb", Kept.HEAD, "The subBiz that it is in; None for gateways.", default=None, lists=True
-    )
-    dissolved = Field(bool, "dd", Kept.HEAD, "The group has ended.", default=False, lists=True)
+    sub_biz = Field[str | None](str, "sb", Kept.HEAD, "The subBiz that it is in; None for gateways.", default=None)
+    dissolved = Field(bool, "dd", Kept.HEAD, "The group has ended.", default=False)
     last_readable_seq = Field[int | None](
-        int, "f", Kept.MEMBERSHIP, "Last seq that a former member may read; None: a member.", default=None, lists=True
+        int, "f", Kept.MEMBERSHIP, "Last seq that a former member may read; None: a member.", default=None
     )
     notified_read_seq = Field(
         int, "pt", Kept.CACHE, "Read position of the peer in the last receipt to the user.", default=0

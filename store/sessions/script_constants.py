@@ -23,6 +23,15 @@ PENDING_MS = 60_000
 QUEUE_MS = 15_000
 """A queue for a lock is dropped if no waiter has joined it for this time."""
 
+MAX_WAITING = 256
+"""Conversations whose messages may wait to be applied to a user's sessions."""
+
+MAX_WAITING_LENGTH = 500
+"""Length of the text that notes the messages waiting for one session. Mentions make it longer."""
+
+NOT_CACHED, APPENDED, ELSEWHERE = range(3)
+"""Short answers of the script `fan_out` for one user."""
+
 MESSAGE_PATTERN = r"^(%S+) (%d+) (%d+) ([01]) (%d+) (.*)$"
 """A message as `MessageDelta.text` writes it."""
 
@@ -48,34 +57,27 @@ def script_literals() -> dict[str, str]:
         "QUEUE_MS": QUEUE_MS,
         "PRIORITY_WEIGHT": PRIORITY_WEIGHT,
         "MAX_UNREAD_MENTIONS": MAX_UNREAD_MENTIONS,
+        "MAX_WAITING": MAX_WAITING,
+        "MAX_WAITING_LENGTH": MAX_WAITING_LENGTH,
+        "NOT_CACHED": NOT_CACHED,
+        "APPENDED": APPENDED,
+        "ELSEWHERE": ELSEWHERE,
     }
     texts = {name.upper(): field.stored for name, field in NAMES.items()} | {
         "SETTINGS": " ".join(field.stored for field in SETTINGS),
         "FIXED_FIELDS": " ".join(fixed),
         "FIXED_FORM": "{" + ",".join(f'"{name}":%.0f' for name in fixed),
-        "FIXED_PATTERN": "^{" + ",".join(f'"{name}":(%d+)' for name in fixed) + "(.*)}$",
         "PEER_FORM": "".join(f',"{name}":%.0f' for name in peer),
-        "PEER_PATTERN": "^" + "".join(f',"{name}":(%d+)' for name in peer) + "(.*)$",
-        "HAS_MENTIONS": f'"{Session.mentions.stored}":',
-        "IS_MUTED": f'"{Session.muted.stored}":1',
+        "WRITE_SEQ_PATTERN": f'^{{"{Session.write_seq.stored}":(%d+),',
+        "IS_FORMER_MEMBER": f'"{Session.last_readable_seq.stored}":',
+        "IS_IN_SUB_BIZ": f'"{Session.sub_biz.stored}":',
         "MESSAGE_PATTERN": MESSAGE_PATTERN,
+        "WAITING_PATTERN": "^(%d+) (%d+) (%d+) (%d+) ([01]) (%d+) (%d+) (%d+)(.*)$",
         "WAKE_UP_FRAME": WAKE_UP_FRAME,
         "LOCK_GRANTED_FRAME": LOCK_GRANTED_FRAME,
         "MUTE_ENDED_ENTRY": MUTE_ENDED_ENTRY,
     }
     return {name: str(value) for name, value in numbers.items()} | {name: f"'{text}'" for name, text in texts.items()}
-
-
-def fast_path_functions() -> str:
-    """Return the Lua function about fields that the fast path needs."""
-    finds = "\n    or ".join(f"""find(rest, '"{field.stored}":', 1, true)""" for field in FIELDS if field.lists)
-    return f"""\
--- Returns true if the rest of a record, after the fixed fields, decides about lists and counts.
-local function decides_lists(rest)
-  local find = string.find
-  return {finds}
-end
-"""
 
 
 def record_functions() -> str:

@@ -15,7 +15,7 @@ from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_ID, CONVERSATIONS, SESSIONS, session_row_id, sessions_of
 from store.mongo.writes import Update, Write
 from store.sessions.fields import FENCE
-from store.sessions.loaded_state import LoadedState
+from store.sessions.loading.loaded_state import LoadedState
 from store.sessions.records import (
     HEAD_PROJECTION,
     Records,

@@ -13,19 +13,16 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.changes import LoggedChange
-from store.sessions.loaded_state import LoadedState, Snapshot
+from store.sessions.loading.loaded_state import LoadedState, Snapshot
+from store.sessions.loading.state_loader import StateLoader
 from store.sessions.session import Session, session_from
 from store.sessions.session_rows import SessionRows
-from store.sessions.state_loader import StateLoader
 
 _NAMES_PER_CALL = 1_000
 """Sessions that one call asks for by name: Lua takes no more than some thousand values at once."""
 
 _FEW_NAMES = 50
 """Sessions that are cheaper to read alone than to load with the whole state."""
-
-_ROUTE_COPIES = ("servers", "routes")
-"""Fields of `meta` that may hold the copy of the routes: the first one that is there counts."""
 
 _LOADS = 10
 """Attempts to load a state that Redis evicts before it is read."""
@@ -191,7 +188,7 @@ class SessionStore:
         self._cache.require_shared()
         calls = []
         for user in users:
-            calls.append(Call("HMGET", self._keys.user(user), ("epoch", "clock", "due", "held", *_ROUTE_COPIES)))
+            calls.append(Call("HMGET", self._keys.user(user), ("epoch", "clock", "due", "held", "servers")))
             calls.append(Call("ZSCORE", (self._keys.of_user(user, "routes"),), (server,)))
         answers = await self._cache.attempt(calls)
         return [
@@ -275,8 +272,7 @@ def _attached(answer: Sequence[bytes]) -> tuple[str, int, int | None]:
 def _live_position(fields: Any, score: Any, server: str) -> LivePosition | None:
     if isinstance(fields, Exception) or isinstance(score, Exception):
         return None
-    epoch, clock, due, held, *copies = fields
-    routes = next((copy for copy in copies if copy is not None), None)
+    epoch, clock, due, held, routes = fields
     if epoch is None or clock is None:
         return None
     # The key and its copy in `meta` can be evicted one without the other.

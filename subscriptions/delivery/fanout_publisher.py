@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from store.base.ids import UserId
 from store.sessions.apply_messages import FanoutResult
-from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_result
+from store.sessions.apply_results import NOT_CACHED, ApplyResult
 from store.store import Store
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages
 from subscriptions.delivery.recipients import RecipientSlice
@@ -39,7 +38,7 @@ def add_fanout(
     outgoing: OutgoingEvents,
     message: InFlightMessage,
     recipients: RecipientSlice,
-    answers: Sequence[Any],
+    updates: Sequence[FanoutResult],
     result: FanoutResult,
 ) -> ApplyResult:
     """Add the events of one slice of recipients.
@@ -48,7 +47,7 @@ def add_fanout(
         outgoing: The events are added to it.
         message: The message.
         recipients: The slice.
-        answers: Redis's answers to the slice's membership updates.
+        updates: The effects of the slice's membership updates.
         result: The result of the message.
 
     Returns:
@@ -56,8 +55,8 @@ def add_fanout(
     """
     at_ms = recipients.committed.at_ms
     outcomes: list[tuple[UserId, ApplyResult]] = []
-    for update, answer in zip(recipients.updates, answers, strict=True):
-        outcome = parse_result(update.user, answer)
+    for update, applied in zip(recipients.updates, updates, strict=True):
+        outcome = applied.others[0][1] if applied.others else NOT_CACHED
         outcomes.append((update.user, outcome))
         event = update.session_event(outcome)
         outgoing.add(event, [(update.user, outcome)], stored_at=at_ms, has_own_write_ts=not update.ends_group)

@@ -73,7 +73,7 @@ class FanoutStage:
             calls += self._message_calls(message)
             slices.append(await self._first_slice(message))
         fanout = FanoutBatch(self._store, slices)
-        answers = await self._store.cache.run([*calls, *fanout.calls])
+        answers = await fanout.run(self._store.cache.run, calls)
         # A head that is not cached answers 0, and may have been overtaken.
         overtaken = [
             message
@@ -82,7 +82,7 @@ class FanoutStage:
         ]
         await self._invalidate_new_members(overtaken)
         outgoing = OutgoingEvents()
-        for message, recipients, result in zip(batch, slices, fanout.read(answers[len(calls) :]), strict=True):
+        for message, recipients, result in zip(batch, slices, fanout.results, strict=True):
             sender = add_fanout(outgoing, message, recipients, *result)
             self._receipts.notify_of_sending(message.reserved, sender)
             self._in_flight.answer(message, sender)

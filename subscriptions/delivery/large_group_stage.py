@@ -54,9 +54,9 @@ class LargeGroupStage:
         """
         slices = _take_slices(burst)
         fanout = FanoutBatch(self._store, slices)
-        answers = await self._store.cache.run_in_background(fanout.calls)
+        await fanout.run(self._store.cache.run_in_background)
         outgoing = OutgoingEvents()
-        for message, recipients, result in zip(burst, slices, fanout.read(answers), strict=True):
+        for message, recipients, result in zip(burst, slices, fanout.results, strict=True):
             add_fanout(outgoing, message, recipients, *result)
         self._publisher.publish(outgoing, [message for message in burst if not message.remaining])
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from store.base.ids import ConversationId, UserId
 from store.messages.message import CommittedMessage
-from store.redis.cache import Call
 from store.sessions.apply_messages import MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult
 from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, logged_change
@@ -25,10 +24,6 @@ class MembershipUpdate:
     change: LoggedChange
     reason: SyncReason = SyncReason.MEMBERSHIP
     ends_group: bool = False
-
-    def call(self, store: Store) -> Call:
-        """Return the call that applies it to the user's cached state."""
-        return store.sessions.apply_call(self.user, self.change)
 
     def session_event(self, outcome: ApplyResult) -> SessionChanged:
         """Return the event for the user's devices."""

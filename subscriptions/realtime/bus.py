@@ -176,8 +176,7 @@ class Bus:
         for server, events in outgoing.items():
             if server == self._hub.server:
                 for event, recipients in events:
-                    for user, epoch, tick, previous in recipients:
-                        self._hub.receive(user, epoch, tick, previous, event)
+                    self._hub.receive(event, recipients)
             else:
                 body = [[event.encode() if event else None, recipients] for event, recipients in events]
                 frames.append(_EventFrame(server, self._frame(server, orjson.dumps({"events": body})), events))
@@ -256,9 +255,7 @@ class Bus:
                     self._wake_waiter(owner)
                 case {"events": events}:
                     for fields, recipients in events:
-                        event = self._decode(fields) if fields else None
-                        for user, epoch, tick, previous in recipients:
-                            self._hub.receive(UserId(user), epoch, tick, previous, event)
+                        self._hub.receive(self._decode(fields) if fields else None, recipients)
                 case dict(frame):
                     for kind in frame.keys() & self._handlers.keys():
                         self._handlers[kind](frame[kind])

@@ -6,7 +6,7 @@ import asyncio
 
 from store.base.ids import UserId
 from subscriptions.realtime.events.base import Event
-from subscriptions.realtime.mailboxes import Lagged, Mailbox, MailboxEvent, Position
+from subscriptions.realtime.mailboxes import Lagged, Mailbox, Position
 
 
 class Feed:
@@ -38,13 +38,12 @@ class Feed:
         self.repair: asyncio.Task[None] | None = None
 
     def deliver(self, position: Position, event: Event | None) -> None:
-        """Put an event into all mailboxes. Without an event, only the position moves."""
+        """Deliver an event to all mailboxes. Without an event, only the position moves."""
         self.position = position
         if event is not None:
-            item = MailboxEvent(position, event)
             # A subscriber may detach its mailbox during this.
             for mailbox in tuple(self.mailboxes):
-                mailbox.put(item)
+                mailbox.deliver(position, event)
 
     def lag(self, position: Position) -> None:
         """Put Lagged into all mailboxes and continue from a position."""

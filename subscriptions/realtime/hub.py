@@ -16,6 +16,7 @@ import structlog
 from store.base.clock import Clock
 from store.base.errors import StoreError
 from store.base.ids import UserId
+from store.sessions.apply_messages import EventRecipient
 from store.sessions.session_store import SessionStore
 from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.feed import Feed
@@ -98,30 +99,36 @@ class Hub:
         feed = self._feeds.get(user)
         return feed is not None and bool(feed.mailboxes)
 
-    def receive(self, user: UserId, epoch: str, tick: int, previous: int, event: Event | None) -> None:
-        """Take an event of a user from any server, in any order, any number of times.
+    def receive(self, event: Event | None, recipients: Iterable[EventRecipient]) -> None:
+        """Take an event of some users from any server, in any order, any number of times.
 
-        Without an event, only the user's clock moves to the tick.
+        Without an event, only the users' clocks move to the ticks.
         """
-        feed = self._feeds.get(user)
-        if feed is None:
-            self._unexpected.add(user)
-            return
         mute_ends = event.next_mute_end_ms if event is not None else None
-        if mute_ends is not None:
-            self._schedule_mute_end(feed, mute_ends)
+        for user, epoch, tick, previous in recipients:
+            feed = self._feeds.get(user)
+            if feed is None:
+                self._unexpected.add(user)
+                continue
+            if mute_ends is not None:
+                self._schedule_mute_end(feed, mute_ends)
+            position = feed.position
+            if position is not None and previous <= position.tick < tick and epoch == position.epoch:
+                feed.deliver(Position(epoch, tick), event)
+                if feed.early:
+                    feed.deliver_early()
+            else:
+                self._receive_out_of_order(feed, epoch, tick, previous, event)
+
+    def _receive_out_of_order(self, feed: Feed, epoch: str, tick: int, previous: int, event: Event | None) -> None:
+        """Take an event that is not the next one of a feed."""
         position = feed.position
         if position is None:
             # The feed's epoch is not known yet, so the event cannot be placed. The log has it.
             feed.may_miss_events = True
         elif epoch != position.epoch:
             self._check_for_missed(feed)
-        elif tick <= position.tick:
-            return
-        elif previous <= position.tick:
-            feed.deliver(Position(epoch, tick), event)
-            feed.deliver_early()
-        else:
+        elif tick > position.tick:
             if len(feed.early) < _MAX_EARLY:
                 feed.early[previous] = (tick, event)
             else:

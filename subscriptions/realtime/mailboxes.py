@@ -1,4 +1,7 @@
-"""Mailboxes: the events that a subscription has not taken yet, bounded by the queue budget of its connection."""
+"""Mailboxes: the events that a subscription has not taken yet, bounded by the queue budget of its connection.
+
+A subscription that has taken everything receives the next event directly, without a queue.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,9 @@ class Lagged(NamedTuple):
 
 Item = MailboxEvent | Lagged | EphemeralEvent
 
+Receive = Callable[[Position, Event], bool]
+"""Takes an event at its position. Returns False to leave the event in the mailbox; then it has done nothing."""
+
 
 class QueueBudget:
     """The number of events that may wait for one connection, over all of its subscriptions."""
@@ -84,7 +90,7 @@ class Mailbox:
     When the budget is used up the queue is emptied, and the reader finds Lagged in it.
     """
 
-    __slots__ = ("_budget", "_closed", "_items", "_ready", "start", "user")
+    __slots__ = ("_budget", "_closed", "_items", "_ready", "_receive", "start", "user")
 
     def __init__(self, user: UserId, start: Position, budget: QueueBudget) -> None:
         self.user = user
@@ -92,11 +98,29 @@ class Mailbox:
         self._budget = budget
         self._items: deque[Item] | None = None
         self._ready: Callable[[], None] | None = None
+        self._receive: Receive | None = None
         self._closed = False
 
     def on_ready(self, call: Callable[[], None]) -> None:
         """Make `call` after each item that is put."""
         self._ready = call
+
+    def receive_with(self, receive: Receive | None) -> None:
+        """Set the function that gets each event first, as long as no item is in the queue. None: all are queued."""
+        self._receive = receive
+
+    def deliver(self, position: Position, event: Event) -> None:
+        """Hand an event over, or queue it. Never blocks or raises."""
+        if self._receive is not None and self._items is None:
+            try:
+                if self._receive(position, event):
+                    return
+            except Exception:
+                # It is not known whether the subscriber has the event.
+                _log.exception("subscriber_failed", user=self.user)
+                self.put(Lagged(position))
+                return
+        self.put(MailboxEvent(position, event))
 
     def put(self, item: Item) -> None:
         """Add an item. Never blocks or raises. Ephemeral events are dropped if the budget is used up."""
@@ -139,4 +163,4 @@ class Mailbox:
         self._closed = True
         while self.take() is not None:
             continue
-        self._ready = None
+        self._ready = self._receive = None

@@ -47,7 +47,7 @@ class OutgoingEvents:
         for user, outcome in result.others:
             if outcome.changed:
                 for server in outcome.routes:
-                    result.add_recipient(server, (user, outcome.epoch, outcome.tick, outcome.previous))
+                    result.recipients_on(server).append((user, outcome.epoch, outcome.tick, outcome.previous))
                 self.ticks += _ticks_to_store(user, outcome, at_ms, False)
         self.ticks += result.ticks
         for server, recipients in result.recipients.items():

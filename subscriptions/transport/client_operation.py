@@ -22,6 +22,7 @@ from subscriptions.transport.engine import (
 )
 from subscriptions.transport.frame_writer import FrameWriter, PeerGone
 from subscriptions.transport.host import Host
+from subscriptions.transport.server_frames import text_frame
 
 log = structlog.get_logger(__name__)
 
@@ -124,7 +125,17 @@ class ClientOperation:
         else:
             self._stream = stream
             stream.on_ready(self._send_available)
+            stream.write_to(self)
             self._send_available()
+
+    @property
+    def is_writable(self) -> bool:
+        """True if the peer reads, and no event waits for its turn."""
+        return self._writer.is_writable and not self._is_send_queued
+
+    def write(self, response: bytes) -> None:
+        """Write the response to an event. Call it only while `is_writable`."""
+        self._writer.write_soon(text_frame(self._frame_start, response, b"}"))
 
     def _send_available(self) -> None:
         """Write the available events while the peer reads them."""
@@ -140,7 +151,7 @@ class ClientOperation:
                 response = stream.take()
                 if response is None:
                     return
-                writer.write_now(self._frame_start, response, b"}")
+                self.write(response)
         except StreamEnded:
             self._finish(frames.complete_frame(self.id))
         except RequestRefused as refused:
@@ -156,7 +167,7 @@ class ClientOperation:
         self._send_available()
 
     def _finish(self, last_frame: str) -> None:
-        self._writer.write_now(last_frame.encode())
+        self._writer.write_soon(text_frame(last_frame.encode()))
         self._end()
 
     def _end(self) -> None:

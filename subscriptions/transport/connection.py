@@ -69,6 +69,7 @@ class Connection:
             host.limits.send_timeout_seconds,
             host.limits.sync_timeout_seconds,
             self._on_stall,
+            host.joined_writes,
         )
         self._is_running = False
         self._shutdown_close: Close | None = None

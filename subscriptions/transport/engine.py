@@ -120,6 +120,19 @@ class StreamEnded(Exception):
     """Raised when a subscription has ended and no response follows."""
 
 
+class ResponseSink(Protocol):
+    """Takes the responses of a subscription while it is writable."""
+
+    @property
+    def is_writable(self) -> bool:
+        """True if the sink takes a response now."""
+        ...
+
+    def write(self, response: bytes) -> None:
+        """Take a response as JSON in UTF-8. Called only while the sink is writable. Never waits."""
+        ...
+
+
 class EventStream(Protocol):
     """A subscription's responses, in order.
 
@@ -144,6 +157,17 @@ class EventStream(Protocol):
 
     def close(self) -> None:
         """End the subscription at once. Idempotent. The owner of the stream must call it, also after the end."""
+        ...
+
+
+class LiveResponses(EventStream, Protocol):
+    """The responses of a subscription, which can also be written to a sink as they become available."""
+
+    def write_to(self, sink: ResponseSink) -> None:
+        """From the time when `take` has returned None, write responses to a sink while it is writable.
+
+        Responses that become available while the sink is not writable, and errors, can be taken as before.
+        """
         ...
 
 
@@ -182,6 +206,6 @@ class GraphQLEngine(Protocol):
 
     async def subscribe(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
-    ) -> EventStream:
+    ) -> LiveResponses:
         """Start a subscription. When this returns, no later event is missed. Raises RequestRefused."""
         ...

@@ -1,8 +1,9 @@
 """Writes the frames of a connection in order, with bounded memory.
 
-A frame goes to the server's transport at once. If the peer is slow, operations with frames to send wait. So a peer that
-does not read occupies at most one transport buffer, and the events in its queue budget
-(`subscriptions.realtime.mailboxes.QueueBudget`).
+Frames of events are collected, and go to the server's transport at the end of the event loop's iteration, all frames of
+a connection in one write (`joined_writes.py`). Other frames go there at once. If the peer is slow, operations with
+frames to send wait. So a peer that does not read occupies at most the collected frames, one transport buffer, and the
+events in its queue budget (`subscriptions.realtime.mailboxes.QueueBudget`).
 """
 
 from __future__ import annotations
@@ -17,25 +18,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.close_codes import Close
+from subscriptions.transport.joined_writes import JoinedWrites
+from subscriptions.transport.server_frames import text_frame
+
+_MAX_COLLECTED_BYTES = 32_768
+"""Collected frames of this size or more are written without waiting for the end of the iteration."""
 
 SOCKET_EXTENSION = "confab.socket"
 """Key of the server's `Socket` in the extensions of the ASGI scope."""
-
-
-TEXT = 0x81
-"""First byte of a text message in one frame (RFC 6455, 5.2)."""
-
-
-def text_frame(*payload: bytes) -> bytes:
-    """Return the WebSocket frame of one text message, joined from these parts."""
-    size = sum(map(len, payload))
-    if size < 126:
-        header = bytes((TEXT, size))
-    elif size < 65_536:
-        header = bytes((TEXT, 126, size >> 8, size & 255))
-    else:
-        header = bytes((TEXT, 127)) + size.to_bytes(8, "big")
-    return b"".join((header, *payload))
 
 
 class Socket(Protocol):
@@ -54,16 +44,8 @@ class Socket(Protocol):
         """Bytes that the peer has not accepted yet."""
         ...
 
-    def write(self, *payload: bytes) -> None:
-        """Send one text message, joined from these parts. Never waits. The socket must be open."""
-        ...
-
-    def write_both(self, first: bytes, second: bytes) -> None:
-        """Send two text messages with one write."""
-        ...
-
-    def write_encoded(self, frame: bytes) -> None:
-        """Send a frame that `text_frame` has made."""
+    def write(self, frames: bytes) -> None:
+        """Send encoded frames. Never waits. The socket must be open."""
         ...
 
     def on_writable_change(self, call: Callable[[bool], None]) -> None:
@@ -107,6 +89,7 @@ class FrameWriter:
         send_timeout_seconds: float,
         sync_timeout_seconds: float,
         on_stall: Callable[[], None],
+        joined_writes: JoinedWrites,
     ) -> None:
         """`on_stall` is called for a stalled peer, and repeatedly until it ends the connection."""
         self._websocket = websocket
@@ -117,6 +100,9 @@ class FrameWriter:
         self._on_stall = on_stall
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
+        self._joined_writes = joined_writes
+        self._collected: list[bytes] | None = None
+        self._collected_bytes = 0
         self._is_peer_slow = False
         self._waiting_calls: OrderedDict[Callable[[], None], None] = OrderedDict()
         self._stall_timer: asyncio.TimerHandle | None = None
@@ -133,20 +119,33 @@ class FrameWriter:
         """True after the end, when nothing can be sent."""
         return self._is_closed or not self._socket.is_open
 
+    def write_soon(self, frame: bytes) -> None:
+        """Write an encoded frame, with the other frames of this iteration of the event loop.
+
+        Call it only while `is_writable`. Does nothing after the end.
+        """
+        if self._collected is None:
+            self._collected = [frame]
+            self._collected_bytes = len(frame)
+            self._joined_writes.add(self.write_collected)
+        else:
+            self._collected.append(frame)
+            self._collected_bytes += len(frame)
+        if self._collected_bytes >= _MAX_COLLECTED_BYTES:
+            self.write_collected()
+
+    def write_collected(self) -> None:
+        """Write the frames that are collected, if there are any."""
+        collected = self._collected
+        if collected is not None:
+            self._collected = None
+            if not self.is_closed:
+                self._socket.write(b"".join(collected))
+
     def take_sign_of_life(self) -> bool:
         """Return whether the peer has sent anything since the last call."""
         was_heard, self._socket.was_heard = self._socket.was_heard, False
         return was_heard
-
-    def write_now(self, *frame: bytes) -> None:
-        """Write one frame, joined from these parts. Call it only while `is_writable`. Does nothing after the end."""
-        if not self._is_closed and self._socket.is_open:
-            self._socket.write(*frame)
-
-    def write_encoded(self, frame: bytes) -> None:
-        """Like `write_now`, for a frame that `text_frame` has made."""
-        if not self._is_closed and self._socket.is_open:
-            self._socket.write_encoded(frame)
 
     def call_when_writable(self, call: Callable[[], None]) -> None:
         """Queue a call for when the peer has caught up. It is also made when the connection ends."""
@@ -184,11 +183,10 @@ class FrameWriter:
             raise PeerGone
         if not is_wanted():
             return
+        self.write_collected()
         payload = frame.encode() if isinstance(frame, str) else frame
-        if then is None:
-            self._socket.write(payload)
-        else:
-            self._socket.write_both(payload, then)
+        encoded = text_frame(payload)
+        self._socket.write(encoded if then is None else encoded + text_frame(then))
 
     def _on_writable_change(self, is_writable: bool) -> None:
         self._is_peer_slow = not is_writable
@@ -231,12 +229,13 @@ class FrameWriter:
             raise PeerGone from None
 
     async def close(self, close: Close | None, *, timeout_seconds: float) -> None:
-        """Send the close frame, before all frames that wait, and write nothing more.
+        """Send the close frame after the collected frames, before all frames that wait, and write nothing more.
 
         Args:
             close: The code and reason; None if the peer has closed already.
             timeout_seconds: A peer that does not accept the close frame in time is dropped without it.
         """
+        self.write_collected()
         self._is_closed = True
         self._is_peer_slow = False
         self._make_waiting_calls()

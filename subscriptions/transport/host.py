@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from subscriptions.transport.close_codes import FORBIDDEN, Close
 from subscriptions.transport.connection_limits import ConnectionLimits
 from subscriptions.transport.engine import GraphQLEngine, Json
+from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.timer_wheel import TimerWheel
 
 UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
@@ -104,3 +105,4 @@ class Host:
     authenticate_token: AuthenticateToken = refuse_all_tokens
     timers: TimerWheel = field(default_factory=TimerWheel)
     """The timers of all connections."""
+    joined_writes: JoinedWrites = field(default_factory=JoinedWrites)

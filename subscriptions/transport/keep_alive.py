@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from subscriptions.transport.frame_writer import FrameWriter, text_frame
+from subscriptions.transport.frame_writer import FrameWriter
 from subscriptions.transport.frames import PING_FRAME
+from subscriptions.transport.server_frames import text_frame
 from subscriptions.transport.timer_wheel import TimerWheel, WheelTimer
 
 _PING = text_frame(PING_FRAME.encode())
@@ -54,7 +55,7 @@ class KeepAlive:
             return
         if self._writer.is_writable:
             self._writer.take_sign_of_life()
-            self._writer.write_encoded(_PING)
+            self._writer.write_soon(_PING)
             self._pinged_at = self._wheel.now
             self._timer = self._wheel.call_after(self._timeout, self._check)
         else:

@@ -20,7 +20,8 @@ from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.streams import StreamReader
 
-from subscriptions.transport.frame_writer import SOCKET_EXTENSION, TEXT, Socket, text_frame
+from subscriptions.transport.frame_writer import SOCKET_EXTENSION, Socket
+from subscriptions.transport.server_frames import TEXT
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
@@ -125,17 +126,9 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
         """Bytes that the peer has not accepted yet."""
         return self.transport.get_write_buffer_size()
 
-    def write(self, *payload: bytes) -> None:
-        """Send one text message, joined from these parts."""
-        self.transport.write(text_frame(*payload))
-
-    def write_both(self, first: bytes, second: bytes) -> None:
-        """Send two text messages with one write."""
-        self.transport.write(text_frame(first) + text_frame(second))
-
-    def write_encoded(self, frame: bytes) -> None:
-        """Send a frame that `text_frame` has made."""
-        self.transport.write(frame)
+    def write(self, frames: bytes) -> None:
+        """Send encoded frames."""
+        self.transport.write(frames)
 
     def on_writable_change(self, call: Callable[[bool], None]) -> None:
         """Set the function to call when the peer becomes slow, catches up, or has gone."""

@@ -18,6 +18,7 @@ from subscriptions.transport.engine import (
     Json,
     OperationKind,
     RequestRefused,
+    ResponseSink,
     StreamEnded,
     encode,
 )
@@ -82,6 +83,9 @@ class ScriptedStream:
 
     def on_ready(self, call: Callable[[], None]) -> None:
         self._ready = call
+
+    def write_to(self, sink: ResponseSink) -> None:
+        """Do nothing: all responses are taken."""
 
     def take(self) -> bytes | None:
         answer, self._answer = self._answer, None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
 from subscriptions.realtime.mailboxes import Lagged, Mailbox, MailboxEvent, Position, QueueBudget
 from subscriptions.transport.frame_writer import SOCKET_EXTENSION, FrameWriter
+from subscriptions.transport.joined_writes import JoinedWrites
+from subscriptions.transport.server_frames import text_frame
 
 SOON = 0.02
 
@@ -29,8 +32,8 @@ class PeersSocket:
     def on_writable_change(self, call: Callable[[bool], None]) -> None:
         self.set_writable = call
 
-    def write(self, *payload: bytes) -> None:
-        self.written.append(b"".join(payload))
+    def write(self, frames: bytes) -> None:
+        self.written.append(frames)
 
     def fall_behind(self, waiting: int) -> None:
         self.buffered_bytes = waiting
@@ -47,7 +50,7 @@ class Written:
     def __init__(self) -> None:
         self.socket = PeersSocket()
         self.stalls = 0
-        self.writer = FrameWriter(cast(Any, self.socket), QueueBudget(), SOON, 60, self._stalled)
+        self.writer = FrameWriter(cast(Any, self.socket), QueueBudget(), SOON, 60, self._stalled, JoinedWrites())
 
     def _stalled(self) -> None:
         self.stalls += 1
@@ -81,7 +84,7 @@ async def test_an_abandoned_write_does_not_count_against_a_slow_peer(written: Wr
     assert len(written.writer._waiting_calls) == 1
     written.socket.take()
     await still
-    assert written.socket.written == [b"wanted"]
+    assert written.socket.written == [text_frame(b"wanted")]
 
 
 async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> None:
@@ -107,3 +110,53 @@ async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> N
     put(1)
     mailbox.put(Lagged(Position("e", next(ticks))))
     assert (budget.used, budget.behind_since) == (0, None)
+
+
+async def test_frames_of_one_iteration_are_written_together_and_in_order(written: Written) -> None:
+    for frame in (b"a", b"b", b"c"):
+        written.writer.write_soon(frame)
+    assert written.socket.written == []
+    await asyncio.sleep(0)
+    written.writer.write_soon(b"d")
+    await asyncio.sleep(0)
+    assert written.socket.written == [b"abc", b"d"]
+
+
+async def test_an_answer_does_not_overtake_collected_frames(written: Written) -> None:
+    written.writer.write_soon(b"event")
+    await written.writer.write("answer")
+    await asyncio.sleep(0)
+    assert written.socket.written == [b"event", text_frame(b"answer")]
+
+
+async def test_many_collected_bytes_are_written_without_waiting(written: Written) -> None:
+    written.writer.write_soon(b"a")
+    written.writer.write_soon(bytes(40_000))
+    assert len(b"".join(written.socket.written)) == 40_001
+    written.writer.write_soon(b"b")
+    await asyncio.sleep(0)
+    assert written.socket.written[1:] == [b"b"]
+
+
+async def test_collected_frames_of_a_socket_that_closed_are_discarded(written: Written) -> None:
+    written.writer.write_soon(b"a")
+    written.socket.is_open = False
+    await asyncio.sleep(0)
+    assert written.socket.written == []
+
+
+async def test_writes_to_many_connections_let_other_tasks_run_and_outlive_a_failure() -> None:
+    joined, done = JoinedWrites(), list[int]()
+
+    def write(number: int) -> None:
+        done.append(number)
+        assert number != 1, "the write that fails"
+
+    for number in range(600):
+        joined.add(partial(write, number))
+    turns = 0
+    while len(done) < 600:
+        await asyncio.sleep(0)
+        turns += 1
+    assert done == list(range(600))
+    assert 1 < turns <= 4

@@ -215,7 +215,8 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
         )
 
         async def run(event: object, context: Context) -> ExecutionResult:
-            result, expected = await compiled_result(event, context), core_result(event, dataclasses.replace(context))
+            result, expected = compiled_result(event, context), core_result(event, dataclasses.replace(context))
+            result = await result if hasattr(result, "__await__") else result
             expected = await expected if hasattr(expected, "__await__") else expected
             compared.append((as_text(result), as_text(expected), str(executor.operation.loc.source.body)))
             return result  # type: ignore[no-any-return]

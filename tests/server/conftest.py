@@ -28,7 +28,14 @@ from server.sse.requests import StreamRequests
 from server.sse.single_connection import SingleConnections
 from server.sse.stream import StreamLimits
 from server.sse.stream_registry import SSEStreamRegistry
-from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json, OperationKind, RequestRefused
+from subscriptions.transport.engine import (
+    ConnectionContext,
+    GraphQLRequest,
+    Json,
+    OperationKind,
+    RequestRefused,
+    ResponseSink,
+)
 from tests.server.served_app import ServeApp, serving_app
 from tests.server.tokens import NOW, SECRET
 
@@ -94,6 +101,9 @@ class ScriptedStream:
 
     def on_ready(self, call: Callable[[], None]) -> None:
         self._call = call
+
+    def write_to(self, sink: ResponseSink) -> None:
+        """Do nothing: all responses are taken."""
 
     def close(self) -> None:
         self.closed = True

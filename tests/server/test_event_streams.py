@@ -161,7 +161,7 @@ async def test_operations_share_a_stream_across_servers(here: Server, there: Ser
         assert [each["messageEvents"]["__typename"] for each in events_of(peer, id)] == ["CaughtUp", "MessageCreated"]
     assert (await there.stop(alice, stream, "live")).status_code == 200
     await there.send(bob, alice, "again")
-    await peer.until(lambda: len(events_of(peer, "other")) == 3)
+    await peer.until(lambda: len(events_of(peer, "other")) >= 3)
     assert len(events_of(peer, "live")) == 2, "it was stopped without an event"
     await there.begin(alice, stream, "live", ME)
     peer.leave()

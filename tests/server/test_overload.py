@@ -131,6 +131,26 @@ def test_large_backlog_refuses_new_operations() -> None:
     assert shedding.enter()
 
 
+async def test_a_process_without_work_measures_rarely_until_an_operation_or_a_connection() -> None:
+    shedding, measured = LoadShedding(100, 20), list[float]()
+    shedding.on_tick = measured.append
+    shedding.open()
+    try:
+        for end_rest in (shedding.enter, shedding.refuse_connection):
+            await until(lambda: shedding._is_resting)
+            before = len(measured)
+            await asyncio.sleep(0.2)
+            assert len(measured) - before <= 1
+            end_rest()
+            before = len(measured)
+            await until(lambda before=before: len(measured) - before > 3)
+            if shedding.running:
+                assert not shedding._is_resting
+                shedding.leave()
+    finally:
+        shedding.close()
+
+
 class Gate:
     """Blocks mutations after they have begun."""
 

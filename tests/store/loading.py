@@ -9,7 +9,7 @@ from store.base.ids import ConversationId, UserId
 from store.redis.cache import Call
 from store.redis.keys import Keys
 from store.sessions.fields import record_of
-from store.sessions.loaded_state import LoadedState
+from store.sessions.loading.loaded_state import LoadedState
 from store.sessions.records import gateway_records
 from store.sessions.session_lists import SessionLists
 

@@ -118,6 +118,20 @@ async def test_a_former_primary_is_left_and_the_primary_is_found_again(mongo: Mo
     assert [row["_id"] for row in await mongo.find("things", {"_id": 7})] == [7]
 
 
+async def test_commands_do_not_wait_for_a_server_that_is_no_longer_primary(
+    mongo: Mongo, direct: DirectCommands
+) -> None:
+    connection = await _one_connection(mongo, direct)
+    direct._idle.remove(connection)
+    pending = _put_in_flight(connection)
+    mongo._primary.on_change({connection.connection.address})
+    assert not pending.reply.done()
+    mongo._primary.on_change({("another.example", 27017)})
+    with pytest.raises(AutoReconnect):
+        await pending.reply
+    assert [row["_id"] for row in await mongo.find("things", {"_id": 7})] == [7]
+
+
 async def test_a_reply_to_another_request_ends_the_connection(mongo: Mongo, direct: DirectCommands) -> None:
     connection = await _one_connection(mongo, direct)
     pending = _put_in_flight(connection)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from store.base.ids import ConversationId, UserId
 from store.redis.cache import Call
 from store.sessions.apply_results import parse_results
-from store.sessions.loaded_state import LoadedState, Snapshot
+from store.sessions.loading.loaded_state import LoadedState, Snapshot
 from store.sessions.session import Session
 from store.sessions.session_store import list_name
 from store.store import Store

@@ -13,7 +13,7 @@ from store.base.ids import ConversationId, UserId, private_id
 from store.mongo.collections import SESSIONS, session_row_id
 from store.redis.cache import Call
 from store.redis.keys import USER_KEYS
-from store.sessions.apply_messages import FanoutResult, MessageApplier, MessageDelta, MessageRelation
+from store.sessions.apply_messages import FanoutCalls, FanoutResult, MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult, parse_result
 from store.sessions.changes import Change, Join, Read, SetFields, logged_change
 from store.sessions.fields import MAX_UNREAD_MENTIONS, Field
@@ -48,17 +48,12 @@ def _message(seq: int, n: int, *, countable: bool = True) -> dict[str, Any]:
 async def _apply_message(
     store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageRelation | None = None
 ) -> FanoutResult:
-    application = _application(store, user, group, change, kind)
-    (result,) = application.read(await store.cache.run(application.calls()))
-    return result
-
-
-def _application(
-    store: Store, user: UserId, group: ConversationId, change: dict[str, Any], kind: MessageRelation | None = None
-) -> MessageApplier:
     kinds: dict[UserId, MessageRelation] = {user: kind} if kind else {}
-    show = MessageDelta(group, change["s"], change["n"], change["k"] == 1, change["at"], change["e"], [user], kinds)
-    return MessageApplier(store.keys, store.clock.now_ms(), [show])
+    delta = MessageDelta(group, change["s"], change["n"], change["k"] == 1, change["at"], change["e"], [user], kinds)
+    calls = FanoutCalls(store.cache, store.clock.now_ms())
+    result = calls.add_message(delta)
+    await calls.run(store.cache.run)
+    return result
 
 
 async def test_messages_in_any_order_count_once_and_are_logged_once(store: Store) -> None:
@@ -92,7 +87,7 @@ async def test_own_messages_read_and_system_messages_never_count(store: Store) -
     ((_, outcome),) = (await _apply_message(store, user, GROUP, _message(3, 2), "own")).others
     assert outcome.session is not None
     assert (outcome.session.unread_count, outcome.session.read_seq, outcome.old_unread) == (0, 3, 1)
-    assert outcome.total_unread == 0
+    assert (await store.sessions.find_many(user, ())).total_unread == 0
 
 
 async def test_a_repeated_membership_update_removes_nothing(store: Store) -> None:
@@ -111,9 +106,9 @@ async def test_a_repeated_membership_update_removes_nothing(store: Store) -> Non
 async def test_mentions_are_counted_up_to_the_stored_limit(store: Store) -> None:
     user = await _member_of(store, GROUP)
     seqs = range(1, MAX_UNREAD_MENTIONS + 6)
-    calls = [_application(store, user, GROUP, _message(seq, seq), "mention").calls() for seq in seqs]
-    answer = (await store.cache.run([call for (call,) in calls]))[-1]
-    session = parse_result(user, answer).session
+    for seq in seqs:
+        await _apply_message(store, user, GROUP, _message(seq, seq), "mention")
+    session = await store.sessions.find(user, GROUP)
     assert session is not None
     assert (session.unread_count, session.unread_mention_count) == (len(seqs), MAX_UNREAD_MENTIONS)
     # The newest ones stay.
@@ -144,9 +139,10 @@ async def test_a_tick_that_arrives_late_moves_nothing_back(store: Store) -> None
 async def test_a_partly_evicted_state_counts_as_not_loaded(store: Store) -> None:
     for part in range(4):
         user = await _member_of(store, GROUP)
+        epoch = (await store.sessions.find_many(user, ())).epoch
         await store.cache.one(Call("DEL", (store.keys.of_user(user, USER_KEYS[part]),)))
-        result = await _apply_message(store, user, GROUP, _message(1, 1))
-        assert result == FanoutResult(), USER_KEYS[part]
+        await _apply_message(store, user, GROUP, _message(1, 1))
+        assert (await store.sessions.find_many(user, ())).epoch != epoch, USER_KEYS[part]
 
 
 async def test_every_key_of_a_user_expires(store: Store) -> None:
@@ -173,6 +169,7 @@ async def test_every_key_of_a_user_expires(store: Store) -> None:
         await set_fields({Session.deleted_seq: number, Session.deleted_n: number})
         await check(*parts)
         await _apply_message(store, user, GROUP, _message(number + 1, number + 1))
+        assert await store.sessions.find(user, GROUP)
         await check(*parts, "list")
         await store.cache.one(Call("DEL", (store.keys.of_user(user, "log"),)))
         await set_fields({Session.priority: number + 1})
@@ -188,7 +185,7 @@ async def test_changes_during_a_load_are_in_the_loaded_state(store: Store) -> No
     keys = store.keys.user(user)
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
     assert await store.cache.one(Call("load_begin", keys, (START, "other", 5_000))) == b"busy"
-    assert not (await _apply_message(store, user, ConversationId("p_a_ann"), _message(1, 1))).others[0][1].changed
+    assert await _apply_message(store, user, ConversationId("p_a_ann"), _message(1, 1)) == FanoutResult()
     assert await store.cache.one(Call("load_finish", keys, (START, "stale", "e", START, 0, 0, 0, 0, ""))) == 0
     assert await store.cache.one(Call("load_finish", keys, (START, "mine", "e", START, 0, 0, 0, 0, ""))) != 0
     session = await store.sessions.find(user, ConversationId("p_a_ann"))

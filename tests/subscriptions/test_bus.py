@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import orjson
 import pytest
@@ -77,8 +78,9 @@ async def test_events_in_several_parts_are_the_same_for_all_recipients(
     async with open_services(settings) as services:
         received: dict[UserId, list[Event]] = {}
 
-        def receive(user: UserId, _epoch: str, _tick: int, _previous: int, event: Event) -> None:
-            received.setdefault(user, []).append(event)
+        def receive(event: Event, recipients: list[Any]) -> None:
+            for user, *_ in recipients:
+                received.setdefault(user, []).append(event)
 
         monkeypatch.setattr(services.app.hub, "receive", receive)
         group = ConversationId("g_1")

@@ -19,8 +19,7 @@ from store.base.errors import Unreachable
 from store.base.ids import UserId
 from store.messages.message import Message
 from store.redis.cache import Call
-from store.sessions.apply_messages import MessageApplier, MessageDelta
-from store.sessions.apply_results import parse_result
+from store.sessions.apply_messages import FanoutCalls, MessageDelta
 from subscriptions.realtime import hub
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.hub import Hub
@@ -81,7 +80,7 @@ class HubUser:
 
     def deliver(self, *frames: Frame) -> None:
         for frame in frames:
-            self.hub.receive(self.user, frame.epoch, frame.tick, frame.previous, frame.event)
+            self.hub.receive(frame.event, [(self.user, frame.epoch, frame.tick, frame.previous)])
 
     async def next_texts(self, count: int) -> list[str]:
         """Return the texts of the next events."""
@@ -316,9 +315,12 @@ async def test_a_change_names_its_position_in_the_chain(listener: HubUser) -> No
     conversation = message.conversation
     user, event = listener.user, MessageCreated.log_entry(message)
     delta = MessageDelta(conversation, 2, 2, True, 1, event, [user], {user: "own"})
-    (call,) = MessageApplier(listener.store.keys, listener.store.clock.now_ms(), [delta]).calls()
-    outcome = parse_result(listener.user, await listener.store.cache.one(call))
-    again = parse_result(listener.user, await listener.store.cache.one(call))
+    results = []
+    for _ in range(2):
+        calls = FanoutCalls(listener.store.cache, listener.store.clock.now_ms())
+        results.append(calls.add_message(delta))
+        await calls.run(listener.store.cache.run)
+    outcome, again = (result.others[0][1] for result in results)
     assert outcome.tick == outcome.previous + 1
     assert (again.changed, again.tick) == (False, outcome.tick)
 
@@ -329,7 +331,8 @@ async def test_a_frame_of_a_former_epoch_does_not_count_for_the_loaded_state(lis
     listener.hub.detach(listener.mailbox)
     attaching = asyncio.create_task(listener.hub.attach(listener.user, QueueBudget(10)))
     await asyncio.sleep(0)
-    listener.hub.receive(listener.user, "a former epoch", before.tick + 1_000_000, before.tick, before.event)
+    recipient = (listener.user, "a former epoch", before.tick + 1_000_000, before.tick)
+    listener.hub.receive(before.event, [recipient])
     listener.mailbox = await attaching
     listener.deliver(await listener.receive_message("after"))
     assert await listener.next_texts(1) == ["after"]

@@ -50,7 +50,7 @@ async def _routes(services: Services, user: UserId) -> dict[str, int]:
     key = store.keys.of_user(user, "routes")
     rows = await store.cache.one(Call("ZRANGE", (key,), (0, -1, "WITHSCORES")))
     routes = {rows[i].decode(): int(rows[i + 1]) for i in range(0, len(rows), 2)}
-    copy = await store.cache.one(Call("HGET", store.keys.user(user), ("routes",)))
+    copy = await store.cache.one(Call("HGET", store.keys.user(user), ("servers",)))
     words = (copy or b"").decode().split()
     assert dict(zip(words[1::2], map(int, words[::2]), strict=True)) == routes
     return routes

@@ -125,6 +125,7 @@ local function apply_change(change)
     HEAD_MEMBER_COUNT, change[CHANGE_MEMBER_COUNT],
     HEAD_GROUP, cjson.encode(group)
   )
-  redis.call('HINCRBY', HEAD, HEAD_MEMBERSHIP_VERSION, 1)
+  -- Servers remember memberships by version. A Redis that lost its last changes must not use these versions again.
+  redis.call('HINCRBY', HEAD, HEAD_MEMBERSHIP_VERSION, 1 + tonumber(redis.call('TIME')[2]))
   if members_loaded() then put_members(change) end
 end

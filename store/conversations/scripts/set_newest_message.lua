@@ -6,20 +6,29 @@
 local seq, message, at_ms, countable = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local entry_id, change = ARGV[5], ARGV[6]
 
-local head_exists = redis.call('HEXISTS', HEAD, HEAD_SEQ) == 1
-if not head_exists or (change and not members_loaded()) then
+local head = redis.call(
+  'HMGET', HEAD, HEAD_SEQ, HEAD_NEWEST_SEQ, HEAD_MOVED_AT, HEAD_WRITTEN_AT, HEAD_PENDING_CHANGE)
+local exists, newest_seq, moved_at_ms, written_at_ms = head[1], tonumber(head[2]), tonumber(head[3]), tonumber(head[4])
+local pending = head[5]
+if not exists or (change and not members_loaded()) then
   -- The server that loads them may have read MongoDB before this message was durable: it has to read again.
   redis.call('DEL', LOADING)
 end
-if not head_exists then return 0 end
-local head = redis.call('HMGET', HEAD, HEAD_NEWEST_SEQ, HEAD_MOVED_AT, HEAD_WRITTEN_AT, HEAD_PENDING_CHANGE)
-local newest_seq, moved_at_ms, written_at_ms, pending = tonumber(head[1]), tonumber(head[2]), tonumber(head[3]), head[4]
-if at_ms > moved_at_ms then redis.call('HSET', HEAD, HEAD_MOVED_AT, ARGV[3]) end
-if countable and at_ms > written_at_ms then redis.call('HSET', HEAD, HEAD_WRITTEN_AT, ARGV[3]) end
-if seq > newest_seq then redis.call('HSET', HEAD, HEAD_NEWEST_SEQ, ARGV[1], HEAD_NEWEST, message) end
+if not exists then return 0 end
+local fields = {}
+local function set(field, value)
+  fields[#fields + 1], fields[#fields + 2] = field, value
+end
+if at_ms > moved_at_ms then set(HEAD_MOVED_AT, ARGV[3]) end
+if countable and at_ms > written_at_ms then set(HEAD_WRITTEN_AT, ARGV[3]) end
+if seq > newest_seq then
+  set(HEAD_NEWEST_SEQ, ARGV[1])
+  set(HEAD_NEWEST, message)
+end
+if #fields > 0 then redis.call('HSET', HEAD, unpack(fields)) end
 if change then
   apply_change(cjson.decode(change))
   if pending == entry_id then redis.call('HDEL', HEAD, HEAD_PENDING_CHANGE) end
 end
 touch()
-return tonumber(redis.call('HGET', HEAD, HEAD_NEWEST_SEQ))
+return math.max(seq, newest_seq)

@@ -43,35 +43,13 @@ local function fill_gap(record, seq)
   return found
 end
 
--- Notes an unread mention. A message that is applied after the state was loaded may be known from the load.
-local function add_mention(record, seq)
-  local mentions = record[MENTIONS] or {}
-  for _, known in ipairs(mentions) do
-    if known == seq then return end
-  end
-  mentions[#mentions + 1] = seq
-  if #mentions > MAX_UNREAD_MENTIONS then table.remove(mentions, 1) end
-  record[MENTIONS] = mentions
-end
-
-local function read_up_to(record, seq, n)
-  record[ACKNOWLEDGED_SEQ] = math.max(record[ACKNOWLEDGED_SEQ], seq)
-  record[READ_N] = math.max(record[READ_N], n)
-  record[RECEIVED_SEQ] = math.max(record[RECEIVED_SEQ], seq)
-  local unread = {}
-  for _, mention in ipairs(record[MENTIONS] or {}) do
-    if mention > record[ACKNOWLEDGED_SEQ] then unread[#unread + 1] = mention end
-  end
-  record[MENTIONS] = unread
-end
-
 -- A committed message, "<conversation> <seq> <n> <countable: 1 or 0> <at, ms> <log entry>".
 -- is_own: the user wrote it and it is countable. mentions_user: it mentions the user and is countable.
 local function message(text, is_own, mentions_user)
   local conversation, seq, n, countable, at, entry = string.match(text, MESSAGE_PATTERN)
   seq, n, countable, at = tonumber(seq), tonumber(n), tonumber(countable), tonumber(at)
   local record = get(conversation)
-  local is_new, before = record == nil, contribution(conversation, record)
+  local is_new, before = record == nil, contribution_before(conversation, record)
   if is_new then
     if not is_private(conversation) then return UNKNOWN end
     record = new_record()
@@ -83,21 +61,13 @@ local function message(text, is_own, mentions_user)
   if is_own and old.unread > 0 and seq ~= record[WRITE_SEQ] + 1 then old.unread = -1 end
   if seq > record[WRITE_SEQ] then
     add_gap(record, seq)
-    record[WRITE_SEQ] = seq
   elseif not fill_gap(record, seq) then
     return unchanged(conversation)
   end
   -- Too many gaps to keep. Load the state again, which subscribers notice, instead of losing a message silently.
   if record[GAPS] and #record[GAPS] > 2 * MAX_GAPS then return UNKNOWN end
-  record[N] = math.max(record[N], n)
-  if countable == 1 then record[WRITE_TS] = math.max(record[WRITE_TS], at) end
-  if is_private(conversation) and not is_own then
-    -- The writer has read their own message.
-    record[PEER_READ_SEQ] = math.max(record[PEER_READ_SEQ] or 0, seq)
-    record[PEER_DELIVERED_SEQ] = math.max(record[PEER_DELIVERED_SEQ] or 0, seq)
-  end
-  if mentions_user and seq > record[ACKNOWLEDGED_SEQ] then add_mention(record, seq) end
-  if is_own then read_up_to(record, seq, n) end
+  local written_ms, others_seq, own_seq = countable == 1 and at or 0, is_own and 0 or seq, is_own and seq or 0
+  receive(conversation, record, seq, n, written_ms, others_seq, own_seq, n, mentions_user and int(seq) or '')
   local move = { conversation = conversation, record = record, old = before, is_new = is_new }
   return { moves = { move }, at = at, entry = entry, old = old }
 end
@@ -117,7 +87,7 @@ function changes.read(change)
   local record = get(conversation)
   if record == nil then return UNKNOWN end
   if seq <= record[ACKNOWLEDGED_SEQ] and not record[UNREAD_MARK] then return unchanged(conversation) end
-  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
   local old = { read_seq = record[ACKNOWLEDGED_SEQ], unread = unread_count(conversation, record) }
   read_up_to(record, seq, n)
   record[UNREAD_MARK] = nil
@@ -131,7 +101,7 @@ function changes.set(change)
   for _, conversation in ipairs(conversations) do
     local record = get(conversation)
     if record == nil then return UNKNOWN end
-    local old, differs = contribution(conversation, record), false
+    local old, differs = contribution_before(conversation, record), false
     for field, value in pairs(set) do
       if record[field] ~= value then record[field], differs = value, true end
     end
@@ -154,7 +124,7 @@ function changes.delivered(change)
   local record = get(conversation)
   if record == nil then return UNKNOWN end
   if seq <= record[RECEIVED_SEQ] then return unchanged(conversation) end
-  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
   record[RECEIVED_SEQ] = seq
   return changed_one(change, move)
 end
@@ -163,7 +133,7 @@ local function notice(change)
   local conversation = change.c
   local record = get(conversation)
   if record == nil then return UNKNOWN end
-  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
   move.keeps_tick = true
   return changed_one(change, move)
 end
@@ -174,7 +144,7 @@ function changes.receipt(change)
   local conversation, seq, is_read = change.c, change.s, change.k == 'R'
   local record = get(conversation)
   if record == nil then return UNKNOWN end
-  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
   local notified = is_read and NOTIFIED_READ_SEQ or NOTIFIED_DELIVERED_SEQ
   if seq <= math.max(record[NOTIFIED_READ_SEQ] or 0, record[notified] or 0) then return unchanged(conversation) end
   record[notified] = seq
@@ -204,7 +174,7 @@ function changes.revise(change)
   if record[LAST_READABLE_SEQ] then return unchanged(conversation) end
   if seq > record[WRITE_SEQ] then return UNKNOWN end
   if may_repeat and is_logged(change.e) then return unchanged(conversation) end
-  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
   -- This event carries the message, so the message's own event is not needed after it.
   fill_gap(record, seq)
   move.keeps_tick = seq ~= record[WRITE_SEQ]
@@ -219,7 +189,7 @@ function changes.join(change)
   if previous and (previous[LAST_READABLE_SEQ] or previous[WRITE_SEQ]) >= record[ACKNOWLEDGED_SEQ] then
     return unchanged(conversation)
   end
-  local old = contribution(conversation, previous)
+  local old = contribution_before(conversation, previous)
   if previous then
     for field in string.gmatch(SETTINGS, '%S+') do record[field] = previous[field] end
     record[WRITE_TS] = math.max(record[WRITE_TS], previous[WRITE_TS])
@@ -235,7 +205,7 @@ function changes.leave(change)
   if record[LAST_READABLE_SEQ] or record[ACKNOWLEDGED_SEQ] > last_seq then return unchanged(conversation) end
   -- The row was loaded before the user left, and the head after later messages, which the user may not read.
   if record[WRITE_SEQ] > last_seq then return UNKNOWN end
-  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
   record[LAST_READABLE_SEQ] = last_seq
   return changed_one(change, move)
 end
@@ -246,7 +216,7 @@ function changes.dissolve(change)
   local record = get(conversation)
   if record == nil then return UNKNOWN end
   if record[DISSOLVED] then return unchanged(conversation) end
-  local move = { conversation = conversation, record = record, old = contribution(conversation, record) }
+  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
   record[DISSOLVED] = 1
   return changed_one(change, move)
 end
@@ -274,8 +244,9 @@ local function apply(kind, text)
     return { 'not_cached' }
   end
   if decision.unchanged then
-    local clock = redis.call('HGET', META, 'clock')
-    local answer = { 'applied', clock, clock, total_unread(), -1, 0 }
+    store_folded()
+    local clock = int(state.clock)
+    local answer = { 'applied', clock, clock, state.total, -1, 0 }
     for _, conversation in ipairs(decision.unchanged) do
       answer[#answer + 1] = conversation
       answer[#answer + 1] = redis.call('HGET', SESSIONS, conversation) or ''
@@ -284,5 +255,32 @@ local function apply(kind, text)
   end
   local tick, previous, changed = store_event(decision.moves, decision.at, decision.entry)
   local old = decision.old or { read_seq = -1, unread = 0 }
-  return { 'ok', int(tick), int(previous), total_unread(), old.read_seq, old.unread, unpack(changed) }
+  return { 'ok', int(tick), int(previous), state.total, old.read_seq, old.unread, unpack(changed) }
+end
+
+-- Applies changes to the user's cached state, in order, if it is cached. changes: kind and change in turn, from an
+-- index on.
+-- Returns { 'ok', epoch, servers with connections of the user, outcome, ... } with the outcome of each change, or
+-- { status }: not_cached, or pending (a running load will apply the changes).
+local function apply_all(changes, first)
+  local epoch = current_epoch('change')
+  if epoch then
+    local answer = { 'ok', epoch, list_routes() }
+    for i = first, #changes, 2 do
+      local outcome = apply(changes[i], changes[i + 1])
+      if outcome[1] == 'not_cached' then return outcome end
+      answer[#answer + 1] = outcome
+    end
+    touch()
+    return answer
+  end
+  local is_loading = redis.call('HEXISTS', LOADING, 'token') == 1
+  if is_loading then
+    for i = first, #changes, 2 do redis.call('RPUSH', PENDING, changes[i], changes[i + 1]) end
+    redis.call('PEXPIRE', PENDING, PENDING_MS)
+    redis.call('HINCRBY', LOADING, 'pending', #changes - first + 1)
+  end
+  -- If the state is not cached, this is the only way to notify servers that hold connections of the user.
+  wake_hubs()
+  return { is_loading and 'pending' or 'not_cached' }
 end

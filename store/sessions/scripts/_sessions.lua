@@ -1,17 +1,22 @@
--- Functions on a user's session records, and on the lists and sums that are derived from them.
--- A record is a table with the fields of store/sessions/fields.py: record[WRITE_SEQ], ...
+-- Functions on a user's sessions, and on the lists and sums that are derived from them.
 --
 -- Lists, each newest position first:
 --   m, b<subBiz>, c<category>, x<subBiz> <category>  by priority, then write_ts: the lists that clients page through
 --   B<subBiz>, C<category>                           by write_ts: to find the newest session
 --   o                                                unordered: sessions with messages that are not delivered
 
-local function is_gateway(conversation)
-  return string.sub(conversation, 1, 2) == 'b_'
+-- Returns the position of a session in its lists: by priority, then by write_ts.
+local function list_position(priority, write_ts)
+  return priority * PRIORITY_WEIGHT + write_ts
 end
 
-local function is_private(conversation)
-  return string.sub(conversation, 1, 2) == 'p_'
+-- Returns the member of the key `list` that stands for a session in one of the lists.
+local function list_entry(list, position, conversation)
+  return string.format('%s\n%016.0f\n%s', list, position, conversation)
+end
+
+local function is_gateway(conversation)
+  return string.sub(conversation, 1, 2) == 'b_'
 end
 
 -- The same rule as Session.valid in session.py: a private conversation exists from its first message on, and a deleted
@@ -36,29 +41,13 @@ local function unread_mention_count(record)
   return count
 end
 
--- Returns the record of a session, or nil.
+-- Returns the record of a session, or nil. A record that `fold` has changed has to be stored if it is changed further.
 local function get(conversation)
+  local folded = state and state.folded[conversation]
+  if folded then return folded.record end
   local text = redis.call('HGET', SESSIONS, conversation)
   if not text then return nil end
   return cjson.decode(text)
-end
-
--- Returns a record as text: the fixed fields first, in their order (the fast path relies on it), then the peer's
--- positions. Empty lists are left out: Lua's JSON can't tell them from empty objects.
-local leading_fields
-local function encode(record)
-  if not leading_fields then
-    leading_fields = { [PEER_READ_SEQ] = true, [PEER_DELIVERED_SEQ] = true }
-    for field in string.gmatch(FIXED_FIELDS, '%S+') do leading_fields[field] = true end
-  end
-  local text, others = encode_fixed(record), {}
-  if record[PEER_READ_SEQ] or record[PEER_DELIVERED_SEQ] then
-    text = text .. string.format(PEER_FORM, record[PEER_READ_SEQ] or 0, record[PEER_DELIVERED_SEQ] or 0)
-  end
-  for field, value in pairs(record) do
-    if not leading_fields[field] and not (type(value) == 'table' and #value == 0) then others[field] = value end
-  end
-  return text .. (next(others) and ',' .. string.sub(cjson.encode(others), 2) or '}')
 end
 
 -- Returns what a session contributes to lists and sums: entries (a set), sums (by field of meta), mute_end (ms, as
@@ -97,28 +86,30 @@ local function contribution(conversation, record)
   return result
 end
 
--- Changes the lists from one set of entries to another.
-local function move_entries(old, new)
-  local added = 0
-  for entry in pairs(new) do
-    if not old[entry] then added = added + redis.call('ZADD', LIST, 0, entry) end
-  end
-  for entry in pairs(old) do
-    if not new[entry] then added = added - redis.call('ZREM', LIST, entry) end
-  end
-  if added ~= 0 and redis.call('HINCRBY', META, 'listed', added) == added then key_created = true end
+-- Returns what a session contributes before a change. record: as `get` returned it, and not changed yet.
+local function contribution_before(conversation, record)
+  local folded = state.folded[conversation]
+  return folded and folded.old or contribution(conversation, record)
 end
 
--- Changes the sums in meta from old to new values. Sums of lists that become empty are removed.
-local function move_sums(old, new)
-  local changes = {}
-  for field, value in pairs(new) do changes[field] = value end
-  for field, value in pairs(old) do changes[field] = (changes[field] or 0) - value end
+-- Adds to numbers in meta, by field. Those that are known are set by one command, with further fields and values.
+-- Sums of lists that become empty are removed.
+local function add_to_meta(changes, ...)
+  local fields = { ... }
   for field, change in pairs(changes) do
-    if change ~= 0 and redis.call('HINCRBY', META, field, int(change)) == 0 and field ~= 'total' then
-      redis.call('HDEL', META, field)
+    local known = state and state[field]
+    if change == 0 then
+      -- Nothing to write.
+    elseif known then
+      state[field] = known + change
+      fields[#fields + 1], fields[#fields + 2] = field, int(known + change)
+    else
+      local value = redis.call('HINCRBY', META, field, int(change))
+      if value == 0 and string.find(field, '^[nuq][bc]') then redis.call('HDEL', META, field) end
+      if field == 'listed' and value == change then key_created = true end
     end
   end
+  if #fields > 0 then redis.call('HSET', META, unpack(fields)) end
 end
 
 local function move_mute_end(conversation, new)
@@ -133,21 +124,63 @@ local function move_mute_end(conversation, new)
   redis.call('HSET', META, 'due', redis.call('ZRANGE', MUTES, 0, 0, 'WITHSCORES')[2] or '')
 end
 
--- Stores a record, and changes lists and sums from its contribution before the change (old) to the new one.
--- Returns the record as text.
-local function put(conversation, record, old, is_new)
-  local text = encode(record)
-  redis.call('HSET', SESSIONS, conversation, text)
-  redis.call('ZADD', INDEX, int(record[ACTIVE_TS]), conversation)
-  if is_new then
-    redis.call('HINCRBY', META, 'count', 1)
-    key_created = true
+-- Calls a command with as many arguments as there are: Lua passes some thousand values at once. Returns the sum of the
+-- replies.
+local function call_with(command, key, arguments)
+  local sum, step = 0, 1000
+  for i = 1, #arguments, step do
+    sum = sum + redis.call(command, key, unpack(arguments, i, math.min(i + step - 1, #arguments)))
   end
-  local new = contribution(conversation, record)
-  move_entries(old.entries, new.entries)
-  move_sums(old.sums, new.sums)
-  if old.mute_end ~= new.mute_end then move_mute_end(conversation, new.mute_end) end
-  return text
+  return sum
+end
+
+-- Stores records, with those that `fold` has changed, and changes lists and numbers from the contributions before the
+-- change to the new ones.
+-- moves: conversation -> { record, old (contribution before the change), is_new }. The rest: for add_to_meta.
+-- Returns the records as text, by conversation.
+local function store(moves, ...)
+  local texts, sessions, ticks, entries, changes = {}, {}, {}, {}, {}
+  if state and state.waiting_fields then
+    for conversation, folded in pairs(state.folded) do moves[conversation] = moves[conversation] or folded end
+    redis.call('HDEL', META, unpack(state.waiting_fields))
+    changes.waiting, state.waiting_fields, state.folded = -state.waiting, nil, {}
+  end
+  for conversation, move in pairs(moves) do
+    local record, old, new = move.record, move.old, contribution(conversation, move.record)
+    local text = encode(record)
+    texts[conversation] = text
+    sessions[#sessions + 1], sessions[#sessions + 2] = conversation, text
+    ticks[#ticks + 1], ticks[#ticks + 2] = int(record[ACTIVE_TS]), conversation
+    if move.is_new then
+      changes.size = (changes.size or 0) + 1
+      key_created = true
+    end
+    for entry in pairs(new.entries) do entries[entry] = 1 end
+    for entry in pairs(old.entries) do entries[entry] = (entries[entry] or 0) - 1 end
+    for field, value in pairs(new.sums) do changes[field] = (changes[field] or 0) + value end
+    for field, value in pairs(old.sums) do changes[field] = (changes[field] or 0) - value end
+    if old.mute_end ~= new.mute_end then move_mute_end(conversation, new.mute_end) end
+  end
+  local added, removed = {}, {}
+  for entry, change in pairs(entries) do
+    if change > 0 then
+      added[#added + 1], added[#added + 2] = 0, entry
+    elseif change < 0 then
+      removed[#removed + 1] = entry
+    end
+  end
+  call_with('HSET', SESSIONS, sessions)
+  call_with('ZADD', INDEX, ticks)
+  local listed = call_with('ZADD', LIST, added)
+  if listed > 0 and state and state.listed == 0 then key_created = true end
+  changes.listed = listed - call_with('ZREM', LIST, removed)
+  add_to_meta(changes, ...)
+  return texts
+end
+
+-- Stores one record. Returns it as text.
+local function put(conversation, record, old, is_new)
+  return store({ [conversation] = { record = record, old = old, is_new = is_new } })[conversation]
 end
 
 -- Returns the first session of a list and its position, or nil if the list is empty.
@@ -178,32 +211,81 @@ local function put_gateway(sub_biz, tick)
   return gateway, put(gateway, record, old, is_new)
 end
 
+-- Stores the gateways of sessions that `fold` has changed.
+local function put_folded_gateways()
+  local ticks = state.gateway_ticks
+  state.gateway_ticks = {}
+  for sub_biz, tick in pairs(ticks) do put_gateway(sub_biz, tick) end
+end
+
+-- Stores what `fold` has changed, if no event has.
+local function store_folded()
+  if not state.waiting_fields then return end
+  store({})
+  put_folded_gateways()
+end
+
 -- Stores changed records as one event of the user's chain. Each gets the next tick, which is at least `at` (ms). Then
--- the gateways of records in a subBiz get theirs.
+-- the gateways of records in a subBiz get theirs. What `fold` has changed is stored too.
 -- moves: in order, each with conversation, record, old (contribution before the change), is_new, keeps_tick (its
 -- active_ts stays).
 -- Returns the event's tick, the tick before it, and a list of conversations and records as text in turn.
 local function store_event(moves, at, entry)
-  local previous = tonumber(redis.call('HGET', META, 'clock'))
-  local tick, changed, sub_bizs = previous, {}, {}
+  local previous, changed, sub_bizs = state.clock, {}, {}
+  local tick, by_conversation = previous, {}
   for _, move in ipairs(moves) do
     tick = math.max(tick + 1, at)
     if not move.keeps_tick then move.record[ACTIVE_TS] = tick end
-    changed[#changed + 1] = move.conversation
-    changed[#changed + 1] = put(move.conversation, move.record, move.old, move.is_new)
+    by_conversation[move.conversation] = move
     local sub_biz = move.record[SUB_BIZ]
     if sub_biz and not move.keeps_tick and not sub_bizs[sub_biz] then
       sub_bizs[sub_biz] = true
       sub_bizs[#sub_bizs + 1] = sub_biz
     end
   end
+  local last_tick = tick + #sub_bizs
+  local texts = store(by_conversation, 'clock', int(last_tick))
+  for _, move in ipairs(moves) do
+    changed[#changed + 1], changed[#changed + 2] = move.conversation, texts[move.conversation]
+  end
+  put_folded_gateways()
   for _, sub_biz in ipairs(sub_bizs) do
     tick = tick + 1
     changed[#changed + 1], changed[#changed + 2] = put_gateway(sub_biz, tick)
   end
-  redis.call('HSET', META, 'clock', int(tick))
-  append_log(tick, previous, entry)
-  return tick, previous, changed
+  state.clock = last_tick
+  append_log(int(last_tick), int(previous), entry)
+  return last_tick, previous, changed
+end
+
+-- Applies the waiting messages (_append.lua) to their sessions. Their events are in the log already, with their ticks.
+-- The records are stored by the next event of this script, or by store_folded.
+-- Returns false if the state is damaged.
+local function fold()
+  local fields, names, conversations, texts = redis.call('HGETALL', META), {}, {}, {}
+  for i = 1, #fields, 2 do
+    local conversation = string.match(fields[i], '^w:(.*)$')
+    if conversation then
+      names[#names + 1], conversations[#names + 1], texts[#names + 1] = fields[i], conversation, fields[i + 1]
+    end
+  end
+  if #names ~= state.waiting then return false end
+  local records = redis.call('HMGET', SESSIONS, unpack(conversations))
+  for i, conversation in ipairs(conversations) do
+    if not records[i] then return false end
+    local record = cjson.decode(records[i])
+    local old = contribution(conversation, record)
+    local tick = receive_waiting(conversation, record, texts[i])
+    if not tick then return false end
+    record[ACTIVE_TS] = tick
+    state.folded[conversation] = { record = record, old = old }
+    local sub_biz = record[SUB_BIZ]
+    if sub_biz then
+      state.gateway_ticks[sub_biz] = math.max(state.gateway_ticks[sub_biz] or 0, tick + 1)
+    end
+  end
+  state.waiting_fields = names
+  return true
 end
 
 -- Ends up to 500 mutes that are due, and wakes the hubs. Mutes that end at the same time are one event.
@@ -215,7 +297,7 @@ local function end_mutes()
     while due[i + 1] == end_ms do
       local conversation = due[i]
       local record = get(conversation)
-      local old = contribution(conversation, record)
+      local old = contribution_before(conversation, record)
       record[MUTED], record[MUTED_UNTIL_MS] = nil, nil
       moves[#moves + 1] = { conversation = conversation, record = record, old = old }
       conversations[#conversations + 1] = conversation
@@ -226,10 +308,23 @@ local function end_mutes()
   wake_hubs()
 end
 
--- Ends all mutes that are due. Returns the epoch of the cached state, or nil if the state is not cached.
-local function current_epoch()
-  local epoch, due = check_state()
+-- Brings the cached state up to date: applies waiting messages and ends all mutes that are due. Every script on the
+-- state calls it first.
+-- purpose: nil; 'events': the script reads nothing of sessions, so messages may go on waiting; 'change': the script
+-- calls store_event or store_folded, so nothing is written twice.
+-- Returns the epoch of the cached state, or nil if the state is not cached.
+local function current_epoch(purpose)
+  local epoch = check_state()
   if not epoch then return nil end
+  local due = state.due
+  local is_due = due and due <= NOW
+  if state.waiting > 0 and (purpose ~= 'events' or is_due) then
+    if not fold() then
+      drop_state()
+      return nil
+    end
+    if purpose ~= 'change' and not is_due then store_folded() end
+  end
   while due and due <= NOW do
     end_mutes()
     due = tonumber(redis.call('HGET', META, 'due'))

@@ -1,12 +1,14 @@
 -- Functions on one user's keys: whether the state is cached, time to live, routes, log, lock. KEYS[1] is the key
 -- `meta`. The names of the others have the same prefix, so they are in the same slot; passing all of them with every
--- call would take longer than the call itself. ARGV[1] is always the current time, ms.
+-- call would take longer than the call itself. A script on many users selects one after the other. ARGV[1] is always
+-- the current time, ms.
 --
 --   meta      hash: epoch (of this cached state; absent: not cached), clock, total (unread messages), held (token of
 --             the lock's holder), due (end of the next mute, ms, or ''), touched (when all keys got time to live, ms),
---             count, listed, timed (number of members of sessions, list and mutes), routes (copy of that key:
---             "<until ms> <server>", separated by spaces), and sums by list: n<list> valid sessions, u<list> unread
---             messages, q<list> unread mentions
+--             size, listed, timed (number of members of sessions, list and mutes), servers (copy of the key routes:
+--             "<until ms> <server>", separated by spaces), sums by list: n<list> valid sessions, u<list> unread
+--             messages, q<list> unread mentions; and messages that are in the log and not yet in the sessions
+--             (_append.lua): waiting (number of conversations) and w:<conversation>
 --   sessions  hash: conversation -> record (JSON). Its fields: store/sessions/fields.py
 --   index     sorted set: conversation by active_ts
 --   list      sorted set by name alone, "<list>\n<position>\n<conversation>": one key holds every list (_sessions.lua)
@@ -18,23 +20,34 @@
 --   lock      string: token of the holder, "<owner>:<fence>"; only "<owner>" until the next in the queue takes it
 --   fence     string: the last fence
 --   queue     list of waiters, "<server> <owner>", oldest first
-local TAG = string.sub(KEYS[1], 1, -5)
-local META, SESSIONS, INDEX, LIST, MUTES = KEYS[1], TAG .. 'sessions', TAG .. 'index', TAG .. 'list', TAG .. 'mutes'
-local LOG, ROUTES, PENDING, LOADING = TAG .. 'log', TAG .. 'routes', TAG .. 'pending', TAG .. 'loading'
-local LOCK, FENCE, QUEUE = TAG .. 'lock', TAG .. 'fence', TAG .. 'queue'
+local TAG, META, SESSIONS, INDEX, LIST, MUTES, LOG, ROUTES, PENDING, LOADING, LOCK, FENCE, QUEUE
 local NOW = tonumber(ARGV[1])
 
 local GRANT_MS = 1500 -- time in which the next in the queue has to take the lock
 
 -- Between the prefix and the tag is the generation (store/redis/keys.py). Names of channels don't have it.
-local PREFIX, USER = string.match(KEYS[1], '^([^/{]*)[^{]*{u:([^}]*)}:meta$')
+local PREFIX = string.match(KEYS[1], '^[^/{]*')
+
+-- state: fields of `meta` as check_state has read them, with the changes made since; nil if it was not called. And what
+-- `fold` has changed and is not stored yet: folded (conversation -> { record, old }), gateway_ticks (by subBiz), and
+-- waiting_fields (the fields of `meta` to remove).
+-- key_created: true once a key was created, which needs a time to live. touched: the time at which all keys got theirs,
+-- if it is known.
+local state, key_created, touched
+
+-- Selects the user whose keys the functions below use. tag: what the names of the keys begin with.
+local function select_user(tag)
+  TAG, META, SESSIONS, INDEX, LIST = tag, tag .. 'meta', tag .. 'sessions', tag .. 'index', tag .. 'list'
+  MUTES, LOG, ROUTES, PENDING = tag .. 'mutes', tag .. 'log', tag .. 'routes', tag .. 'pending'
+  LOADING, LOCK, FENCE, QUEUE = tag .. 'loading', tag .. 'lock', tag .. 'fence', tag .. 'queue'
+  state, key_created, touched = nil, false, nil
+end
+
+select_user(string.sub(KEYS[1], 1, -5))
 
 local function int(number)
   return string.format('%.0f', number)
 end
-
--- True once a key was created, which needs a time to live; the time at which all keys got theirs, if it is known.
-local key_created, touched = false, nil
 
 -- Renews the time to live of all keys, if that was long ago or one of them is new.
 local function touch()
@@ -46,7 +59,7 @@ end
 -- Returns the servers that hold connections of the user. A cached state has a copy, so that a message needs no other
 -- key.
 local function list_routes()
-  local copy = redis.call('HGET', META, 'routes')
+  local copy = state and state.routes or redis.call('HGET', META, 'servers')
   if not copy then return redis.call('ZRANGEBYSCORE', ROUTES, int(NOW), '+inf') end
   local servers = {}
   for until_ms, server in string.gmatch(copy, '(%d+) (%S+)') do
@@ -57,7 +70,7 @@ end
 
 -- Adds the routes of the copy to the key, which may have been evicted although its copy was not.
 local function restore_routes()
-  for until_ms, server in string.gmatch(redis.call('HGET', META, 'routes') or '', '(%d+) (%S+)') do
+  for until_ms, server in string.gmatch(redis.call('HGET', META, 'servers') or '', '(%d+) (%S+)') do
     redis.call('ZADD', ROUTES, until_ms, server)
   end
 end
@@ -66,7 +79,9 @@ local function copy_routes()
   redis.call('ZREMRANGEBYSCORE', ROUTES, '-inf', '(' .. int(NOW))
   local rows, parts = redis.call('ZRANGE', ROUTES, 0, -1, 'WITHSCORES'), {}
   for i = 1, #rows, 2 do parts[#parts + 1] = rows[i + 1] .. ' ' .. rows[i] end
-  redis.call('HSET', META, 'routes', table.concat(parts, ' '))
+  local copy = table.concat(parts, ' ')
+  redis.call('HSET', META, 'servers', copy)
+  if state then state.routes = copy end
 end
 
 local function publish(server, frame)
@@ -75,41 +90,45 @@ end
 
 -- Makes the servers that hold connections of the user read the log, or start over if the state is gone.
 local function wake_hubs()
-  for _, server in ipairs(list_routes()) do publish(server, string.format(WAKE_UP_FRAME, USER)) end
+  local frame = string.format(WAKE_UP_FRAME, string.match(TAG, '{u:([^}]*)}'))
+  for _, server in ipairs(list_routes()) do publish(server, frame) end
 end
 
 local function drop_state()
   wake_hubs()
   redis.call('DEL', META, SESSIONS, INDEX, LIST, MUTES, LOG)
-  key_created, touched = false, NOW
+  state, key_created, touched = nil, false, NOW
 end
 
--- Returns the epoch of the cached state and the end of its next mute (ms), or nil if it is not cached. Drops a state if
--- a key of it was evicted, or if the lock expired while its holder was making a change: MongoDB may have that change.
+-- Reads the fields of `meta` into `state`. Returns the epoch of the cached state, or nil if it is not cached. Drops a
+-- state if a key of it was evicted, or if the lock expired while its holder was making a change: MongoDB may have that
+-- change.
 local function check_state()
-  local meta = redis.call('HMGET', META, 'epoch', 'count', 'listed', 'timed', 'held', 'due', 'touched')
-  local epoch, count, listed, timed, held = meta[1], tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4]), meta[5]
+  local meta = redis.call(
+    'HMGET', META, 'epoch', 'size', 'listed', 'timed', 'held', 'due', 'touched', 'clock', 'total', 'waiting', 'servers')
+  local epoch, size, listed, timed, held = meta[1], tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4]), meta[5]
+  state = nil
   if not epoch then return nil end
-  if redis.call('HLEN', SESSIONS) ~= count
-    or redis.call('ZCARD', INDEX) ~= count
+  if redis.call('HLEN', SESSIONS) ~= size
+    or redis.call('ZCARD', INDEX) ~= size
     or redis.call('ZCARD', LIST) ~= listed
-    or redis.call('ZCARD', MUTES) ~= timed
+    or (timed ~= 0 and redis.call('ZCARD', MUTES) ~= timed)
     or (held and redis.call('EXISTS', LOCK) == 0) then
     drop_state()
     return nil
   end
   touched = tonumber(meta[7])
-  return epoch, tonumber(meta[6])
-end
-
-local function total_unread()
-  return tonumber(redis.call('HGET', META, 'total')) or 0
+  state = {
+    size = size, listed = listed, due = tonumber(meta[6]), clock = tonumber(meta[8]), total = tonumber(meta[9]) or 0,
+    waiting = tonumber(meta[10]) or 0, routes = meta[11], folded = {}, gateway_ticks = {},
+  }
+  return epoch
 end
 
 -- Appends an event to the log. Events form a chain: each names the tick before it, so a reader can tell whether one is
--- missing.
-local function append_log(tick, previous, entry)
-  local id, before = int(tick) .. '-0', int(previous)
+-- missing. tick, before (the tick before it): as text.
+local function append_log(tick, before, entry)
+  local id = tick .. '-0'
   if redis.call('XADD', LOG, 'NOMKSTREAM', 'MAXLEN', '~', LOG_LENGTH, id, 'p', before, 'e', entry) then return end
   redis.call('XADD', LOG, id, 'p', before, 'e', entry)
   key_created = true

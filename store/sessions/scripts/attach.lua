@@ -3,7 +3,7 @@
 -- Returns {} if the state is not cached (nothing is registered then), else
 -- { epoch, clock, end of the next mute or '' }.
 local server, until_ms = ARGV[2], ARGV[3]
-local epoch = current_epoch()
+local epoch = current_epoch('events')
 if not epoch then return {} end
 restore_routes()
 if redis.call('ZADD', ROUTES, until_ms, server) == 1 then key_created = true end

@@ -2,7 +2,7 @@
 -- ARGV: now (ms), token of the loader, time that the claim lasts (ms).
 -- Returns 'loaded' (nothing to do), 'busy' (another loader has the claim) or 'go'.
 local token, claim_ms = ARGV[2], ARGV[3]
-if current_epoch() then return 'loaded' end
+if current_epoch('events') then return 'loaded' end
 if redis.call('HSETNX', LOADING, 'token', token) == 0 then return 'busy' end
 redis.call('PEXPIRE', LOADING, claim_ms)
 redis.call('DEL', PENDING)

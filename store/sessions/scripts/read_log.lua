@@ -3,7 +3,7 @@
 -- Returns {} if the state is not cached, { epoch, clock, 0 } if the log does not reach back that far, else
 -- { epoch, clock, 1, tick, tick before, log entry, ... }.
 local position, position_epoch, limit = tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local epoch = current_epoch()
+local epoch = current_epoch('events')
 if not epoch then return {} end
 local clock = redis.call('HGET', META, 'clock')
 if position_epoch ~= epoch or position > tonumber(clock) then return { epoch, clock, 0 } end

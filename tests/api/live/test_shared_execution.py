@@ -32,9 +32,9 @@ class ExecutionCounter:
         engine = api.services.engine
         execute = engine.execute_event
 
-        async def count_and_execute(executor: Any, next_messages: object, viewer: Any) -> bytes:
+        def count_and_execute(executor: Any, next_messages: object, viewer: Any) -> Any:
             self.count += not isinstance(next_messages, ReceiptAdvancedType)
-            return await execute(executor, next_messages, viewer)
+            return execute(executor, next_messages, viewer)
 
         monkeypatch.setattr(engine, "execute_event", count_and_execute)
 

@@ -260,7 +260,7 @@ async def test_messages_during_the_load_of_a_large_state_do_not_delay_it(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A listening user's state is gone, and messages arrive while parts of it are written back."""
-    monkeypatch.setattr("store.sessions.state_loader._SESSIONS_PER_CALL", 1)
+    monkeypatch.setattr("store.sessions.loading.state_loader._SESSIONS_PER_CALL", 1)
     alice, bob, *_ = await create_busy_user(api)
     device = ApiDevice(api, alice)
     await device.start()

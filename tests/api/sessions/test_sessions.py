@@ -11,7 +11,7 @@ import pytest
 
 from store.base.ids import UserId
 from store.mongo.collections import SESSIONS as SESSION_ROWS
-from store.sessions.state_loader import StateLoader
+from store.sessions.loading.state_loader import StateLoader
 from tests.api.client import LIVE_SESSIONS, SYNC, TIMEOUT_SECONDS, Api, Json, cancel_tasks, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import SESSION, SESSIONS

@@ -12,7 +12,7 @@ from store.base.ids import ConversationId, UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.single_flight import CLAIM_MS, retry_until_true
-from store.sessions.loaded_state import LoadedState
+from store.sessions.loading.loaded_state import LoadedState
 from store.sessions.session_rows import SessionRows, Tick
 
 _SESSIONS_PER_CALL = 250

@@ -1,0 +1,1 @@
+"""Loads of users' states: from MongoDB into Redis, with answers in between."""
