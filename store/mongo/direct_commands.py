@@ -14,7 +14,6 @@ from typing import Any
 from pymongo import AsyncMongoClient
 from pymongo.errors import AutoReconnect, NetworkTimeout, NotPrimaryError, OperationFailure, PyMongoError
 from pymongo.server_selectors import writable_server_selector
-from pymongo.topology_description import TopologyDescription
 from pymongo.topology_shared import _ErrorContext
 
 from store.base.tasks import end_tasks
@@ -49,8 +48,6 @@ class DirectCommands:
         self._opening: set[asyncio.Task[None]] = set()
         self._failure: tuple[DirectConnection, Exception] | None = None
         """The last connection that was lost with a command in flight, of which PyMongo has no notice yet."""
-        self._known: TopologyDescription | None = None
-        """The servers to which the connections were compared last."""
 
     def begin(self, commands: Sequence[Command]) -> list[asyncio.Future[dict[str, Any]]]:
         """Send commands at the same time. Returns the futures of their replies.
@@ -91,12 +88,14 @@ class DirectCommands:
         for connection in list(self._connections):
             if connection.connection.address not in writable:
                 connection.end(AutoReconnect("the primary has changed"))
+        if self._failure is not None and self._failure[0].connection.address not in writable:
+            # PyMongo knows. The notice would make it forget what it has learned about that server since.
+            self._failure = None
 
     def _enqueue(self, pending: PendingCommand) -> asyncio.Future[dict[str, Any]]:
         if self._is_closed:
             pending.fail(AutoReconnect(_CLOSED))
             return pending.reply
-        self._leave_former_servers()
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable:
@@ -136,21 +135,6 @@ class DirectCommands:
             self._on_idle(opened)
         else:
             opened.end(AutoReconnect("the connection was lost"))
-
-    def _leave_former_servers(self) -> None:
-        """End the connections to servers that PyMongo's monitors no longer see as primary.
-
-        Those of a server that does not answer are ended at once, others after the command in flight.
-        """
-        servers = self._client.topology_description
-        if servers is self._known:
-            return
-        self._known = servers
-        by_address = servers.server_descriptions()
-        for connection in list(self._connections):
-            server = by_address.get(connection.connection.address)
-            if server is None or not server.is_writable:
-                connection.leave(at_once=server is not None and isinstance(server.error, NetworkTimeout))
 
     def _on_opened(self, task: asyncio.Task[None]) -> None:
         self._opening.discard(task)

@@ -24,8 +24,6 @@ _OP_MSG = 2013
 _NOT_PRIMARY = frozenset({91, 189, 10058, 10107, 11600, 11602, 13435, 13436})
 """Codes of replies by which a server says that it is not the primary, or is about to stop."""
 
-_LEFT = "the server is not the primary, or does not answer"
-
 _request_ids = count(1)
 
 
@@ -114,7 +112,6 @@ class DirectConnection(asyncio.Protocol):
         self._sent_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._has_ended = False
-        self._is_left = False
         # PyMongo has no public way to its transport.
         interface = cast(Any, connection.conn)
         self._transport: asyncio.Transport
@@ -127,7 +124,7 @@ class DirectConnection(asyncio.Protocol):
     @property
     def is_usable(self) -> bool:
         """True if a command may be sent."""
-        return self._pending is None and not self._has_ended and not self._is_left and not self._transport.is_closing()
+        return self._pending is None and not self._has_ended and not self._transport.is_closing()
 
     def send(self, pending: PendingCommand) -> None:
         """Send a command. Requires `is_usable`."""
@@ -175,16 +172,7 @@ class DirectConnection(asyncio.Protocol):
 
     def _rest(self) -> None:
         self._pending = None
-        if self._is_left:
-            self.end(AutoReconnect(_LEFT))
-        else:
-            self._on_idle(self)
-
-    def leave(self, *, at_once: bool) -> None:
-        """End the connection after the command in flight, or at once."""
-        self._is_left = True
-        if at_once or self._pending is None:
-            self.end(AutoReconnect(_LEFT))
+        self._on_idle(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the caller of the command in flight."""

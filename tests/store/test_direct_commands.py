@@ -11,7 +11,6 @@ import bson
 import pytest
 from pymongo.asynchronous.pool import Pool
 from pymongo.errors import AutoReconnect, NetworkTimeout, NotPrimaryError
-from pymongo.server_description import ServerDescription
 
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
@@ -228,30 +227,6 @@ async def test_a_server_that_accepts_and_does_not_answer_is_not_waited_for(
                 await direct.read({"ping": 1})
     assert (await direct.read({"ping": 1}))["ok"] == 1
     await direct.close()
-
-
-@pytest.mark.parametrize("is_hanging", [False, True])
-async def test_connections_to_a_server_that_is_no_primary_any_more_are_left(
-    mongo: Mongo, direct: DirectCommands, monkeypatch: pytest.MonkeyPatch, is_hanging: bool
-) -> None:
-    await asyncio.gather(*(mongo.find("things", {}) for _ in range(3)))
-    busy, *idle = list(direct._connections)
-    direct._idle.remove(busy)
-    pending = _put_in_flight(busy)
-    topology = await mongo._client._get_topology()
-    error = NetworkTimeout("no answer to the monitor") if is_hanging else AutoReconnect("lost")
-    await topology.on_change(ServerDescription(busy.connection.address, error=error))
-    assert [row["_id"] for row in await mongo.find("things", {"_id": 7})] == [7]
-    assert not any(connection.is_usable for connection in idle)
-    if is_hanging:
-        with pytest.raises(AutoReconnect):
-            await pending.reply
-    else:
-        assert not pending.reply.done()
-        busy.data_received(_reply(pending.request_id, {"ok": 1.0}))
-        assert (await pending.reply)["ok"] == 1
-    assert not busy.is_usable
-    assert busy not in direct._connections
 
 
 async def test_a_read_is_repeated_when_the_server_asks_for_it(
