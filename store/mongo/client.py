@@ -209,12 +209,7 @@ class Mongo:
             command["limit"] = limit
         if hint is not None:
             command["hint"] = dict(hint)
-        cursor = (await direct.read(command))["cursor"]
-        rows: list[Document] = cursor["firstBatch"]
-        while cursor["id"]:
-            following = Command({"getMore": cursor["id"], "collection": collection, "batchSize": size})
-            cursor = (await direct.begin([following])[0])["cursor"]
-            rows += cursor["nextBatch"]
+        rows: list[Document] = (await direct.read(command))["cursor"]["firstBatch"]
         return rows
 
     async def find_one(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from store.base.errors import Fenced, NotAttempted, StoreError
+from store.base.errors import Fenced, NotAttempted, StoreError, Unreachable
 from store.base.group_commit import GroupCommit
 from store.mongo.client import Mongo
 from store.mongo.collections import SESSIONS
@@ -34,6 +34,7 @@ class _Transaction:
     other_writes: Sequence[Write]
     done: asyncio.Future[None]
     error: Exception | None = field(default=None, init=False)
+    is_abandoned: bool = field(default=False, init=False)
 
 
 class RowCommits:
@@ -61,10 +62,13 @@ class RowCommits:
         transaction = _Transaction(fence, rows, other_writes, asyncio.get_running_loop().create_future())
         self._queue.push([transaction])
         try:
-            await transaction.done
+            await asyncio.shield(transaction.done)
         except asyncio.CancelledError:
-            # The caller releases the lock, so nothing may be written after this.
-            self._queue.discard(transaction)
+            # The caller releases the lock and drops the cached state. A state that is loaded after that would lack a
+            # row that is written later, so nothing may be written after this.
+            transaction.is_abandoned = True
+            if not self._queue.discard(transaction):
+                await asyncio.wait([transaction.done])
             raise
         if transaction.error is not None:
             raise transaction.error
@@ -76,6 +80,10 @@ class RowCommits:
                 await self._write_together(batch)
             else:
                 await self._write_alone(batch[0])
+        except BaseException:
+            for transaction in batch:
+                transaction.error = transaction.error or Unreachable("the write was interrupted")
+            raise
         finally:
             for transaction in batch:
                 if not transaction.done.done():
@@ -86,7 +94,7 @@ class RowCommits:
             await self._attempt(batch, _SHARED_SECONDS)
         except Exception:
             # One of them may be the reason: it must not fail the others.
-            await asyncio.gather(*(self._write_alone(transaction) for transaction in batch))
+            await asyncio.gather(*(self._write_alone(each) for each in batch if not each.is_abandoned))
 
     async def _write_alone(self, transaction: _Transaction) -> None:
         """Write one transaction. Repeat it until it is confirmed, or the time is up."""
@@ -99,10 +107,12 @@ class RowCommits:
                 return
             except Exception as error:
                 is_final = not isinstance(error, StoreError) or isinstance(error, NotAttempted)
-                if is_final or loop.time() + pause > deadline:
+                if is_final or transaction.is_abandoned or loop.time() + pause > deadline:
                     transaction.error = error
                     return
             await asyncio.sleep(pause)
+            if transaction.is_abandoned:
+                return
             pause = min(2 * pause, longest)
 
     async def _attempt(self, batch: Sequence[_Transaction], seconds: float | None = None) -> None:
