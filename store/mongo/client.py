@@ -92,7 +92,7 @@ class Mongo:
         self._direct: DirectCommands | None = None
         if not self._motor:
             self._direct = DirectCommands(self._client, database, timeout_ms / 1000)
-            self._primary.on_change = self._direct.leave_others
+            self._primary.on_change = self._direct.end_connections_except
         self._refuses_calls = False
         self.trips = 0
 

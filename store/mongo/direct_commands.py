@@ -83,8 +83,8 @@ class DirectCommands:
             connection.end(error)
         self._failure = None
 
-    def leave_others(self, writable: Container[tuple[str, int | None]]) -> None:
-        """End the connections to all servers but these: a server that hangs may not be the primary any more."""
+    def end_connections_except(self, writable: Container[tuple[str, int | None]]) -> None:
+        """End the connections to all other servers: a former primary may hang instead of closing them."""
         for connection in list(self._connections):
             if connection.connection.address not in writable:
                 connection.end(AutoReconnect("the primary has changed"))

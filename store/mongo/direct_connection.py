@@ -154,11 +154,11 @@ class DirectConnection(asyncio.Protocol):
         except Exception as error:
             # Raised here, it would end the connection without an outcome for the caller.
             pending.fail(error)
-            self._rest()
+            self._become_idle()
             return
         if reply.get("ok") == 1:
             if pending.add_reply(reply):
-                self._rest()
+                self._become_idle()
             else:
                 # A cursor belongs to the server, behind a load balancer to the connection.
                 self.send(pending)
@@ -168,9 +168,9 @@ class DirectConnection(asyncio.Protocol):
             self.end(NotPrimaryError(text, reply))
         else:
             pending.fail(OperationFailure(text, code, reply))
-            self._rest()
+            self._become_idle()
 
-    def _rest(self) -> None:
+    def _become_idle(self) -> None:
         self._pending = None
         self._on_idle(self)
 

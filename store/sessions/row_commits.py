@@ -31,7 +31,7 @@ class _Transaction:
 
     fence: int
     rows: Sequence[Update]
-    also: Sequence[Write]
+    other_writes: Sequence[Write]
     done: asyncio.Future[None]
     error: Exception | None = field(default=None, init=False)
     is_abandoned: bool = field(default=False, init=False)
@@ -47,19 +47,19 @@ class RowCommits:
         self._mongo = mongo
         self._queue = GroupCommit(self._write, _BATCH)
 
-    async def commit(self, fence: int, rows: Sequence[Update], also: Sequence[Write]) -> None:
+    async def commit(self, fence: int, rows: Sequence[Update], other_writes: Sequence[Write]) -> None:
         """Update rows, together with other writes. All writes may be repeated.
 
         Args:
             fence: The fence of the transaction's lock. Each update sets it and requires that there is no later one.
             rows: The updates, at most one of each row.
-            also: Writes to other collections. They have to be safe to repeat.
+            other_writes: Writes to other collections. They have to be safe to repeat.
 
         Raises:
             Fenced: A row has a later fence, or does not exist. The others may have been written.
             Unreachable: MongoDB did not confirm the writes in time. Some may have been written.
         """
-        transaction = _Transaction(fence, rows, also, asyncio.get_running_loop().create_future())
+        transaction = _Transaction(fence, rows, other_writes, asyncio.get_running_loop().create_future())
         self._queue.push([transaction])
         try:
             await asyncio.shield(transaction.done)
@@ -118,8 +118,8 @@ class RowCommits:
     async def _attempt(self, batch: Sequence[_Transaction], seconds: float | None = None) -> None:
         """Write all transactions once: one round trip, and another one if a row was not written."""
         rows = [update for transaction in batch for update in transaction.rows]
-        also = _merge(write for transaction in batch for write in transaction.also)
-        outcome, *_ = await self._mongo.write([Write.updates(SESSIONS, rows, may_collide=True), *also], seconds)
+        other_writes = _merge(write for transaction in batch for write in transaction.other_writes)
+        outcome, *_ = await self._mongo.write([Write.updates(SESSIONS, rows, may_collide=True), *other_writes], seconds)
         if outcome.touched == len(rows):
             return
         # MongoDB does not name the updates that matched nothing. A row that was written has the transaction's fence.

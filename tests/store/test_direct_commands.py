@@ -61,7 +61,7 @@ async def test_a_reply_may_arrive_in_any_pieces(mongo: Mongo, direct: DirectComm
     assert connection.is_usable
 
 
-async def test_a_caller_that_leaves_takes_no_reply_from_the_next(mongo: Mongo, direct: DirectCommands) -> None:
+async def test_a_cancelled_caller_takes_no_reply_from_the_next(mongo: Mongo, direct: DirectCommands) -> None:
     connection = await _one_connection(mongo, direct)
     leaving = asyncio.create_task(mongo.find("things", {}))
     await asyncio.sleep(0)
@@ -186,7 +186,7 @@ async def test_all_rows_of_a_cursor_come_over_the_connection_that_opened_it(
         assert verbs == ["find", "getMore", "getMore"]
 
 
-async def test_a_caller_that_leaves_ends_its_cursor(mongo: Mongo, direct: DirectCommands) -> None:
+async def test_the_cursor_of_a_cancelled_caller_is_closed(mongo: Mongo, direct: DirectCommands) -> None:
     await mongo.insert_many("large", [{"_id": number, "text": "x" * 100_000} for number in range(200)])
     connection = await _one_connection(mongo, direct)
     leaving = asyncio.create_task(mongo.find("large", {}))
