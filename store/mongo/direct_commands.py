@@ -124,6 +124,9 @@ class DirectCommands:
             # Without this, a server that accepts the connection and does not answer would be waited for without end.
             async with asyncio.timeout(self._timeout_seconds):
                 connection = await pool.connect()
+        except TimeoutError:
+            self._fail_waiting(NetworkTimeout("no connection could be opened in time"), began)
+            return
         except (PyMongoError, OSError) as error:
             self._fail_waiting(error, began)
             return

@@ -223,7 +223,7 @@ async def test_a_server_that_accepts_and_does_not_answer_is_not_waited_for(
     with monkeypatch.context() as patch:
         patch.setattr(Pool, "connect", never)
         async with asyncio.timeout(10):
-            with pytest.raises(OSError):
+            with pytest.raises(NetworkTimeout):
                 await direct.read({"ping": 1})
     assert (await direct.read({"ping": 1}))["ok"] == 1
     await direct.close()
