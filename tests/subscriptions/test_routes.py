@@ -1,4 +1,4 @@
-"""Routes: which servers hold connections of a user. They cost idle users nothing, and end with their server."""
+"""Routes: which servers hold connections of a user. Checks of idle users do not renew them; they end with their server."""
 
 from __future__ import annotations
 
