@@ -1,4 +1,4 @@
-"""Routes: which servers hold connections of a user. Checks of idle users do not renew them; they end with their server."""
+"""Routes: which servers hold connections of a user. A check of an idle user does not renew them."""
 
 from __future__ import annotations
 
