@@ -1,4 +1,4 @@
-"""Commands to MongoDB that bypass the driver's layers: connections that fail, callers that leave, a new primary."""
+"""Commands to MongoDB that bypass the driver's layers: connections that fail, cancelled callers, a new primary."""
 
 from __future__ import annotations
 

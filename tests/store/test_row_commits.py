@@ -1,4 +1,4 @@
-"""User transactions that are committed at the same time share writes, and fail each for itself."""
+"""User transactions that are committed at the same time share writes, and each fails alone."""
 
 from __future__ import annotations
 

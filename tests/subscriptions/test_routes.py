@@ -1,4 +1,4 @@
-"""Routes: which servers hold connections of a user. They cost idle users nothing, and end with their server."""
+"""Routes: which servers hold connections of a user. A check of an idle user does not renew them."""
 
 from __future__ import annotations
 
