@@ -54,7 +54,8 @@ class BatchLoader(Generic[K, V]):
     def _request(self, key: K) -> None:
         self._requested.add(key)
         if self._batch is None:
-            self._batch = batch = _Batch(asyncio.get_running_loop())
+            batch: _Batch[K] = _Batch(asyncio.get_running_loop())
+            self._batch = batch
             batch.task = asyncio.create_task(self._read_batch(batch))
         self._batch.keys.append(key)
 
