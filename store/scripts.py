@@ -31,7 +31,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
     "apply": (*_USER, "_changes"),
     "attach": _USER,
-    "detach": _USER,
+    "detach": ("_user",),
     "fan_out": ("_whole_slot", "_record_functions", "_user", "_records", "_append", "_general_functions"),
     "get_sessions": _USER,
     "list_categories": _USER,
@@ -44,7 +44,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "load_part": _USER,
     "lock": _USER,
     "read_log": _USER,
-    "unlock": _USER,
+    "unlock": ("_user",),
     # store/conversations
     "change_group": _CONVERSATION,
     "set_newest_message": _CONVERSATION,

@@ -77,7 +77,9 @@ def insert_owner(database: Database[Row], user: str, sessions: int, *, groups_on
         readers = members if not unread else [members[1]]
         rows["conversations"].append(conversation | {"seq": 1, "lastMessage": message})
         rows["messages"].append(message)
-        rows["sessions"] += [_told(session_row(member, name, at), message, member in readers) for member in members]
+        rows["sessions"] += [
+            _with_message(session_row(member, name, at), message, member in readers) for member in members
+        ]
         owner.conversations.append(name)
         owner.senders.append(members[1])
         if unread:
@@ -124,11 +126,11 @@ def insert_messages(database: Database[Row], conversation: str, count: int) -> N
     ]
     _insert(database, {"messages": messages})
     database["conversations"].update_one({"_id": conversation}, {"$set": {"seq": count, "lastMessage": messages[-1]}})
-    told: Row = _told({}, messages[-1], read=True)
-    database["sessions"].update_many({"conversationId": conversation}, {"$set": told})
+    updated: Row = _with_message({}, messages[-1], read=True)
+    database["sessions"].update_many({"conversationId": conversation}, {"$set": updated})
 
 
-def _told(session: Row, message: Row, read: bool) -> Row:
+def _with_message(session: Row, message: Row, read: bool) -> Row:
     """Return a session after its last message."""
     seq, at = message["seq"], message["createdAt"]
     read_up_to = seq if read else 0

@@ -61,7 +61,7 @@ modules:
 """
 
 
-def missing() -> str:
+def check_installed() -> str:
     """Return why ejabberd cannot take part. Empty if it can."""
     if shutil.which("erl") is None or not _SCHEMA.exists() or _libraries() is None:
         return "install it (Debian: apt-get install --no-install-recommends ejabberd erlang-p1-pgsql postgresql)"

@@ -16,8 +16,8 @@ from bench.suite.run import run
 from bench.suite.scenarios import COMPARISON, GROWTH, SCENARIOS
 from bench.suite.stage import CONFAB, CONTESTANTS, EJABBERD, NODE, PEERS
 
-_MISSING = {NODE: node.missing, EJABBERD: ejabberd.missing}
-"""The reason why a peer cannot take part, by name; empty if it can."""
+_INSTALLATION_CHECKS = {NODE: node.ensure_installed, EJABBERD: ejabberd.check_installed}
+"""Return why a peer cannot take part, by its name; empty if it can."""
 
 _OUT = Path(__file__).parents[1] / "results"
 
@@ -62,7 +62,7 @@ def main() -> None:
 def _taking_part(only: Sequence[str] | None, peers: bool) -> tuple[str, ...]:
     """Return the servers that are asked for and installed. Say which are not there."""
     asked = [name for name in (*CONTESTANTS, *PEERS) if (name in only if only else peers or name in CONTESTANTS)]
-    reasons = {name: _MISSING[name]() for name in asked if name in _MISSING}
+    reasons = {name: _INSTALLATION_CHECKS[name]() for name in asked if name in _INSTALLATION_CHECKS}
     for name, reason in reasons.items():
         if reason:
             print(f"{name} is not there: {reason}", flush=True)

@@ -98,12 +98,13 @@ class Scale:
 def draw(figures: Sequence[Figures]) -> str:
     """Return the whole picture."""
     drawing = Drawing()
-    told = [one for one in figures if one.contestant in _COLOURS and one.cpu_all > 0]
-    shown = [(bars, rows) for bars in BARS if (rows := _rows_of(bars, told))]
+    drawn = [one for one in figures if one.contestant in _COLOURS and one.cpu_all > 0]
+    shown = [(bars, rows) for bars in BARS if (rows := _rows_of(bars, drawn))]
     drawing.rectangle(0, 0, _WIDTH, 10_000, "#ffffff")
     _legend(drawing)
     bottom = _draw_bars(drawing, shown, 60) if shown else 60
-    curves = [(*curve, rows) for curve in CURVES if (rows := [one for one in told if one.scenario == curve[0]])]
+    curves = [(*curve, [one for one in drawn if one.scenario == curve[0]]) for curve in CURVES]
+    curves = [curve for curve in curves if len({one.size for one in curve[-1]}) > 1]
     for place, (_, title, axis, rows) in enumerate(curves):
         _draw_curve(drawing, 60 + place * (_CHART_WIDTH + 40), bottom + 50, title, axis, rows)
     return drawing.svg(bottom + (_CHART_HEIGHT + 110 if curves else 20))

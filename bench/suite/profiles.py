@@ -29,7 +29,7 @@ class Profile:
 
 QUICK = Profile(
     name="quick",
-    rounds=2,
+    rounds=3,
     seconds=1.0,
     half_seconds=1.2,
     lone_rounds=5,

@@ -85,14 +85,14 @@ def table_of(figures: Sequence[Figures]) -> Table:
 
 def growth_of(topic: Topic, figures: Sequence[Figures]) -> str:
     """Return the growth of CPU from the smallest to the largest size. Empty if it was not measured."""
-    told = []
+    ratios = []
     for name in dict.fromkeys(one.contestant for one in figures):
         of_name = sorted((one for one in figures if one.contestant == name), key=lambda one: one.size or 0)
         least, most = of_name[0], of_name[-1]
         if topic.grows_with and least.size != most.size and least.cpu_all:
             factor = (most.cpu_all / most.per) / (least.cpu_all / least.per)
-            told.append(f"{name} times {factor:.2f} from {least.size:,} to {most.size:,}")
-    return f"CPU by {topic.grows_with}: {', '.join(told)}." if told else ""
+            ratios.append(f"{name} times {factor:.2f} from {least.size:,} to {most.size:,}")
+    return f"CPU by {topic.grows_with}: {', '.join(ratios)}." if ratios else ""
 
 
 def print_tables(result: Result) -> None:

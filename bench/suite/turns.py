@@ -122,14 +122,14 @@ class Turns:
         self, scenario: str, plans: Sequence[tuple[Plan, Callable[[], Awaitable[object]]]], *, size: int | None = None
     ) -> list[Figures]:
         """Prepare, then let every client send once, one after the other; repeat for each round."""
-        told: dict[str, list[Turn]] = {plan.contestant.name: [] for plan, _ in plans}
+        by_name: dict[str, list[Turn]] = {plan.contestant.name: [] for plan, _ in plans}
         for _ in range(self._stage.profile.rounds):
             for plan, before in plans:
                 await before()
-                told[plan.contestant.name].append(await self.drive(plan, how="once"))
+                by_name[plan.contestant.name].append(await self.drive(plan, how="once"))
         found = []
         for plan, _ in plans:
-            turns = told[plan.contestant.name]
+            turns = by_name[plan.contestant.name]
             found.append(figures_of(scenario, plan, turns, turns[-1], rate=None, size=size))
             say(found[-1])
         return found

@@ -75,9 +75,9 @@ async def acknowledge(
         for each in due
         if each.advances
     ]
-    also = app.store.receipts.prepare_writes(marks, transaction.at)
+    receipt_writes = app.store.receipts.prepare_writes(marks, transaction.at)
     try:
-        changed = await commit(app, transaction, [each.decision for each in due], also)
+        changed = await commit(app, transaction, [each.decision for each in due], receipt_writes)
     except (Fenced, Unreachable, asyncio.CancelledError):
         # A part may have been written, so a retry may find nothing left to do.
         for each in due:

@@ -37,7 +37,7 @@ async def commit(
     app: Confab,
     transaction: UserTransaction,
     decisions: Sequence[Decision],
-    also: Sequence[Write] = (),
+    other_writes: Sequence[Write] = (),
 ) -> dict[ConversationId, Session]:
     """Commit decisions, and publish each as one event to all of the user's connections, the caller's included.
 
@@ -45,7 +45,7 @@ async def commit(
         app: The application.
         transaction: The user's transaction, which this ends.
         decisions: At least one.
-        also: Writes to MongoDB made in the same round trip.
+        other_writes: Writes to MongoDB made in the same round trip.
 
     Returns:
         The sessions after the changes; empty if the user's state is not cached.
@@ -55,7 +55,7 @@ async def commit(
         Unreachable: A database did not answer. MongoDB may hold some of the changes.
     """
     changes = [(d.change, SessionChanged.log_entry(d.reason, d.change.conversations, d.receipt)) for d in decisions]
-    committed = await transaction.commit(changes, also)
+    committed = await transaction.commit(changes, other_writes)
     outgoing = OutgoingEvents()
     for decision, result in zip(decisions, committed.results, strict=True):
         event = SessionChanged(decision.reason, result.sessions, result.total_unread, decision.receipt)

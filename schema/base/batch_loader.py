@@ -54,17 +54,14 @@ class BatchLoader(Generic[K, V]):
     def _request(self, key: K) -> None:
         self._requested.add(key)
         if self._batch is None:
-            loop = asyncio.get_running_loop()
-            self._batch = _Batch(loop)
-            loop.call_soon(self._start)
+            batch: _Batch[K] = _Batch(asyncio.get_running_loop())
+            self._batch = batch
+            batch.task = asyncio.create_task(self._read_batch(batch))
         self._batch.keys.append(key)
 
-    def _start(self) -> None:
-        batch, self._batch = self._batch, None
-        assert batch is not None
-        batch.task = asyncio.create_task(self._read_batch(batch))
-
     async def _read_batch(self, batch: _Batch[K]) -> None:
+        # The first step of a task runs in the next turn of the loop. Later keys belong to another batch.
+        self._batch = None
         try:
             values = await self._read(batch.keys)
         except BaseException as error:

@@ -162,8 +162,8 @@ def _write_resolved(writer: _Writer, number: int, planned: PlannedField) -> None
         writer.line(2, f"if complete is not None and not hasattr(value, {TYPE_CAST_ATTRIBUTE!r}):")
         writer.line(3, "value = complete(value, p, state)")
         writer.line(3, f"if value is not PENDING: out[{key!r}] = value")
-    is_unusual = "else" if planned.required else "elif value is not None"
-    writer.line(2, f"{is_unusual}: settle{number}(value, p, state)")
+    otherwise = "else" if planned.required else "elif value is not None"
+    writer.line(2, f"{otherwise}: settle{number}(value, p, state)")
     writer.line(1, "except Exception as raw:")
     writer.line(2, f"state.record_error(raw, nodes{number}, p)")
 

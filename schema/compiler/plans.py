@@ -264,7 +264,7 @@ class Planner:
             return complete_any
         depends_on_class = _depends_on_class_alone(type_)
 
-        def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
+        def complete_unknown(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
             is_of_type = is_type_of(value, field.info(path, state))
             if is_awaitable(is_of_type):
 
@@ -281,7 +281,7 @@ class Planner:
                 known.setdefault(value.__class__, complete_object)
             return complete_object(value, path, state)
 
-        return complete
+        return _with_known_classes(known, complete_unknown)
 
     def _abstract(self, type_: GraphQLAbstractType, field: SelectedField, details: Details, known: Known) -> Complete:
         resolve_type, nodes = type_.resolve_type or default_type_resolver, field.nodes
@@ -297,7 +297,7 @@ class Planner:
                 found = by_name[name] = self._object(concrete, field, details, known_of_type), known_of_type
             return found
 
-        def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
+        def complete_unknown(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
             name = resolve_type(value, field.info(path, state), type_)
             if is_awaitable(name):
                 state.pending.append((name, path, nodes, lambda n, p, s: completer_of(n, value, p, s)[0](value, p, s)))
@@ -317,7 +317,19 @@ class Planner:
                 return complete_object(value, path, state)
             return complete_concrete(value, path, state)
 
-        return complete
+        return _with_known_classes(known, complete_unknown)
+
+
+def _with_known_classes(known: Known, complete_unknown: Complete) -> Complete:
+    """Complete values of known classes without another check of their type, also those that were awaited."""
+
+    def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
+        complete_known = known.get(value.__class__)
+        if complete_known is not None and get_strawberry_type_cast(value) is None:
+            return complete_known(value, path, state)
+        return complete_unknown(value, path, state)
+
+    return complete
 
 
 def _with_null_check(complete_value: Complete, null_error: str | None) -> Complete:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
 
-    from server.process.uvicorn_server import RestingServer
+    from server.process.uvicorn_server import EventDrivenServer
 
 BACKLOG = 4096
 """Connections that wait to be accepted: after a restart all clients reconnect at once."""
@@ -93,9 +93,9 @@ def serve(
     `on_ready` is called once the server answers requests. `check` is called repeatedly: an exception from it stops the
     server and is raised from here. Raises CommandError if the application does not start.
     """
-    from server.process.uvicorn_server import RestingServer
+    from server.process.uvicorn_server import EventDrivenServer
 
-    server = RestingServer(_config(app, settings, workers=1))
+    server = EventDrivenServer(_config(app, settings, workers=1))
     tune_garbage_collection()
     # asyncio.run has the argument loop_factory from Python 3.12 on.
     runner = asyncio.Runner(loop_factory=server.config.get_loop_factory())
@@ -155,7 +155,7 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
 
 
 async def _serve_and_check(
-    server: RestingServer,
+    server: EventDrivenServer,
     sock: socket.socket,
     on_ready: Callable[[], None],
     check: Callable[[], None] | None,

@@ -20,8 +20,8 @@ LOAD_SHEDDING_STATE = "confab.load_shedding"
 TICK_SECONDS = 0.02
 """Interval at which the loop's delay is measured."""
 
-REST_TICK_SECONDS = 0.5
-"""Interval while nothing runs. The next operation or connection ends the rest."""
+IDLE_TICK_SECONDS = 0.5
+"""Interval while nothing runs. It ends with the next operation or connection."""
 
 WINDOW_SECONDS = 0.1
 """The loop is late only if all measurements in this time are late. One long step (a large group, garbage collection) is
@@ -92,7 +92,7 @@ class LoadShedding:
         self._window_began = self._due
         self._below_min_at = self._due
         self._timer: asyncio.TimerHandle | None = None
-        self._is_resting = False
+        self._is_idle = False
         self._logged = RefusalCounts()
         self._log_at = 0.0
         self.limit = max_operations
@@ -122,8 +122,8 @@ class LoadShedding:
 
     def enter(self) -> bool:
         """Admit an operation. Returns False, and does not count it, if it has to be refused."""
-        if self._is_resting:
-            self._end_rest()
+        if self._is_idle:
+            self._end_idle_time()
         if self.is_full:
             return False
         self.running += 1
@@ -137,8 +137,8 @@ class LoadShedding:
     def refuse_connection(self) -> bool:
         """Return whether a new connection has to be refused, and count it if so. Also detects a long current step."""
         refused = self._delay > VERY_LATE_SECONDS or self._clock() - self._due > LONGEST_STEP_SECONDS
-        if self._is_resting:
-            self._end_rest()
+        if self._is_idle:
+            self._end_idle_time()
         self.refused.connections += refused
         return refused
 
@@ -148,20 +148,20 @@ class LoadShedding:
         self.measure(now)
         if self._window_began != window_began:
             # A window has ended.
-            self._is_resting = self._may_rest
-        interval = REST_TICK_SECONDS if self._is_resting else TICK_SECONDS
+            self._is_idle = self._has_no_load
+        interval = IDLE_TICK_SECONDS if self._is_idle else TICK_SECONDS
         self._due = now + interval
         self._timer = asyncio.get_running_loop().call_later(interval, self._tick)
 
     @property
-    def _may_rest(self) -> bool:
+    def _has_no_load(self) -> bool:
         """True if nothing runs, nothing was late, and the limit has recovered."""
         is_calm = self._delay <= LATE_SECONDS and self.refused == self._logged and not self._has_backlog
         return self.running == 0 and self.limit == self._max and is_calm
 
-    def _end_rest(self) -> None:
-        """Measure often again. The rest does not count in the rate at which operations end."""
-        self._is_resting = False
+    def _end_idle_time(self) -> None:
+        """Measure often again. The idle time does not count in the rate at which operations end."""
+        self._is_idle = False
         if self._timer is not None:
             self.close()
             now = self._clock()

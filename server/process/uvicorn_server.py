@@ -1,4 +1,4 @@
-"""uvicorn's server without its periodic work."""
+"""uvicorn's server with fewer wake-ups of the event loop."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _TICKS_PER_HEADER = 10
 """uvicorn renews the header at every tenth tick."""
 
 
-class RestingServer(uvicorn.Server):
+class EventDrivenServer(uvicorn.Server):
     """Wakes up once a second, and on a signal. uvicorn looks ten times a second whether it has to stop."""
 
-    _wakes: asyncio.Event | None = None
+    _woken: asyncio.Event | None = None
 
     async def main_loop(self) -> None:
-        """Serve until a signal or `stop`."""
-        self._wakes = asyncio.Event()
+        """Serve until `should_exit` is set."""
+        self._woken = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(_TICKS_PER_HEADER):
             try:
                 async with asyncio.timeout(_HEADER_SECONDS):
-                    await self._wakes.wait()
-                    self._wakes.clear()
+                    await self._woken.wait()
+                    self._woken.clear()
             except TimeoutError:
                 continue
 
@@ -38,5 +38,5 @@ class RestingServer(uvicorn.Server):
 
     def wake(self) -> None:
         """Look at `should_exit` at once."""
-        if self._wakes is not None:
-            self._loop.call_soon_threadsafe(self._wakes.set)
+        if self._woken is not None:
+            self._loop.call_soon_threadsafe(self._woken.set)

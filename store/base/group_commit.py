@@ -51,10 +51,12 @@ class GroupCommit(Generic[T]):
         if self._current is None:
             self._begin()
 
-    def discard(self, item: T) -> None:
-        """Remove an item if it still waits."""
-        if item in self._waiting:
+    def discard(self, item: T) -> bool:
+        """Remove an item if it still waits. Return whether it did."""
+        is_waiting = item in self._waiting
+        if is_waiting:
             self._waiting.remove(item)
+        return is_waiting
 
     async def close(self) -> None:
         """Stop. Batches that are being written are cancelled, waiting items are left."""

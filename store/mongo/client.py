@@ -92,7 +92,7 @@ class Mongo:
         self._direct: DirectCommands | None = None
         if not self._motor:
             self._direct = DirectCommands(self._client, database, timeout_ms / 1000)
-            self._primary.on_change = self._direct.leave_others
+            self._primary.on_change = self._direct.end_connections_except
         self._refuses_calls = False
         self.trips = 0
 
@@ -209,12 +209,7 @@ class Mongo:
             command["limit"] = limit
         if hint is not None:
             command["hint"] = dict(hint)
-        cursor = (await direct.read(command))["cursor"]
-        rows: list[Document] = cursor["firstBatch"]
-        while cursor["id"]:
-            following = Command({"getMore": cursor["id"], "collection": collection, "batchSize": size})
-            cursor = (await direct.begin([following])[0])["cursor"]
-            rows += cursor["nextBatch"]
+        rows: list[Document] = (await direct.read(command))["cursor"]["firstBatch"]
         return rows
 
     async def find_one(

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from pymongo import AsyncMongoClient
-from pymongo.errors import AutoReconnect, NetworkTimeout, NotPrimaryError, PyMongoError
+from pymongo.errors import AutoReconnect, NetworkTimeout, NotPrimaryError, OperationFailure, PyMongoError
 from pymongo.server_selectors import writable_server_selector
 from pymongo.topology_shared import _ErrorContext
 
@@ -24,6 +24,9 @@ _CLOSED = "the connections were closed"
 _MAX_CONNECTIONS = 100
 _MAX_OPENING = 4
 """Connections that are opened at the same time. Most commands of a burst find an idle one before theirs is open."""
+
+_REPEATABLE = frozenset({6, 7, 89, 134, 262, 9001})
+"""Codes of replies after which a read may succeed: a mongos has lost a shard, or a new primary is not ready."""
 
 
 class DirectCommands:
@@ -44,7 +47,7 @@ class DirectCommands:
         self._connections: set[DirectConnection] = set()
         self._opening: set[asyncio.Task[None]] = set()
         self._failure: tuple[DirectConnection, Exception] | None = None
-        """The last lost connection, of which PyMongo has no notice yet."""
+        """The last connection that was lost with a command in flight, of which PyMongo has no notice yet."""
 
     def begin(self, commands: Sequence[Command]) -> list[asyncio.Future[dict[str, Any]]]:
         """Send commands at the same time. Returns the futures of their replies.
@@ -57,12 +60,16 @@ class DirectCommands:
         return [self._enqueue(PendingCommand(message, number, self._loop)) for message, number in encoded]
 
     async def read(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a command that changes nothing, once more if its connection was lost or led to a former primary."""
+        """Run a command that changes nothing. Repeat it once if its connection was lost or led to a former primary.
+
+        The reply to a `find` has all rows in its first batch.
+        """
         call = (Command(dict(command)),)
         try:
             return await self.begin(call)[0]
-        except AutoReconnect as error:
-            if isinstance(error, NetworkTimeout):
+        except (AutoReconnect, OperationFailure) as error:
+            is_final = isinstance(error, OperationFailure) and error.code not in _REPEATABLE
+            if is_final or isinstance(error, NetworkTimeout):
                 raise
             return await self.begin(call)[0]
 
@@ -76,11 +83,14 @@ class DirectCommands:
             connection.end(error)
         self._failure = None
 
-    def leave_others(self, writable: Container[tuple[str, int | None]]) -> None:
-        """End the connections to all servers but these: a server that hangs may not be the primary any more."""
+    def end_connections_except(self, writable: Container[tuple[str, int | None]]) -> None:
+        """End the connections to all other servers: a former primary may hang instead of closing them."""
         for connection in list(self._connections):
             if connection.connection.address not in writable:
                 connection.end(AutoReconnect("the primary has changed"))
+        if self._failure is not None and self._failure[0].connection.address not in writable:
+            # PyMongo knows. The notice would make it forget what it has learned about that server since.
+            self._failure = None
 
     def _enqueue(self, pending: PendingCommand) -> asyncio.Future[dict[str, Any]]:
         if self._is_closed:
@@ -111,7 +121,12 @@ class DirectCommands:
             await self._report_failure()
             server = await self._client._select_server(writable_server_selector, None, "command")
             pool = server.pool
-            connection = await pool.connect()
+            # Without this, a server that accepts the connection and does not answer would be waited for without end.
+            async with asyncio.timeout(self._timeout_seconds):
+                connection = await pool.connect()
+        except TimeoutError:
+            self._fail_waiting(NetworkTimeout("no connection could be opened in time"), began)
+            return
         except (PyMongoError, OSError) as error:
             self._fail_waiting(error, began)
             return
@@ -119,7 +134,10 @@ class DirectCommands:
         pool.active_contexts.discard(connection.cancel_context)
         opened = DirectConnection(connection, self._timeout_seconds, self._on_idle, self._on_lost)
         self._connections.add(opened)
-        self._on_idle(opened)
+        if opened.is_usable:
+            self._on_idle(opened)
+        else:
+            opened.end(AutoReconnect("the connection was lost"))
 
     def _on_opened(self, task: asyncio.Task[None]) -> None:
         self._opening.discard(task)
@@ -152,12 +170,12 @@ class DirectCommands:
                 return
         self._idle.append(connection)
 
-    def _on_lost(self, connection: DirectConnection, error: Exception) -> None:
+    def _on_lost(self, connection: DirectConnection, error: Exception, was_in_flight: bool) -> None:
         self._connections.discard(connection)
         if connection in self._idle:
-            # An idle connection may be lost at any time, while the server is well.
             self._idle.remove(connection)
-        else:
+        if was_in_flight:
+            # An idle connection may be lost at any time, while the server is well.
             self._failure = (connection, error)
         if isinstance(error, NotPrimaryError):
             # The others lead to the same server. Those with a command in flight end with its reply.

@@ -28,14 +28,15 @@ _request_ids = count(1)
 
 
 class PendingCommand:
-    """An encoded command and the future of its reply."""
+    """An encoded command and the future of its reply, which has all rows if the command opens a cursor."""
 
-    __slots__ = ("message", "queued_at", "reply", "request_id")
+    __slots__ = ("first_reply", "message", "queued_at", "reply", "request_id")
 
     def __init__(self, message: bytes, request_id: int, loop: asyncio.AbstractEventLoop) -> None:
         self.message = message
         self.request_id = request_id
         self.queued_at = loop.time()
+        self.first_reply: dict[str, Any] | None = None
         self.reply: asyncio.Future[dict[str, Any]] = loop.create_future()
 
     def fail(self, error: Exception) -> None:
@@ -44,6 +45,24 @@ class PendingCommand:
             self.reply.set_exception(error)
             # The caller may have been cancelled: an exception that is never retrieved would be logged.
             self.reply.exception()
+
+    def add_reply(self, reply: dict[str, Any]) -> bool:
+        """Take a reply. Returns False if the cursor has more rows: then this is the command that asks for them."""
+        cursor = reply.get("cursor")
+        if self.first_reply is not None and cursor is not None:
+            self.first_reply["cursor"]["firstBatch"] += cursor["nextBatch"]
+        if cursor is not None and cursor["id"]:
+            self.first_reply = self.first_reply or reply
+            database, collection = cursor["ns"].split(".", 1)
+            if self.reply.done():
+                body = {"killCursors": collection, "cursors": [cursor["id"]]}
+            else:
+                body = {"getMore": cursor["id"], "collection": collection}
+            self.message, self.request_id = encode_command(database, body)
+            return False
+        if not self.reply.done():
+            self.reply.set_result(self.first_reply or reply)
+        return True
 
 
 def encode_command(
@@ -72,7 +91,7 @@ class DirectConnection(asyncio.Protocol):
         connection: AsyncConnection,
         timeout_seconds: float,
         on_idle: Callable[[DirectConnection], None],
-        on_lost: Callable[[DirectConnection, Exception], None],
+        on_lost: Callable[[DirectConnection, Exception, bool], None],
     ) -> None:
         """Take over an open connection.
 
@@ -80,7 +99,8 @@ class DirectConnection(asyncio.Protocol):
             connection: Opened and authenticated by PyMongo.
             timeout_seconds: The connection ends if a reply is missing for this time.
             on_idle: Called when a reply has arrived.
-            on_lost: Called once, when the connection has ended, or must not be used because of the error.
+            on_lost: Called once, when the connection has ended, or must not be used because of the error. The last
+                argument is True if a command was in flight.
         """
         self.connection = connection
         self._timeout_seconds = timeout_seconds
@@ -129,21 +149,30 @@ class DirectConnection(asyncio.Protocol):
             self.end(AutoReconnect("MongoDB sent a reply to another request"))
             return
         self._received = bytearray()
-        self._pending = None
-        reply: dict[str, Any] = bson.decode(memoryview(received)[_HEADER.size :])
-        if reply["ok"] == 1:
-            if not pending.reply.done():
-                pending.reply.set_result(reply)
-            self._on_idle(self)
+        try:
+            reply: dict[str, Any] = bson.decode(memoryview(received)[_HEADER.size :])
+        except Exception as error:
+            # Raised here, it would end the connection without an outcome for the caller.
+            pending.fail(error)
+            self._become_idle()
+            return
+        if reply.get("ok") == 1:
+            if pending.add_reply(reply):
+                self._become_idle()
+            else:
+                # A cursor belongs to the server, behind a load balancer to the connection.
+                self.send(pending)
             return
         code, text = reply.get("code"), reply.get("errmsg", "")
         if code in _NOT_PRIMARY:
-            error = NotPrimaryError(text, reply)
-            pending.fail(error)
-            self.end(error)
+            self.end(NotPrimaryError(text, reply))
         else:
             pending.fail(OperationFailure(text, code, reply))
-            self._on_idle(self)
+            self._become_idle()
+
+    def _become_idle(self) -> None:
+        self._pending = None
+        self._on_idle(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the caller of the command in flight."""
@@ -173,4 +202,4 @@ class DirectConnection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
         self._transport.abort()
-        self._on_lost(self, error)
+        self._on_lost(self, error, pending is not None)

@@ -35,9 +35,13 @@ HEAD_PROJECTION = dict.fromkeys(
 
 Records = dict[ConversationId, dict[str, Any]]
 
-_S, _N, _P, _A = (f.stored for f in (Session.write_seq, Session.n, Session.priority, Session.active_ts))
-_R, _RN, _D = (f.stored for f in (Session.acknowledged_seq, Session.read_n, Session.received_seq))
-_W, _SB = Session.write_ts.stored, Session.sub_biz.stored
+_WRITE_SEQ, _N, _PRIORITY, _ACTIVE_TS = (
+    f.stored for f in (Session.write_seq, Session.n, Session.priority, Session.active_ts)
+)
+_ACKNOWLEDGED_SEQ, _READ_N, _RECEIVED_SEQ = (
+    f.stored for f in (Session.acknowledged_seq, Session.read_n, Session.received_seq)
+)
+_WRITE_TS, _SUB_BIZ = Session.write_ts.stored, Session.sub_biz.stored
 _PEER_READ, _PEER_DELIVERED = Session.peer_read_seq.stored, Session.peer_delivered_seq.stored
 _MUTED, _MUTED_UNTIL, _MENTIONS = Session.muted.stored, Session.muted_until_ms.stored, Session.mentions.stored
 _DISSOLVED, _LAST_READABLE, _GAPS = Session.dissolved.stored, Session.last_readable_seq.stored, Session.gaps.stored
@@ -56,11 +60,12 @@ def record_from(
     Written for speed, since a load calls it for each of a user's sessions. The fixed fields come first, in the order of
     the table of fields, and then the peer's positions: scripts rely on it.
     """
-    settings, active_ts = ({}, row.get(_A, 0)) if _COPIED.isdisjoint(row) else _settings_from(row, now_ms)
+    settings, active_ts = ({}, row.get(_ACTIVE_TS, 0)) if _COPIED.isdisjoint(row) else _settings_from(row, now_ms)
     if LAST_READABLE_SEQ in row:
         head = _head_for_former_member(head, row, active_ts)
     write_seq, n, committed_at = head[Head.SEQ], head[Head.N], head.get(Head.MOVED_AT, 0)
-    read_seq, read_n, delivered_seq, write_ts = row[_R], row[_RN], row[_D], row.get(_W, 0)
+    read_seq, read_n, delivered_seq = row[_ACKNOWLEDGED_SEQ], row[_READ_N], row[_RECEIVED_SEQ]
+    write_ts = row.get(_WRITE_TS, 0)
     if read_seq > write_seq or read_n > n or delivered_seq > write_seq:
         # A server that died during a write has left positions past the newest message.
         read_seq, read_n, delivered_seq = min(read_seq, write_seq), min(read_n, n), min(delivered_seq, write_seq)
@@ -79,20 +84,27 @@ def record_from(
     if head.get(Head.WRITTEN_AT, 0) > write_ts and n > row.get(JOINED_N, -1):
         write_ts = head[Head.WRITTEN_AT]
     record = {
-        _S: write_seq, _N: n, _R: read_seq, _RN: read_n, _D: delivered_seq, _P: 0, _A: active_ts, _W: write_ts
-    }  # fmt: skip
+        _WRITE_SEQ: write_seq,
+        _N: n,
+        _ACKNOWLEDGED_SEQ: read_seq,
+        _READ_N: read_n,
+        _RECEIVED_SEQ: delivered_seq,
+        _PRIORITY: 0,
+        _ACTIVE_TS: active_ts,
+        _WRITE_TS: write_ts,
+    }
     if is_private:
         record[_PEER_READ], record[_PEER_DELIVERED] = peer_read_seq, peer_delivered_seq
         if "~" in conversation:
-            record[_SB] = conversation.partition("~")[2]
+            record[_SUB_BIZ] = conversation.partition("~")[2]
     elif head.get(Head.SUB_BIZ) is not None:
-        record[_SB] = head[Head.SUB_BIZ]
+        record[_SUB_BIZ] = head[Head.SUB_BIZ]
     if _MENTIONS in row or Head.MENTIONS_ALL in head:
         seqs = {*row.get(_MENTIONS, ()), *head.get(Head.MENTIONS_ALL, ())}
         if mentions := sorted(seq for seq in seqs if read_seq < seq <= write_seq):
             record[_MENTIONS] = mentions[-MAX_UNREAD_MENTIONS:]
     if Head.ENDED_AT_MS in head:
-        record[_DISSOLVED], record[_A] = 1, max(active_ts, head[Head.ENDED_AT_MS])
+        record[_DISSOLVED], record[_ACTIVE_TS] = 1, max(active_ts, head[Head.ENDED_AT_MS])
     if LAST_READABLE_SEQ in row:
         record[_LAST_READABLE] = row[LAST_READABLE_SEQ]
     if committed_at > now_ms - LATE_MS:
@@ -121,7 +133,7 @@ def _settings_from(row: Document, now_ms: int) -> tuple[dict[str, Any], int]:
     A mute that has ended meanwhile moved the session when it ended.
     """
     settings = {f.stored: row[f.stored] for f in IN_ROW_AND_RECORD if row.get(f.stored) is not None}
-    active_ts = row.get(_A, 0)
+    active_ts = row.get(_ACTIVE_TS, 0)
     ends = settings.pop(_MUTED_UNTIL, None)
     if ends is not None and ends <= now_ms:
         active_ts = max(active_ts, ends)
@@ -140,14 +152,14 @@ def gateway_records(
     """
     newest: dict[str, int] = {}
     for record in records.values():
-        if _SB in record:
-            newest[record[_SB]] = max(newest.get(record[_SB], 0), record[_A])
+        if _SUB_BIZ in record:
+            newest[record[_SUB_BIZ]] = max(newest.get(record[_SUB_BIZ], 0), record[_ACTIVE_TS])
     gateways: Records = {}
     for sub_biz, tick in newest.items():
         name, inside = gateway_id(sub_biz), lists.sub_biz(sub_biz)
         row = rows.get(name, {})
         settings, active_ts = _settings_from(row, now_ms)
-        written = row.get(_W, 0)
+        written = row.get(_WRITE_TS, 0)
         record = record_of(
             active_ts=max(active_ts, tick + 1),
             write_ts=max(written, inside.written_ms),
@@ -163,7 +175,7 @@ def gateway_records(
 
 def has_moved_recently(record: Mapping[str, Any], now_ms: int) -> bool:
     """Return whether a session moved so short a time ago that MongoDB may not have all of it yet."""
-    return bool(record[_A] > now_ms - LATE_MS)
+    return bool(record[_ACTIVE_TS] > now_ms - LATE_MS)
 
 
 def renew_recent_ticks(records: Records, now_ms: int) -> Records:
@@ -172,23 +184,25 @@ def renew_recent_ticks(records: Records, now_ms: int) -> Records:
     Returns these sessions.
     """
     recent = sorted(
-        (record[_A], conversation) for conversation, record in records.items() if has_moved_recently(record, now_ms)
+        (record[_ACTIVE_TS], conversation)
+        for conversation, record in records.items()
+        if has_moved_recently(record, now_ms)
     )
     if recent:
         latest = max(now_ms, recent[-1][0])
         for tick, (_, conversation) in enumerate(recent, start=latest + 1):
-            records[conversation][_A] = tick
+            records[conversation][_ACTIVE_TS] = tick
     return {conversation: records[conversation] for _, conversation in recent}
 
 
 def make_ticks_unique(records: Records) -> Records:
     """Give sessions that moved in the same millisecond different ticks. Returns those that got another one."""
-    if len({record[_A] for record in records.values()}) == len(records):
+    if len({record[_ACTIVE_TS] for record in records.values()}) == len(records):
         return {}
     changed, last = {}, 0
-    for tick, conversation in sorted((record[_A], conversation) for conversation, record in records.items()):
+    for tick, conversation in sorted((record[_ACTIVE_TS], conversation) for conversation, record in records.items()):
         if tick <= last:
-            records[conversation][_A] = last + 1
+            records[conversation][_ACTIVE_TS] = last + 1
             changed[conversation] = records[conversation]
         last = max(tick, last + 1)
     return changed

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from store.base.errors import Fenced, NotAttempted, StoreError
+from store.base.errors import Fenced, NotAttempted, StoreError, Unreachable
 from store.base.group_commit import GroupCommit
 from store.mongo.client import Mongo
 from store.mongo.collections import SESSIONS
@@ -31,9 +31,10 @@ class _Transaction:
 
     fence: int
     rows: Sequence[Update]
-    also: Sequence[Write]
+    other_writes: Sequence[Write]
     done: asyncio.Future[None]
     error: Exception | None = field(default=None, init=False)
+    is_abandoned: bool = field(default=False, init=False)
 
 
 class RowCommits:
@@ -46,25 +47,28 @@ class RowCommits:
         self._mongo = mongo
         self._queue = GroupCommit(self._write, _BATCH)
 
-    async def commit(self, fence: int, rows: Sequence[Update], also: Sequence[Write]) -> None:
+    async def commit(self, fence: int, rows: Sequence[Update], other_writes: Sequence[Write]) -> None:
         """Update rows, together with other writes. All writes may be repeated.
 
         Args:
             fence: The fence of the transaction's lock. Each update sets it and requires that there is no later one.
             rows: The updates, at most one of each row.
-            also: Writes to other collections. They have to be safe to repeat.
+            other_writes: Writes to other collections. They have to be safe to repeat.
 
         Raises:
             Fenced: A row has a later fence, or does not exist. The others may have been written.
             Unreachable: MongoDB did not confirm the writes in time. Some may have been written.
         """
-        transaction = _Transaction(fence, rows, also, asyncio.get_running_loop().create_future())
+        transaction = _Transaction(fence, rows, other_writes, asyncio.get_running_loop().create_future())
         self._queue.push([transaction])
         try:
-            await transaction.done
+            await asyncio.shield(transaction.done)
         except asyncio.CancelledError:
-            # The caller releases the lock, so nothing may be written after this.
-            self._queue.discard(transaction)
+            # The caller releases the lock and drops the cached state. A state that is loaded after that would lack a
+            # row that is written later, so nothing may be written after this.
+            transaction.is_abandoned = True
+            if not self._queue.discard(transaction):
+                await asyncio.wait([transaction.done])
             raise
         if transaction.error is not None:
             raise transaction.error
@@ -76,6 +80,10 @@ class RowCommits:
                 await self._write_together(batch)
             else:
                 await self._write_alone(batch[0])
+        except BaseException:
+            for transaction in batch:
+                transaction.error = transaction.error or Unreachable("the write was interrupted")
+            raise
         finally:
             for transaction in batch:
                 if not transaction.done.done():
@@ -86,7 +94,7 @@ class RowCommits:
             await self._attempt(batch, _SHARED_SECONDS)
         except Exception:
             # One of them may be the reason: it must not fail the others.
-            await asyncio.gather(*(self._write_alone(transaction) for transaction in batch))
+            await asyncio.gather(*(self._write_alone(each) for each in batch if not each.is_abandoned))
 
     async def _write_alone(self, transaction: _Transaction) -> None:
         """Write one transaction. Repeat it until it is confirmed, or the time is up."""
@@ -99,17 +107,19 @@ class RowCommits:
                 return
             except Exception as error:
                 is_final = not isinstance(error, StoreError) or isinstance(error, NotAttempted)
-                if is_final or loop.time() + pause > deadline:
+                if is_final or transaction.is_abandoned or loop.time() + pause > deadline:
                     transaction.error = error
                     return
             await asyncio.sleep(pause)
+            if transaction.is_abandoned:
+                return
             pause = min(2 * pause, longest)
 
     async def _attempt(self, batch: Sequence[_Transaction], seconds: float | None = None) -> None:
         """Write all transactions once: one round trip, and another one if a row was not written."""
         rows = [update for transaction in batch for update in transaction.rows]
-        also = _merge(write for transaction in batch for write in transaction.also)
-        outcome, *_ = await self._mongo.write([Write.updates(SESSIONS, rows, may_collide=True), *also], seconds)
+        other_writes = _merge(write for transaction in batch for write in transaction.other_writes)
+        outcome, *_ = await self._mongo.write([Write.updates(SESSIONS, rows, may_collide=True), *other_writes], seconds)
         if outcome.touched == len(rows):
             return
         # MongoDB does not name the updates that matched nothing. A row that was written has the transaction's fence.

@@ -15,7 +15,7 @@ from store.sessions.fields import PRIORITY_WEIGHT, SessionFields
 
 Record = Mapping[str, Any]
 
-_S, _N, _R, _RN, _D = (
+_WRITE_SEQ, _N, _ACKNOWLEDGED_SEQ, _READ_N, _RECEIVED_SEQ = (
     field.stored
     for field in (
         SessionFields.write_seq,
@@ -25,7 +25,7 @@ _S, _N, _R, _RN, _D = (
         SessionFields.received_seq,
     )
 )
-_P, _W, _X, _XN = (
+_PRIORITY, _WRITE_TS, _DELETED_SEQ, _DELETED_N = (
     field.stored
     for field in (
         SessionFields.priority,
@@ -35,7 +35,7 @@ _P, _W, _X, _XN = (
     )
 )
 _MUTED, _MUTED_UNTIL = SessionFields.muted.stored, SessionFields.muted_until_ms.stored
-_SB, _CATEGORY = SessionFields.sub_biz.stored, SessionFields.category.stored
+_SUB_BIZ, _CATEGORY = SessionFields.sub_biz.stored, SessionFields.category.stored
 _DISSOLVED, _MENTIONS = SessionFields.dissolved.stored, SessionFields.mentions.stored
 _VALID_INSIDE, _UNREAD_INSIDE = SessionFields.valid_inside.stored, SessionFields.unread_inside.stored
 _MENTIONS_INSIDE = SessionFields.mentions_inside.stored
@@ -45,18 +45,18 @@ def is_valid(conversation: ConversationId, record: Record) -> bool:
     """Return whether a session is in lists: see `Session.valid`."""
     if conversation.startswith("b_"):
         return bool(record.get(_VALID_INSIDE, 0) > 0)
-    if _DISSOLVED in record or (record[_S] == 0 and conversation.startswith("p_")):
+    if _DISSOLVED in record or (record[_WRITE_SEQ] == 0 and conversation.startswith("p_")):
         return False
-    return _XN not in record or record[_N] > record[_XN]
+    return _DELETED_N not in record or record[_N] > record[_DELETED_N]
 
 
 def count_unread(conversation: ConversationId, record: Record) -> int:
     """Return the unread messages of a valid session: see `Session.unread_count`."""
     if conversation.startswith("b_"):
         return int(record.get(_UNREAD_INSIDE, 0))
-    read_n: int = record[_RN]
-    if _XN in record and record[_XN] > read_n:
-        read_n = record[_XN]
+    read_n: int = record[_READ_N]
+    if _DELETED_N in record and record[_DELETED_N] > read_n:
+        read_n = record[_DELETED_N]
     unread: int = record[_N] - read_n
     return unread if unread > 0 else 0
 
@@ -65,13 +65,13 @@ def count_unread_mentions(conversation: ConversationId, record: Record) -> int:
     """Return the unread mentions of a valid session: see `Session.unread_mention_count`."""
     if conversation.startswith("b_"):
         return int(record.get(_MENTIONS_INSIDE, 0))
-    read_seq = max(record[_R], record.get(_X, 0))
+    read_seq = max(record[_ACKNOWLEDGED_SEQ], record.get(_DELETED_SEQ, 0))
     return sum(seq > read_seq for seq in record.get(_MENTIONS, ()))
 
 
 def ended_seq(record: Record) -> int:
     """Return the position up to which nothing is left to read or to deliver, because it was deleted or has ended."""
-    ended: int = record[_S] if _DISSOLVED in record else record.get(_X, 0)
+    ended: int = record[_WRITE_SEQ] if _DISSOLVED in record else record.get(_DELETED_SEQ, 0)
     return ended
 
 
@@ -121,26 +121,26 @@ class SessionLists:
         if not is_valid(conversation, record):
             return
         counted = 0 if is_muted else count_unread(conversation, record)
-        position = record[_P] * PRIORITY_WEIGHT + record[_W]
-        sub_biz, category = record.get(_SB), record.get(_CATEGORY)
+        position = record[_PRIORITY] * PRIORITY_WEIGHT + record[_WRITE_TS]
+        sub_biz, category = record.get(_SUB_BIZ), record.get(_CATEGORY)
         if sub_biz is None:
             self.entries.append(list_entry("m", position, conversation))
             # A session inside a subBiz counts in the total through its gateway.
             self.total_unread += counted
         if conversation.startswith("b_"):
             return
-        if record[_D] < record[_S] and record.get(_X, 0) < record[_S]:
+        if record[_RECEIVED_SEQ] < record[_WRITE_SEQ] and record.get(_DELETED_SEQ, 0) < record[_WRITE_SEQ]:
             self.entries.append(list_entry("o", 0, conversation))
         if sub_biz is None and category is None:
             return
         mentions = 0 if is_muted else count_unread_mentions(conversation, record)
         if sub_biz is not None:
             self.entries.append(list_entry(f"b{sub_biz}", position, conversation))
-            self.entries.append(list_entry(f"B{sub_biz}", record[_W], conversation))
+            self.entries.append(list_entry(f"B{sub_biz}", record[_WRITE_TS], conversation))
             self._add_sums(f"b{sub_biz}", counted, mentions)
         if category is not None:
             self.entries.append(list_entry(f"c{category}", position, conversation))
-            self.entries.append(list_entry(f"C{category}", record[_W], conversation))
+            self.entries.append(list_entry(f"C{category}", record[_WRITE_TS], conversation))
             self._add_sums(f"c{category}", counted, mentions)
             if sub_biz is not None:
                 self.entries.append(list_entry(f"x{sub_biz} {category}", position, conversation))

@@ -33,7 +33,7 @@ _ROWS_PER_QUERY = 2_000
 _TICKS_PER_BATCH = 200
 """Callers whose ticks share a write."""
 
-_A = Session.active_ts.stored
+_ACTIVE_TS = Session.active_ts.stored
 
 _NOTHING_READ = {field.stored: 0 for field in (Session.acknowledged_seq, Session.read_n, Session.received_seq)}
 
@@ -102,8 +102,10 @@ class SessionRows:
         records |= gateways
         moved |= make_ticks_unique(records)
         if moved:
-            await self._write_ticks([Tick(user, conversation, record[_A]) for conversation, record in moved.items()])
-        clock = max([self._clock.now_ms(), *(record[_A] for record in records.values())])
+            await self._write_ticks(
+                [Tick(user, conversation, record[_ACTIVE_TS]) for conversation, record in moved.items()]
+            )
+        clock = max([self._clock.now_ms(), *(record[_ACTIVE_TS] for record in records.values())])
         return LoadedState(user, secrets.token_hex(4), clock, records, lists)
 
     async def read_some(self, user: UserId, conversations: Sequence[ConversationId]) -> list[Session] | None:
@@ -145,7 +147,7 @@ class SessionRows:
         user: UserId,
         fence: int,
         updates: Mapping[ConversationId, Mapping[str, Any]],
-        also: Sequence[Write] = (),
+        other_writes: Sequence[Write] = (),
     ) -> None:
         """Update rows under the user's lock, together with other writes: one waited round trip, shared with others.
 
@@ -156,7 +158,7 @@ class SessionRows:
             Unreachable: MongoDB did not confirm the writes. Some may have been written.
         """
         rows = [_fenced_update(user, conversation, fence, update) for conversation, update in updates.items()]
-        await self._commits.commit(fence, rows, also)
+        await self._commits.commit(fence, rows, other_writes)
 
     async def keep_ticks(self, ticks: Sequence[Tick]) -> None:
         """Make sure that sessions keep at least these ticks when they are loaded again. No request waits for it."""

@@ -55,14 +55,14 @@ class UserTransaction:
         """Time of the first change, ms: later than anything on the user's clock."""
         return self._lock.at
 
-    async def commit(self, changes: Sequence[tuple[RowChange, str]], also: Sequence[Write] = ()) -> Committed:
+    async def commit(self, changes: Sequence[tuple[RowChange, str]], other_writes: Sequence[Write] = ()) -> Committed:
         """Write changes to MongoDB, then apply them to the cached state and release the lock in one step.
 
         One awaited round trip each. Call it once, last.
 
         Args:
             changes: Each with its entry in the user's log. Each session takes the next tick.
-            also: Other writes to MongoDB, made at the same time. They may be repeated.
+            other_writes: Writes to MongoDB, made at the same time. They may be repeated.
 
         Raises:
             Fenced: The lock was lost. MongoDB may hold some of the changes.
@@ -77,7 +77,7 @@ class UserTransaction:
                 times[conversation] = at = self.at + len(times)
                 updates[conversation] = change.row_update(at)
         with self._lock.changing():
-            await self._rows.write(self.user, self._lock.fence, updates, also)
+            await self._rows.write(self.user, self._lock.fence, updates, other_writes)
             answer = await self._cache.one(self._sessions.apply_call(self.user, *entries, token=self._lock.token))
             if answer[0] == b"fenced":
                 raise Fenced("the lock ended before the change was applied")

@@ -160,10 +160,13 @@ class Bus:
     async def _send(self, frames: Sequence[_EventFrame], ticks: Sequence[Tick], calls: Sequence[Call]) -> None:
         publish = [frame.call for frame in frames]
         try:
-            if publish and ticks:
-                await self._end_routes(frames, await self._cache.run_in_background(publish))
-                publish = []
-            await self._rows.keep_ticks(ticks)
+            try:
+                if publish and ticks:
+                    await self._end_routes(frames, await self._cache.run_in_background(publish))
+                    publish = []
+            finally:
+                # Clients may have seen them, whether frames can be sent or not.
+                await self._rows.keep_ticks(ticks)
             if publish or calls:
                 answers = await self._cache.run_in_background([*publish, *calls])
                 await self._end_routes(frames[: len(publish)], answers)

@@ -54,11 +54,11 @@ class Hub:
         self._feeds: dict[UserId, Feed] = {}
         self._mutes: list[tuple[int, UserId]] = []
         self._has_mutes = asyncio.Event()
-        self._unexpected: set[UserId] = set()
+        self._users_without_feed: set[UserId] = set()
         """Recipients of frames that have no connection here."""
-        self._leaving: frozenset[UserId] = frozenset()
+        self._users_losing_routes: frozenset[UserId] = frozenset()
         """Users whose routes are being removed."""
-        self._has_left = asyncio.Event()
+        self._routes_removed = asyncio.Event()
         self.resets = 0
         """The number of times that a client had to start over."""
 
@@ -108,7 +108,7 @@ class Hub:
         for user, epoch, tick, previous in recipients:
             feed = self._feeds.get(user)
             if feed is None:
-                self._unexpected.add(user)
+                self._users_without_feed.add(user)
                 continue
             if mute_ends is not None:
                 self._schedule_mute_end(feed, mute_ends)
@@ -140,7 +140,7 @@ class Hub:
         for user in users:
             feed = self._feeds.get(user)
             if feed is None:
-                self._unexpected.add(user)
+                self._users_without_feed.add(user)
             else:
                 for mailbox in tuple(feed.mailboxes):
                     mailbox.put(event)
@@ -189,15 +189,17 @@ class Hub:
 
     async def _remove_unused_routes(self) -> None:
         """Remove the routes of users that frames arrived for although they have no connection here."""
-        users, self._unexpected = list(self._unexpected), set()
+        users, self._users_without_feed = list(self._users_without_feed), set()
         for start in range(0, len(users), _USERS_AT_ONCE):
-            self._leaving = frozenset(user for user in users[start : start + _USERS_AT_ONCE] if user not in self._feeds)
+            self._users_losing_routes = frozenset(
+                user for user in users[start : start + _USERS_AT_ONCE] if user not in self._feeds
+            )
             try:
-                await self._sessions.detach(self._leaving, self.server)
+                await self._sessions.detach(self._users_losing_routes, self.server)
             finally:
-                self._leaving = frozenset()
-                self._has_left.set()
-                self._has_left.clear()
+                self._users_losing_routes = frozenset()
+                self._routes_removed.set()
+                self._routes_removed.clear()
 
     async def _check_clock(self, feed: Feed) -> None:
         self._compare(feed, await self._register(feed))
@@ -242,9 +244,9 @@ class Hub:
 
     async def _register(self, feed: Feed) -> Position:
         """Store the route, and return the user's clock at that moment."""
-        while feed.user in self._leaving:
+        while feed.user in self._users_losing_routes:
             # Redis may execute calls of different connections in any order.
-            await self._has_left.wait()
+            await self._routes_removed.wait()
         until = self._clock.now_ms() + ROUTE_MS
         return self._position_from(feed, *await self._sessions.attach(feed.user, self.server, until))
 

@@ -1,4 +1,4 @@
-"""Which servers have ended: Redis says how many subscribers each published frame reached.
+"""Finds servers that have ended: Redis says how many subscribers each published frame reached.
 
 A server's subscription to its channel is its lease: it ends with the connection. So nothing is renewed for the users
 whose routes name the server.
@@ -14,7 +14,7 @@ _MAX_SERVERS = 1_000
 
 
 class ServerSilence:
-    """Since when the frames for each server had no receiver."""
+    """Remembers for each server since when no frame has reached it."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -169,24 +168,6 @@ class LiveResponses(EventStream, Protocol):
         Responses that become available while the sink is not writable, and errors, can be taken as before.
         """
         ...
-
-
-async def iterate_responses(stream: EventStream) -> AsyncIterator[bytes]:
-    """Yield a stream's responses until its end, and close it. Raises RequestRefused."""
-    ready = asyncio.Event()
-    stream.on_ready(ready.set)
-    try:
-        while True:
-            ready.clear()
-            response = stream.take()
-            if response is None:
-                await ready.wait()
-            else:
-                yield response
-    except StreamEnded:
-        return
-    finally:
-        stream.close()
 
 
 class GraphQLEngine(Protocol):

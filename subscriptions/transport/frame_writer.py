@@ -1,6 +1,6 @@
 """Writes the frames of a connection in order, with bounded memory.
 
-Frames of events are collected, and go to the server's transport at the end of the event loop's iteration, all frames of
+Frames of events are collected, and go to the server's transport at the end of the event loop's turn, all frames of
 a connection in one write (`joined_writes.py`). Other frames go there at once. If the peer is slow, operations with
 frames to send wait. So a peer that does not read occupies at most the collected frames, one transport buffer, and the
 events in its queue budget (`subscriptions.realtime.mailboxes.QueueBudget`).
@@ -22,7 +22,7 @@ from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.server_frames import text_frame
 
 _MAX_COLLECTED_BYTES = 32_768
-"""Collected frames of this size or more are written without waiting for the end of the iteration."""
+"""Collected frames of this size or more are written without waiting for the end of the turn."""
 
 SOCKET_EXTENSION = "confab.socket"
 """Key of the server's `Socket` in the extensions of the ASGI scope."""
@@ -120,7 +120,7 @@ class FrameWriter:
         return self._is_closed or not self._socket.is_open
 
     def write_soon(self, frame: bytes) -> None:
-        """Write an encoded frame, with the other frames of this iteration of the event loop.
+        """Write an encoded frame, with the other frames of this turn of the event loop.
 
         Call it only while `is_writable`. Does nothing after the end.
         """

@@ -1,4 +1,4 @@
-"""Writes the frames that connections collect, once per iteration of the event loop.
+"""Writes the frames that connections collect, once per turn of the event loop.
 
 A burst of events makes many frames for each connection. Written one by one, each would cost a system call.
 """
@@ -28,7 +28,7 @@ class JoinedWrites:
         self._is_scheduled = False
 
     def add(self, write: Callable[[], None]) -> None:
-        """Call `write` once, at the end of the event loop's iteration."""
+        """Call `write` once, at the end of the event loop's turn."""
         self._writes.append(write)
         if not self._is_scheduled:
             self._schedule()

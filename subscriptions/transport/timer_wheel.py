@@ -6,13 +6,18 @@ import asyncio
 import math
 from collections.abc import Callable
 from heapq import heappop, heappush
+from itertools import chain
 
 import structlog
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger()
 
 RESOLUTION_SECONDS = 0.5
 """Length of a bucket. All timers of a bucket are due together, so that one wake-up of the loop serves them."""
+
+
+def _ignore() -> None:
+    pass
 
 
 class WheelTimer:
@@ -68,6 +73,7 @@ class TimerWheel:
 
     def cancel(self, timer: WheelTimer) -> None:
         """Forget a timer. Does nothing after its call."""
+        timer.call = _ignore  # its bucket may be in the middle of its calls
         bucket = self._buckets.get(timer.bucket)
         if bucket is not None:
             bucket.pop(timer, None)
@@ -77,17 +83,22 @@ class TimerWheel:
             self._handle.cancel()
         self._next = number
         wake_at = self._wake_at or asyncio.get_running_loop().call_at
-        self._handle = wake_at(number * self._resolution, self._turn)
+        self._handle = wake_at(number * self._resolution, self._call_due)
 
-    def _turn(self) -> None:
-        """Make all calls that are due. Buckets that became empty cost one wake-up."""
+    def _call_due(self) -> None:
+        """Make all calls that are due. Buckets that became empty cost one wake-up.
+
+        Timers that these calls add have to wait, even if they are due: after a pause of the process, the loop first
+        reads what has arrived meanwhile.
+        """
         self._handle = None
-        due = self.now / self._resolution
+        due, buckets = self.now / self._resolution, []
         while self._order and self._order[0] <= due:
-            for timer in self._buckets.pop(heappop(self._order)):
-                try:
-                    timer.call()
-                except Exception:
-                    log.exception("timer_failed")
+            buckets.append(self._buckets.pop(heappop(self._order)))
+        for timer in chain.from_iterable(buckets):
+            try:
+                timer.call()
+            except Exception:
+                _log.exception("timer_failed")
         if self._order and (self._handle is None or self._order[0] < self._next):
             self._arm(self._order[0])

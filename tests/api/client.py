@@ -21,11 +21,11 @@ from subscriptions.transport.engine import (
     EventStream,
     GraphQLRequest,
     RequestRefused,
-    iterate_responses,
 )
 from tests.api.group_calls import GroupCalls
 from tests.api.session_calls import MESSAGE, SESSION, SessionCalls
 from tests.api.session_calls import Json as Json
+from tests.api.stream_responses import iterate_responses
 from tests.clock import DAY_MS, ManualClock
 
 TIMEOUT_SECONDS = 20.0

@@ -112,7 +112,7 @@ async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> N
     assert (budget.used, budget.behind_since) == (0, None)
 
 
-async def test_frames_of_one_iteration_are_written_together_and_in_order(written: Written) -> None:
+async def test_frames_of_one_turn_are_written_together_and_in_order(written: Written) -> None:
     for frame in (b"a", b"b", b"c"):
         written.writer.write_soon(frame)
     assert written.socket.written == []

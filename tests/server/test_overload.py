@@ -137,7 +137,7 @@ async def test_a_process_without_work_measures_rarely_until_an_operation_or_a_co
     shedding.open()
     try:
         for end_rest in (shedding.enter, shedding.refuse_connection):
-            await until(lambda: shedding._is_resting)
+            await until(lambda: shedding._is_idle)
             before = len(measured)
             await asyncio.sleep(0.2)
             assert len(measured) - before <= 1
@@ -145,7 +145,7 @@ async def test_a_process_without_work_measures_rarely_until_an_operation_or_a_co
             before = len(measured)
             await until(lambda before=before: len(measured) - before > 3)
             if shedding.running:
-                assert not shedding._is_resting
+                assert not shedding._is_idle
                 shedding.leave()
     finally:
         shedding.close()

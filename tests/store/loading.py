@@ -11,9 +11,12 @@ from store.redis.keys import Keys
 from store.sessions.fields import record_of
 from store.sessions.loading.loaded_state import LoadedState
 from store.sessions.records import gateway_records
+from store.sessions.session import Session
 from store.sessions.session_lists import SessionLists
 
 EPOCH = "epoch"
+
+_PEER = (Session.peer_read_seq.stored, Session.peer_delivered_seq.stored)
 
 
 def state_of(user: UserId, records: Mapping[str, Mapping[str, Any]], clock: int) -> LoadedState:
@@ -30,7 +33,7 @@ def state_of(user: UserId, records: Mapping[str, Mapping[str, Any]], clock: int)
 
 def _ordered(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with its fields in the order that scripts rely on."""
-    peer = {name: record.get(name, 0) for name in ("pr", "pd")} if record.keys() & {"pr", "pd"} else {}
+    peer = {name: record.get(name, 0) for name in _PEER} if not record.keys().isdisjoint(_PEER) else {}
     return record_of() | peer | dict(record)
 
 

@@ -1,4 +1,4 @@
-"""Commands to MongoDB that bypass the driver's layers: connections that fail, callers that leave, a new primary."""
+"""Commands to MongoDB that bypass the driver's layers: connections that fail, cancelled callers, a new primary."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import bson
 import pytest
+from pymongo.asynchronous.pool import Pool
 from pymongo.errors import AutoReconnect, NetworkTimeout, NotPrimaryError
 
 from store.base.errors import Unreachable
@@ -60,7 +61,7 @@ async def test_a_reply_may_arrive_in_any_pieces(mongo: Mongo, direct: DirectComm
     assert connection.is_usable
 
 
-async def test_a_caller_that_leaves_takes_no_reply_from_the_next(mongo: Mongo, direct: DirectCommands) -> None:
+async def test_a_cancelled_caller_takes_no_reply_from_the_next(mongo: Mongo, direct: DirectCommands) -> None:
     connection = await _one_connection(mongo, direct)
     leaving = asyncio.create_task(mongo.find("things", {}))
     await asyncio.sleep(0)
@@ -163,3 +164,81 @@ async def test_closing_fails_callers_and_ends_connections(mongo: Mongo, direct: 
     await direct.close()
     assert all(isinstance(outcome, Unreachable) for outcome in await asyncio.gather(*reading, return_exceptions=True))
     assert not direct._connections
+
+
+async def test_all_rows_of_a_cursor_come_over_the_connection_that_opened_it(
+    mongo: Mongo, direct: DirectCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await mongo.insert_many("large", [{"_id": number, "text": "x" * 100_000} for number in range(400)])
+    await asyncio.gather(*(mongo.find("things", {"_id": 1}) for _ in range(5)))
+    users: list[tuple[DirectConnection, bytes]] = []
+    send = DirectConnection.send
+
+    def record(connection: DirectConnection, pending: PendingCommand) -> None:
+        users.append((connection, pending.message))
+        send(connection, pending)
+
+    monkeypatch.setattr(DirectConnection, "send", record)
+    for rows in await asyncio.gather(*(mongo.find("large", {}, sort=[("_id", 1)]) for _ in range(4))):
+        assert [row["_id"] for row in rows] == list(range(400))
+    for connection in {connection for connection, _ in users}:
+        verbs = ["getMore" if b"getMore" in message else "find" for user, message in users if user is connection]
+        assert verbs == ["find", "getMore", "getMore"]
+
+
+async def test_the_cursor_of_a_cancelled_caller_is_closed(mongo: Mongo, direct: DirectCommands) -> None:
+    await mongo.insert_many("large", [{"_id": number, "text": "x" * 100_000} for number in range(200)])
+    connection = await _one_connection(mongo, direct)
+    leaving = asyncio.create_task(mongo.find("large", {}))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    async with asyncio.timeout(10):
+        while not connection.is_usable:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    listed = await mongo._client.admin.aggregate(
+        [{"$currentOp": {"idleCursors": True}}, {"$match": {"ns": f"{direct.database}.large"}}]
+    )
+    assert await listed.to_list() == []
+
+
+async def test_a_reply_that_cannot_be_decoded_fails_its_caller_alone(mongo: Mongo, direct: DirectCommands) -> None:
+    connection = await _one_connection(mongo, direct)
+    pending = _put_in_flight(connection)
+    whole = bytearray(_reply(pending.request_id, {"ok": 1.0, "text": "abcd"}))
+    whole[whole.index(b"abcd")] = 0xFF
+    connection.data_received(bytes(whole))
+    with pytest.raises(bson.errors.InvalidBSON):
+        await asyncio.wait_for(pending.reply, 5)
+    assert connection.is_usable
+
+
+async def test_a_server_that_accepts_and_does_not_answer_is_not_waited_for(
+    mongo: Mongo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    direct = DirectCommands(mongo._client, "test", 0.05)
+    with monkeypatch.context() as patch:
+        patch.setattr(Pool, "connect", never)
+        async with asyncio.timeout(10):
+            with pytest.raises(NetworkTimeout):
+                await direct.read({"ping": 1})
+    assert (await direct.read({"ping": 1}))["ok"] == 1
+    await direct.close()
+
+
+async def test_a_read_is_repeated_when_the_server_asks_for_it(
+    mongo: Mongo, direct: DirectCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _one_connection(mongo, direct)
+    received = DirectConnection.data_received
+
+    def fail_once(connection: DirectConnection, data: bytes) -> None:
+        monkeypatch.setattr(DirectConnection, "data_received", received)
+        assert connection._pending is not None
+        connection.data_received(_reply(connection._pending.request_id, {"ok": 0.0, "code": 134, "errmsg": ""}))
+
+    monkeypatch.setattr(DirectConnection, "data_received", fail_once)
+    assert [row["_id"] for row in await mongo.find("things", {"_id": 7})] == [7]

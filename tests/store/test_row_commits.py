@@ -1,4 +1,4 @@
-"""User transactions that are committed at the same time share writes, and fail each for itself."""
+"""User transactions that are committed at the same time share writes, and each fails alone."""
 
 from __future__ import annotations
 
@@ -169,3 +169,48 @@ async def test_a_slow_write_does_not_delay_the_next_batch(
     go_on.set()
     await slow
     assert await _values(mongo) == {1: 1, 2: 2}
+
+
+async def test_a_cancelled_transaction_ends_when_nothing_of_it_is_written_any_more(
+    mongo: Mongo, commits: RowCommits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = _while_busy(mongo, monkeypatch)
+    running = asyncio.create_task(commits.commit(2, [_row(1, 2, 1)], []))
+    await asyncio.sleep(0.001)
+    running.cancel()
+    await asyncio.wait([running], timeout=0.01)
+    assert not running.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await _values(mongo) == {1: 1}
+
+
+async def test_a_cancelled_transaction_is_not_repeated(
+    mongo: Mongo, commits: RowCommits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = list[object]()
+
+    async def fail(*args: Any) -> Any:
+        calls.append(args)
+        raise Unreachable("an election")
+
+    monkeypatch.setattr(mongo, "write", fail)
+    running = asyncio.create_task(commits.commit(2, [_row(1, 2, 1)], []))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.wait([running])
+    count = len(calls)
+    await asyncio.sleep(0.3)
+    assert len(calls) == count
+
+
+async def test_a_write_that_is_interrupted_is_no_success(
+    mongo: Mongo, commits: RowCommits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _while_busy(mongo, monkeypatch)
+    running = asyncio.create_task(commits.commit(2, [_row(1, 2, 1)], []))
+    await asyncio.sleep(0.001)
+    await commits._queue.close()
+    with pytest.raises(Unreachable):
+        await running

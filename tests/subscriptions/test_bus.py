@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -13,10 +14,13 @@ from resolvers.messages.sending import send_message
 from resolvers.users.callers import Caller, CallerRole
 from server.services import Services, open_services
 from server.settings import Settings
+from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind
 from store.redis.cache import Call
 from store.sessions.apply_messages import FanoutResult
+from store.sessions.session_rows import Tick
+from subscriptions.realtime.bus import _EventFrame
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, QueueBudget
@@ -71,6 +75,26 @@ async def test_a_lost_subscription_is_resumed_and_a_broken_frame_does_not_end_it
         await two.app.bus.close()
         assert over.is_set()
         request.cancel()
+
+
+async def test_ticks_are_stored_although_frames_cannot_be_sent(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_services(settings) as services:
+        bus, stored = services.app.bus, list[Tick]()
+
+        async def fail(_calls: Sequence[Call]) -> list[Any]:
+            raise Unreachable("Redis does not answer")
+
+        async def keep(ticks: Sequence[Tick]) -> None:
+            stored.extend(ticks)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(bus._cache, "run_in_background", fail)
+            patch.setattr(bus._rows, "keep_ticks", keep)
+            frame = _EventFrame("other", Call("PUBLISH", (), ("c", b"{}")), ())
+            await bus._send([frame], [Tick(ANNA, ConversationId("g_1"), 5)], ())
+        assert stored == [Tick(ANNA, ConversationId("g_1"), 5)]
 
 
 async def test_events_in_several_parts_are_the_same_for_all_recipients(

@@ -20,7 +20,7 @@ ANN, BEN, CAT = (UserId(name) for name in ("ann", "ben", "cat"))
 NOW = 1_795_000_000_000
 
 
-class Redis:
+class RecordedCache:
     """Answers calls with what a test says, and records them."""
 
     def __init__(self, *answers: Sequence[Any], nodes: dict[str, str] | None = None) -> None:
@@ -38,7 +38,7 @@ class Redis:
         return list(self.answers.pop(0))
 
 
-def _batch(redis: Redis, parts: Sequence[RecipientSlice]) -> FanoutBatch:
+def _batch(redis: RecordedCache, parts: Sequence[RecipientSlice]) -> FanoutBatch:
     store = SimpleNamespace(cache=redis, clock=SimpleNamespace(now_ms=lambda: NOW))
     return FanoutBatch(cast(Store, store), parts)
 
@@ -65,7 +65,7 @@ def _read(call: Call) -> dict[str, list[str]]:
 
 async def test_each_user_gets_all_changes_in_order_in_one_call() -> None:
     parts = [_part("g_1", 1, ANN, BEN), _part("g_2", 7, BEN), _part("g_1", 2, ANN, BEN, CAT)]
-    redis = Redis([[[b"s"], NOT_CACHED, [b"e", 0, 5, NOW, NOW + 1, NOW + 2], APPENDED]])
+    redis = RecordedCache([[[b"s"], NOT_CACHED, [b"e", 0, 5, NOW, NOW + 1, NOW + 2], APPENDED]])
     batch = _batch(redis, parts)
     await batch.run(redis.run)
     ((call,),) = redis.trips
@@ -85,7 +85,7 @@ async def test_a_group_change_is_applied_between_the_messages_around_it() -> Non
     leaves = MembershipUpdate(CAT, logged_change(Leave(ConversationId("g_1"), 1, 1, NOW), NOW, ""))
     parts = [_part("g_1", 1, BEN, CAT), _part("g_1", 2, BEN, CAT, updates=(leaves,))]
     left = [b"ok", b"%d" % (NOW + 1), b"%d" % NOW, 0, -1, 0]
-    redis = Redis([[[b"s t", b""], APPENDED, [b"e", 0, 5, NOW, left, NOW + 2]]])
+    redis = RecordedCache([[[b"s t", b""], APPENDED, [b"e", 0, 5, NOW, left, NOW + 2]]])
     batch = _batch(redis, parts)
     await batch.run(redis.run)
     assert _read(redis.trips[0][0])["cat"] == ["message g_1 1", "leave", "message g_1 2"]
@@ -97,18 +97,18 @@ async def test_a_group_change_is_applied_between_the_messages_around_it() -> Non
 
 async def test_no_call_delays_others_for_more_than_some_messages() -> None:
     users = [UserId(f"u{number}") for number in range(450)]
-    redis = Redis([[[], *[APPENDED] * size] for size in (200, 200, 50)])
+    redis = RecordedCache([[[], *[APPENDED] * size] for size in (200, 200, 50)])
     await _batch(redis, [_part("g_1", 1, *users)]).run(redis.run)
     assert [len(_read(call)) for call in redis.trips[0]] == [200, 200, 50]
     parts = [_part("g_1", seq, BEN) for seq in range(1, 202)]
-    redis = Redis([[[], NOT_CACHED]] * 2)
+    redis = RecordedCache([[[], NOT_CACHED]] * 2)
     await _batch(redis, parts).run(redis.run)
     applied = [change for call in redis.trips[0] for change in _read(call)["ben"]]
     assert applied == [f"message g_1 {seq}" for seq in range(1, 202)]
 
 
 async def test_users_are_called_at_their_nodes_and_again_if_they_are_elsewhere() -> None:
-    redis = Redis(
+    redis = RecordedCache(
         [b"first", [[b"s"], ELSEWHERE, APPENDED], [[b"s"], [b"e", 0, 5, NOW]]],
         [[b"ok", b"e2", [b"s"], [b"ok", b"%d" % NOW, b"7", 0, 0, 0]]],
         nodes={"ann": "one", "ben": "one", "cat": "other"},

@@ -136,3 +136,24 @@ def test_timers_that_became_due_while_the_loop_was_held_up_are_called_at_once(
     loop.now += 4
     loop.pass_time(0)
     assert made == [1, 2, 3] or made == [1, 2, 3, 4]
+
+
+def test_a_timer_that_a_late_call_adds_leaves_the_loop_time_to_read(loop: ManualLoop, wheel: TimerWheel) -> None:
+    turns: list[int] = []
+
+    def call() -> None:
+        turns.append(loop.wake_ups)
+        wheel.call_after(-20, lambda: turns.append(loop.wake_ups), early=True)
+
+    wheel.call_after(1, call)
+    loop.now += 30
+    loop.pass_time(1)
+    assert turns == [1, 2]
+
+
+def test_a_timer_that_a_call_of_the_same_turn_cancels_makes_no_call(loop: ManualLoop, wheel: TimerWheel) -> None:
+    made: list[str] = []
+    timers = [wheel.call_after(1, lambda: wheel.cancel(timers[1])), wheel.call_after(1, lambda: made.append("second"))]
+    loop.pass_time(5)
+    assert made == []
+    assert loop.waiting == 0

@@ -12,7 +12,7 @@ COMMAND = [shutil.which("node") or "node", str(FOLDER / "server.mjs")]
 _INSTALL_SECONDS = 300
 
 
-def missing() -> str:
+def ensure_installed() -> str:
     """Install the server's packages with npm if necessary. Return why it cannot take part; empty if it can."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         return "Node.js and npm are not on PATH"

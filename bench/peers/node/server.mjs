@@ -1,5 +1,5 @@
 // A chat as a competent developer would write it for Node.js: Apollo Server, graphql-ws, mongodb and ioredis.
-// It uses the same rows in MongoDB as bench/baseline (rows.py creates its indexes) and accepts the same operations.
+// It uses the same rows and indexes in MongoDB as bench/baseline, and accepts the same operations.
 // `node server.mjs PORT MONGO_URL DATABASE REDIS_URL`. GET /readyz answers 200 once it is ready.
 
 import { createServer } from "node:http";

@@ -15,7 +15,7 @@ from store.sessions.records import Records
 from store.sessions.session import Session
 from store.sessions.session_lists import SessionLists, is_valid, list_entry, parse_entry
 
-_A = Session.active_ts.stored
+_ACTIVE_TS = Session.active_ts.stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class LoadedState:
         valid_until: Position up to which only valid sessions are returned.
         """
         moved = sorted(
-            (record[_A], conversation)
+            (record[_ACTIVE_TS], conversation)
             for conversation, record in self.records.items()
-            if record[_A] > after and (record[_A] > valid_until or is_valid(conversation, record))
+            if record[_ACTIVE_TS] > after and (record[_ACTIVE_TS] > valid_until or is_valid(conversation, record))
         )
         return self._snapshot(conversation for _, conversation in moved[:limit])
 
@@ -90,7 +90,7 @@ class LoadedState:
             some = names[start : start + size]
             records = [self.records[name] for name in some]
             # Redis takes plain integers only, and MongoDB returns others.
-            ticks = [int(record[_A]) for record in records]
+            ticks = [int(record[_ACTIVE_TS]) for record in records]
             words: list[Any] = []
             for key, pairs in (
                 ("sessions", zip(some, map(orjson.dumps, records), strict=True)),

@@ -19,7 +19,6 @@ from subscriptions.transport.engine import (
     EventStream,
     GraphQLRequest,
     RequestRefused,
-    iterate_responses,
 )
 from tests.api.client import (
     LIVE_MESSAGES,
@@ -31,6 +30,7 @@ from tests.api.client import (
     parse_refusal,
     wait_until,
 )
+from tests.api.stream_responses import iterate_responses
 
 _names = itertools.count()
 

@@ -21,12 +21,12 @@ class Trips(NamedTuple):
 
 
 async def _forget_profiles(api: Api, _user: str) -> None:
-    """Let the server know no user, as after its start."""
+    """Empty the server's cache of users, as after its start."""
     api.services.app.store.users.invalidate(None)
 
 
 async def _forget_state(api: Api, user: str) -> None:
-    """Let nothing of the user be cached."""
+    """Remove everything of the user from the caches."""
     store = api.services.app.store
     await store.cache.one(Call("DEL", tuple(store.keys.of_user(UserId(user), name) for name in USER_KEYS)))
 

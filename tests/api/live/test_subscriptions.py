@@ -14,7 +14,6 @@ from subscriptions.transport.engine import (
     EventStream,
     GraphQLRequest,
     RequestRefused,
-    iterate_responses,
 )
 from tests.api.client import (
     LIVE_MESSAGES,
@@ -28,6 +27,7 @@ from tests.api.client import (
     parse_refusal,
     private_id,
 )
+from tests.api.stream_responses import iterate_responses
 
 
 class UnreadSubscription:

@@ -286,7 +286,9 @@ async def test_a_replay_without_a_session_is_a_retryable_error(api: Api, monkeyp
     with monkeypatch.context() as patch:
         # A server stored the first message of two users and died before fan-out; then Redis was lost.
         find_many = app.store.sessions.find_many
+        find_each = app.store.sessions.find_each
         patch.setattr(app.store.sessions, "find_many", lambda user, _names: find_many(user, []))
+        patch.setattr(app.store.sessions, "find_each", lambda user, _names: find_each(user, []))
         patch.setattr(app.delivery, "send", store_only)
         refused = await api.expect_send_refusal(alice, bob, "once", idempotencyKey="k")
     assert (refused.code, refused.retryable) == ("UNAVAILABLE", True)

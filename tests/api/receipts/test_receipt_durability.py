@@ -141,7 +141,7 @@ async def test_an_acknowledgement_written_without_an_answer_is_a_receipt(
     rows = api.services.app.store.session_rows
     write = rows.write
 
-    async def write_and_fail(user: UserId, fence: int, updates: Any, _also: Sequence[Write] = ()) -> None:
+    async def write_and_fail(user: UserId, fence: int, updates: Any, _other_writes: Sequence[Write] = ()) -> None:
         await write(user, fence, updates)
         raise Unreachable("no answer")
 
