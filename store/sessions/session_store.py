@@ -18,7 +18,7 @@ from store.sessions.loading.state_loader import StateLoader
 from store.sessions.session import Session, session_from
 from store.sessions.session_rows import SessionRows
 
-_NAMES_PER_CALL = 1_000
+NAMES_PER_CALL = 1_000
 """Sessions that one call asks for by name: Lua takes no more than some thousand values at once."""
 
 _FEW_NAMES = 50
@@ -139,8 +139,8 @@ class SessionStore:
         """Return the user's sessions of some conversations, including deleted ones. Missing ones are left out."""
         sessions: list[Session] = []
         answer: list[Any] = []
-        for start in range(0, len(conversations) or 1, _NAMES_PER_CALL):
-            part = conversations[start : start + _NAMES_PER_CALL]
+        for start in range(0, len(conversations) or 1, NAMES_PER_CALL):
+            part = conversations[start : start + NAMES_PER_CALL]
             found = await self._read(user, "get_sessions", tuple(part) or ("",))
             if isinstance(found, LoadedState):
                 return found.find(conversations)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -38,6 +38,10 @@ from subscriptions.realtime.server_silence import ServerSilence
 _log = structlog.get_logger()
 
 _RECENT_EVENTS = 64
+
+_RECIPIENTS_PER_TURN = 500
+"""Recipients that are served before other tasks of the event loop run: some milliseconds."""
+
 _OPEN_SECONDS = 1.0
 _CHECK_NODE_SECONDS = 1.0
 """Interval at which a server that receives nothing checks that it still listens at the right node."""
@@ -85,6 +89,10 @@ class Bus:
         self.calls = ServerCalls(hub.server, self._publish)
         self.on_frame("call", self.calls.receive)
         self._recent: OrderedDict[bytes, Event] = OrderedDict()
+        self._undelivered: deque[tuple[Event | None, Sequence[EventRecipient]]] = deque()
+        """Events for the hub that wait for the next turn of the event loop."""
+        self._served = 0
+        """Recipients since the listener has let other tasks run."""
         self._task: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
@@ -117,8 +125,8 @@ class Bus:
     def send(self, outgoing: OutgoingEvents, calls: Sequence[Call] = ()) -> None:
         """Deliver events to this process at once, and publish one frame for each other server after this returned.
 
-        Ticks are stored in the same step. Then `calls` are made, in one round trip with the frames if no ticks are
-        stored.
+        A large batch is delivered in several turns of the event loop. Ticks are stored in the same step. Then `calls`
+        are made, in one round trip with the frames if no ticks are stored.
         """
         frames = self._deliver(outgoing)
         if frames or calls or outgoing.ticks:
@@ -129,7 +137,7 @@ class Bus:
     @property
     def pending_sends(self) -> int:
         """The number of sends that are not complete."""
-        return len(self._sending)
+        return len(self._sending) + len(self._undelivered)
 
     def send_frames(self, kind: str, bodies: Mapping[str, Any]) -> None:
         """Send a frame of a kind to each named server, or to ALL_SERVERS. At most once: failures are not retried.
@@ -178,12 +186,33 @@ class Bus:
         frames = []
         for server, events in outgoing.items():
             if server == self._hub.server:
-                for event, recipients in events:
-                    self._hub.receive(event, recipients)
+                self._hand_to_hub(events)
             else:
                 body = [[event.encode() if event else None, recipients] for event, recipients in events]
                 frames.append(_EventFrame(server, self._frame(server, orjson.dumps({"events": body})), events))
         return frames
+
+    def _hand_to_hub(self, events: Iterable[tuple[Event | None, Sequence[EventRecipient]]]) -> None:
+        """Hand events to the hub in order: those of one turn at once, the others after other tasks have run."""
+        is_waiting = bool(self._undelivered)
+        self._undelivered.extend(events)
+        if not is_waiting:
+            self._deliver_one_turn()
+
+    def _deliver_one_turn(self) -> None:
+        served, undelivered = 0, self._undelivered
+        while undelivered and served < _RECIPIENTS_PER_TURN:
+            event, recipients = undelivered[0]
+            try:
+                self._hub.receive(event, recipients)
+            except Exception:
+                _log.exception("event_not_delivered")
+            # It stays first meanwhile, so that an event that is sent during this waits for its turn.
+            undelivered.popleft()
+            served += len(recipients)
+        self._served += served
+        if undelivered:
+            asyncio.get_running_loop().call_soon(self._deliver_one_turn)
 
     def _frame(self, server: str, frame: bytes) -> Call:
         if server == ALL_SERVERS:
@@ -228,6 +257,10 @@ class Bus:
                         raise RedisConnectionError("another node holds the channel")
                 else:
                     self._handle(message)
+                while self._undelivered or self._served >= _RECIPIENTS_PER_TURN:
+                    # Frames that have arrived already are returned without a pause.
+                    self._served = 0
+                    await asyncio.sleep(0)
         finally:
             await pubsub.aclose()
             await client.aclose()
@@ -257,8 +290,12 @@ class Bus:
                 case {"granted": owner}:
                     self._wake_waiter(owner)
                 case {"events": events}:
-                    for fields, recipients in events:
-                        self._hub.receive(self._decode(fields) if fields else None, recipients)
+                    decoded: list[tuple[Event | None, Sequence[EventRecipient]]] = []
+                    try:
+                        for fields, recipients in events:
+                            decoded.append((self._decode(fields) if fields else None, recipients))
+                    finally:
+                        self._hand_to_hub(decoded)
                 case dict(frame):
                     for kind in frame.keys() & self._handlers.keys():
                         self._handlers[kind](frame[kind])

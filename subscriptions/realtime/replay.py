@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from store.base.ids import ConversationId, MessageId, UserId, gateway_id
+from store.messages.message import Message
 from store.messages.message_store import MessageStore
 from store.sessions.session import Session
-from store.sessions.session_store import SessionStore
+from store.sessions.session_store import NAMES_PER_CALL, SessionStore
 from subscriptions.realtime.events.base import LogEntry, MessagePlace, ReplayContent
 from subscriptions.realtime.events.registry import parse_log_entry
 from subscriptions.realtime.mailboxes import MailboxEvent, Position
@@ -23,7 +25,10 @@ LONGEST_REPLAY = 5_000
 """Largest number of events in one replay. The log holds fewer."""
 
 _CONSISTENT_READS = 3
-"""Attempts to read sessions that are not newer than the log. If changes never pause, the last attempt is used."""
+"""Attempts to read sessions and all events up to their state.
+
+An attempt fails if other sessions change at the same time. If all fail, the sessions of the last one are used.
+"""
 
 
 class Replayer:
@@ -42,23 +47,44 @@ class Replayer:
         the next live event would show an older state.
         """
         for _ in range(_CONSISTENT_READS):
-            rows = await self._sessions.read_log(user, position.epoch, position.tick, LONGEST_REPLAY)
-            if rows is None or len(rows) >= LONGEST_REPLAY:
+            logged = await self._read_log(user, position)
+            if logged is None or len(logged) >= LONGEST_REPLAY:
                 return None
-            entries = [(Position(position.epoch, tick), parse_log_entry(text)) for tick, _, text in rows]
+            entries = logged
             content, clock = await self._read_content(user, [entry for _, entry in entries])
-            if clock is None or clock <= rows[-1][0]:
+            if clock is None or clock <= entries[-1][0].tick:
+                break
+            if len(content.sessions) >= NAMES_PER_CALL:
+                # They may have been read at several moments.
+                continue
+            later = [item for item in await self._read_log(user, entries[-1][0]) or () if item[0].tick <= clock]
+            if later and all(content.sessions.keys() >= set(entry.session_conversations) for _, entry in later):
+                # The sessions have their state at the last of these events.
+                messages = await self._read_messages(user, [entry for _, entry in later])
+                content = replace(content, messages={**content.messages, **messages})
+                entries += later
                 break
         replayed = [(at, entry.replay(content)) for at, entry in entries]
         return [MailboxEvent(at, event) for at, event in replayed if event is not None]
+
+    async def _read_log(self, user: UserId, position: Position) -> list[tuple[Position, LogEntry]] | None:
+        """Return the entries of the log after a position; None if the log lacks some."""
+        rows = await self._sessions.read_log(user, position.epoch, position.tick, LONGEST_REPLAY)
+        if rows is None:
+            return None
+        return [(Position(position.epoch, tick), parse_log_entry(text)) for tick, _, text in rows]
+
+    async def _read_messages(self, user: UserId, entries: Sequence[LogEntry]) -> Mapping[MessagePlace, Message]:
+        """Return the messages that entries refer to, as far as the user may read them."""
+        places = {place for entry in entries for place in entry.message_places}
+        return await self._messages.find_many(await self._list_readable(user, places))
 
     async def _read_content(self, user: UserId, entries: Sequence[LogEntry]) -> tuple[ReplayContent, int | None]:
         """Read the content that the entries refer to, each part once.
 
         Returns it with the user's clock at that moment; None if no sessions were read.
         """
-        places = {place for entry in entries for place in entry.message_places}
-        messages = await self._messages.find_many(await self._list_readable(user, places))
+        messages = await self._read_messages(user, entries)
         conversations = {name for entry in entries for name in entry.session_conversations}
         sessions, total, clock = await self._find_sessions(user, conversations)
         return ReplayContent(messages, sessions, total), clock
@@ -73,8 +99,9 @@ class Replayer:
         sessions = {session.conversation: session for session in present.sessions}
         gateways = {gateway_id(s.sub_biz) for s in present.sessions if s.sub_biz is not None} - set(sessions)
         if gateways:
-            present = await self._sessions.find_many(user, list(gateways))
-            sessions |= {session.conversation: session for session in present.sessions}
+            # All of them at one moment, the moment of the clock.
+            present = await self._sessions.find_many(user, [*conversations, *gateways])
+            sessions = {session.conversation: session for session in present.sessions}
         return sessions, present.total_unread, present.clock
 
 

@@ -60,9 +60,15 @@ _changes = (
     ("leave", {"f": 4}),
     ("revise", {"s": 2}),
 )
+_gateway_changes: tuple[dict[str, Any], ...] = (
+    {"f": {"m": 1}, "u": [], "w": 0},
+    {"f": {"p": 3}, "u": ["m"], "w": 0},
+    {"f": {"p": 0}, "u": [], "w": 1},
+)
 _step = st.one_of(
     st.tuples(st.sampled_from(_kinds), st.integers(0, 4), st.sampled_from((1, 1, 1, 1, 0, 2)), st.integers(0, 3)),
     st.tuples(st.just("change"), st.integers(0, 4), st.integers(0, len(_changes) - 1), st.just(0)),
+    st.tuples(st.just("change gateway"), st.just(4), st.integers(0, len(_gateway_changes) - 1), st.just(0)),
     st.tuples(st.just("read state"), st.integers(0, 4), st.just(0), st.just(0)),
     st.tuples(st.just("time"), st.just(0), st.just(0), st.sampled_from((5, 100_000))),
 )
@@ -167,9 +173,10 @@ async def _compare(
             elif kind == "change":
                 name, fields = _changes[number]
                 where = {"cs": [conversation]} if name == "set" else {"c": conversation}
-                change = orjson.dumps({**fields, **where, "at": now, "e": "change"})
-                for user in (waiting, other):
-                    await store.cache.one(Call("apply", store.keys.user(user), (now, "", name, change)))
+                await _change_both(store, waiting, other, name, {**fields, **where, "at": now, "e": "change"})
+            elif kind == "change gateway":
+                fields = {**_gateway_changes[number], "cs": ["b_shop"], "at": now, "e": "change"}
+                await _change_both(store, waiting, other, "set", fields)
             elif kind == "read state":
                 assert await _read(store, waiting, conversation, now) == await _read(store, other, conversation, now)
             now += late
@@ -191,6 +198,16 @@ async def _compare(
     for user in (waiting, other):
         await _read(store, user, "g_1", now)
     assert await _contents(store, waiting) == await _contents(store, other)
+
+
+async def _change_both(store: Store, waiting: UserId, other: UserId, kind: str, fields: Mapping[str, Any]) -> None:
+    """Apply a change to both states, and compare what the user's devices learn from it."""
+    calls = [
+        Call("apply", store.keys.user(user), (fields["at"], "", kind, orjson.dumps(fields)))
+        for user in (waiting, other)
+    ]
+    left, right = [parse_result(UserId("ann"), answer) for answer in await store.cache.run(calls)]
+    assert left == right
 
 
 async def _two(store: Store, **extra: Any) -> list[UserId]:

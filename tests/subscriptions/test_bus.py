@@ -18,11 +18,13 @@ from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind
 from store.redis.cache import Call
+from store.sessions.apply_messages import FanoutResult
 from store.sessions.session_rows import Tick
 from subscriptions.realtime.bus import _EventFrame
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, QueueBudget
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 from subscriptions.transport.engine import Json
 from tests.conftest import send_to_redis
 from tests.mailboxes import next_item
@@ -122,3 +124,52 @@ async def test_events_in_several_parts_are_the_same_for_all_recipients(
                 await asyncio.sleep(0.001)
     assert [event.message.seq for event in received[ANNA] if isinstance(event, MessageCreated)] == [1, 2]
     assert all(one is other for one, other in zip(received[ANNA], received[BEN], strict=True))
+
+
+async def test_a_large_batch_is_delivered_in_order_and_in_several_turns(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a burst in a large group would stop all other work of the process."""
+    async with open_services(settings) as services:
+        bus, server = services.app.bus, services.app.hub.server
+        turn, received = 0, list[tuple[int, int]]()
+
+        def receive(event: Event, recipients: list[Any]) -> None:
+            assert isinstance(event, MessageCreated)
+            received.append((event.message.seq, turn))
+            if event.message.seq == 2:
+                raise ZeroDivisionError
+
+        async def count_turns() -> None:
+            nonlocal turn
+            while True:
+                turn += 1
+                await asyncio.sleep(0)
+
+        async def receive_all(seqs: range) -> None:
+            async with asyncio.timeout(5):
+                while len(received) < len(seqs):  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+            assert [seq for seq, _ in received] == list(seqs)
+            turns = [at for _, at in received]
+            assert max(turns.count(at) for at in turns) <= 2
+            received.clear()
+
+        monkeypatch.setattr(services.app.hub, "receive", receive)
+        counting = asyncio.create_task(count_turns())
+        users = [(UserId(f"user{number}"), "epoch", 1, 0) for number in range(300)]
+        events = [
+            MessageCreated(Message(MessageId(seq), ConversationId("g_1"), ANNA, MessageKind.TEXT, "said", seq, seq))
+            for seq in range(1, 9)
+        ]
+        for some in (events[:5], events[5:]):
+            outgoing = OutgoingEvents()
+            for event in some:
+                outgoing.add_message(event, FanoutResult({server: users}), 0)
+            bus.send(outgoing)
+        await receive_all(range(1, 9))
+        channel = services.app.store.keys.channel(server)
+        frames = [orjson.dumps({"events": [[event.encode(), users]]}) for event in events]
+        await services.app.store.cache.run([Call("PUBLISH", (), (channel, frame)) for frame in frames])
+        await receive_all(range(1, 9))
+        counting.cancel()

@@ -90,7 +90,7 @@ async def test_a_lost_route_of_a_live_server_is_stored_again(services: Services,
     if lost == "routes":
         await store.cache.one(Call("DEL", (store.keys.of_user(user, "routes"),)))
     else:
-        await store.cache.one(Call("HSET", store.keys.user(user), ("routes", "")))
+        await store.cache.one(Call("HSET", store.keys.user(user), ("servers", "")))
     await services.app.hub.check_feeds()
     assert list(await _routes(services, user)) == [services.app.hub.server]
     await _write(services, user)

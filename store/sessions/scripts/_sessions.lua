@@ -211,18 +211,20 @@ local function put_gateway(sub_biz, tick)
   return gateway, put(gateway, record, old, is_new)
 end
 
--- Stores the gateways of sessions that `fold` has changed.
-local function put_folded_gateways()
+-- Stores the gateways of sessions that `fold` has changed. texts: gets the records of these gateways as text.
+local function put_folded_gateways(texts)
   local ticks = state.gateway_ticks
   state.gateway_ticks = {}
-  for sub_biz, tick in pairs(ticks) do put_gateway(sub_biz, tick) end
+  for sub_biz, tick in pairs(ticks) do
+    local gateway, text = put_gateway(sub_biz, tick)
+    texts[gateway] = text
+  end
 end
 
 -- Stores what `fold` has changed, if no event has.
 local function store_folded()
   if not state.waiting_fields then return end
-  store({})
-  put_folded_gateways()
+  put_folded_gateways(store({}))
 end
 
 -- Stores changed records as one event of the user's chain. Each gets the next tick, which is at least `at` (ms). Then
@@ -245,10 +247,10 @@ local function store_event(moves, at, entry)
   end
   local last_tick = tick + #sub_bizs
   local texts = store(by_conversation, 'clock', int(last_tick))
+  put_folded_gateways(texts)
   for _, move in ipairs(moves) do
     changed[#changed + 1], changed[#changed + 2] = move.conversation, texts[move.conversation]
   end
-  put_folded_gateways()
   for _, sub_biz in ipairs(sub_bizs) do
     tick = tick + 1
     changed[#changed + 1], changed[#changed + 2] = put_gateway(sub_biz, tick)

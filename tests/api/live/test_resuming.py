@@ -9,6 +9,7 @@ import pytest
 
 from store.base.ids import UserId
 from store.sessions.session_store import SessionStore
+from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.mailboxes import Position
 from tests.api.client import LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
@@ -286,7 +287,10 @@ async def test_a_listener_during_a_redis_loss_is_reset_or_misses_nothing(
             event = await message_listener.next()
 
 
-async def test_a_replay_shows_no_session_newer_than_its_last_event(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("change", ["one setting", "a message during each read"])
+async def test_a_replay_shows_no_session_newer_than_its_last_event(
+    api: Api, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(bob, alice)
     conversation = private_id(alice, bob)
@@ -296,12 +300,15 @@ async def test_a_replay_shows_no_session_newer_than_its_last_event(api: Api, mon
 
     async def read_before_a_change(self: SessionStore, *args: Any) -> Any:
         rows = await read_log(self, *args)
-        if changes:
+        if change == "a message during each read":
+            await api.send(bob, alice)
+        elif changes:
             await api.pin(alice, conversation, changes.pop())
         return rows
 
     monkeypatch.setattr(SessionStore, "read_log", read_before_a_change)
     events = await api.services.app.replayer.since(UserId(alice), Position(start.epoch, start.clock))
-    assert events is not None and not changes
-    newest = max(session.active_ts for item in events for session in item.event.sessions)  # type: ignore[attr-defined]
-    assert newest == events[-1].position.tick
+    assert events is not None
+    changed = [item.event for item in events if isinstance(item.event, SessionChanged)]
+    assert len(changed) == (2 if change == "one setting" else 1)
+    assert max(session.active_ts for event in changed for session in event.sessions) == events[-1].position.tick
