@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content, check_key, check_sub_biz
@@ -81,7 +81,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResu
     try:
         # Checked here only: replays are not limited.
         check_rate(app.store.rate_limits.sends, sender)
-        return await _send(app, replace(message, id=claimed), may_create=may_create)
+        return await _send(app, message._replace(id=claimed), may_create=may_create)
     except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited):
         await app.store.claims.release(sender, message.key, claim)
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -311,7 +311,7 @@ async def test_a_subscriber_that_leaves_during_delivery_frees_its_memory(listene
 
 
 async def test_a_change_names_its_position_in_the_chain(listener: HubUser) -> None:
-    message = replace((await listener.receive_message("a")).event.message, seq=2)
+    message = (await listener.receive_message("a")).event.message._replace(seq=2)
     conversation = message.conversation
     user, event = listener.user, MessageCreated.log_entry(message)
     delta = MessageDelta(conversation, 2, 2, True, 1, event, [user], {user: "own"})
