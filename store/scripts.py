@@ -77,7 +77,10 @@ def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
     scripts = {}
     for name, includes in _INCLUDES.items():
         guard = _CLUSTER_GUARD if for_cluster and name not in _MANY_SLOTS else ()
-        source = "".join(map(_text, guard)) + _nested([_text(part) for part in (*includes, name)])
+        parts = [*includes, name]
+        if not for_cluster:
+            parts = ["_one_node" if part == "_whole_slot" else part for part in parts]
+        source = "".join(map(_text, guard)) + _nested([_text(part) for part in parts])
         if name in _MANY_SLOTS:
             source = _MANY_SLOTS_HEADER + source
         scripts[name] = Script(name, source, hashlib.sha1(source.encode()).hexdigest())

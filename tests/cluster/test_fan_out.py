@@ -29,7 +29,7 @@ async def _load(cache: Cache) -> None:
         await cache.run([*load_calls(cache.keys, state_of(user, {GROUP: RECORD}, NOW + 10), NOW), attach])
 
 
-async def _send(cache: Cache, *seqs: int) -> tuple[list[FanoutResult], list[Sequence[Call]]]:
+async def _send(cache: Cache, *seqs: int, users: Sequence[UserId] = USERS) -> tuple[list[FanoutResult], list[Sequence[Call]]]:
     """Return the results, and the calls of each round trip."""
     trips: list[Sequence[Call]] = []
 
@@ -38,7 +38,7 @@ async def _send(cache: Cache, *seqs: int) -> tuple[list[FanoutResult], list[Sequ
         return await cache.run(calls)
 
     fanout = FanoutCalls(cache, NOW)
-    deltas = [MessageDelta(GROUP, s, s, True, NOW + 10 * s, f"{s}", USERS, {USERS[s]: "own"}) for s in seqs]
+    deltas = [MessageDelta(GROUP, s, s, True, NOW + 10 * s, f"{s}", users, {USERS[s]: "own"}) for s in seqs]
     results = [fanout.add_message(delta) for delta in deltas]
     await fanout.run(run)
     return results, trips
@@ -106,6 +106,25 @@ async def test_members_of_a_moving_slot_are_waited_for_and_nothing_is_applied_tw
     assert [Counter(call.name for call in trip) for trip in trips[1:]] == own_calls
     assert [_reached(result) for result in results] == [set(USERS)] * 2
     await _check(cache, 6)
+
+
+async def test_a_redirected_call_creates_no_key_that_has_not_arrived(cluster: OwnCluster, cache: Cache) -> None:
+    await _load(cache)
+    await _send(cache, 4)
+    moving = USERS[7]
+    meta = cache.keys.user(moving)[0]
+    slot = slot_of(meta)
+    source, target = cluster.begin_move(slot)
+    source.client.execute_command("MIGRATE", "127.0.0.1", target.port, meta, 0, 5000)
+    # The node is asked for this user's keys alone, so the former node redirects the call.
+    sending = asyncio.create_task(_send(cache, 5, users=[moving]))
+    await asyncio.sleep(0.1)
+    assert not sending.done()
+    assert list(target.client.scan_iter(match=cache.keys.of_user(moving, "*"))) == [meta.encode()]
+    cluster.end_move(slot, source, target)
+    result, _ = await sending
+    assert _reached(result[0]) == {moving}
+    await _check(cache, 5, [moving])
 
 
 async def test_a_damaged_state_on_one_node_does_not_concern_others(cache: Cache) -> None:

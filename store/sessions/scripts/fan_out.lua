@@ -96,7 +96,7 @@ end
 -- Returns the answer for the selected user.
 local function serve(runs)
   if #runs == 1 and runs[1][1].seq then
-    -- On a slot that is moving, an append fails before its first write.
+    -- On the former node of a slot that is moving, an append fails before its first write.
     local outcomes = {}
     local is_done, status = pcall(append, runs[1], outcomes)
     if is_done and status then return status == APPENDED and answer_of(outcomes) or status end
@@ -108,12 +108,16 @@ local function serve(runs)
   return NOT_CACHED
 end
 
+-- On the new node of a slot that is moving, a call that was redirected gets no error for keys that have not arrived yet,
+-- and would create them. Only the slot of KEYS[1] is redirected, but then the call may use all slots that move here.
+local may_serve = is_whole_slot(KEYS[1])
+
 local answer, position = { set_names }, first_change + 2 * number_of_changes
 while position <= #ARGV do
   local runs, users = list_runs(ARGV[position]), tonumber(ARGV[position + 1])
   for i = position + 2, position + 1 + users do
     select_user(NAMES .. ARGV[i] .. '}:')
-    answer[#answer + 1] = serve(runs)
+    answer[#answer + 1] = may_serve and serve(runs) or ELSEWHERE
   end
   position = position + 2 + users
 end

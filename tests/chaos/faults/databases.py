@@ -119,7 +119,8 @@ class FaultyDatabases:
             child.await_ready()
         members = [{"_id": n, "host": f"127.0.0.1:{port}"} for n, port in enumerate(self._links[:MEMBERS])]
         settings = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 500, "heartbeatTimeoutSecs": 2}
-        with self._direct(0) as client:
+        # A member whose disk is busy takes some seconds for this.
+        with self._direct(0, timeout_ms=60_000) as client:
             client.admin.command("replSetInitiate", {"_id": _SET, "members": members, "settings": settings})
         self.await_primary()
 
@@ -203,10 +204,10 @@ class FaultyDatabases:
         """Return a client that reads what is stored. The caller closes it."""
         return MongoClient(self.mongo_url, readConcernLevel="majority")
 
-    def _direct(self, number: int) -> MongoClient[dict[str, Any]]:
+    def _direct(self, number: int, timeout_ms: int = 4_000) -> MongoClient[dict[str, Any]]:
         port = self.members[number].port
         return MongoClient(
-            "127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=2000, socketTimeoutMS=4000
+            "127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=2000, socketTimeoutMS=timeout_ms
         )
 
     # --- Redis
