@@ -29,7 +29,9 @@ async def _load(cache: Cache) -> None:
         await cache.run([*load_calls(cache.keys, state_of(user, {GROUP: RECORD}, NOW + 10), NOW), attach])
 
 
-async def _send(cache: Cache, *seqs: int, users: Sequence[UserId] = USERS) -> tuple[list[FanoutResult], list[Sequence[Call]]]:
+async def _send(
+    cache: Cache, *seqs: int, users: Sequence[UserId] = USERS
+) -> tuple[list[FanoutResult], list[Sequence[Call]]]:
     """Return the results, and the calls of each round trip."""
     trips: list[Sequence[Call]] = []
 

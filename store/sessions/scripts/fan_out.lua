@@ -108,7 +108,7 @@ local function serve(runs)
   return NOT_CACHED
 end
 
--- On the new node of a slot that is moving, a call that was redirected gets no error for keys that have not arrived yet,
+-- On the new node of a slot that is moving, a call that was redirected gets no error for keys that have not arrived,
 -- and would create them. Only the slot of KEYS[1] is redirected, but then the call may use all slots that move here.
 local may_serve = is_whole_slot(KEYS[1])
 
