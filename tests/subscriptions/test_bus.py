@@ -170,6 +170,7 @@ async def test_a_large_batch_is_delivered_in_order_and_in_several_turns(
         await receive_all(range(1, 9))
         channel = services.app.store.keys.channel(server)
         frames = [orjson.dumps({"events": [[event.encode(), users]]}) for event in events]
-        await services.app.store.cache.run([Call("PUBLISH", (), (channel, frame)) for frame in frames])
+        cache = services.app.store.cache
+        await cache.run([cache.publish_call(channel, frame) for frame in frames])
         await receive_all(range(1, 9))
         counting.cancel()
