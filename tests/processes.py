@@ -153,3 +153,18 @@ async def until_ready(server: ServerProcess, patience: float = _START_SECONDS) -
 def token(user: str, role: str = "user") -> str:
     """Return a JWT that these servers accept."""
     return jwt.encode({"sub": user, "role": role, "exp": time.time() + 24 * 3600}, SECRET, algorithm="HS256")
+
+
+async def until_open(server: ServerProcess) -> None:
+    """Wait until a server accepts connections. Raises RuntimeError, with the end of its log, if it does not."""
+    for _ in range(600):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        except OSError:
+            if server.process.poll() is not None:
+                break
+            await asyncio.sleep(0.1)
+        else:
+            writer.close()
+            return
+    raise RuntimeError(f"the server did not start:\n{server.log.read_text()[-4000:]}")

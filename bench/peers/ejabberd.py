@@ -19,7 +19,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from server.embedded import ports
-from tests.processes import ServerProcess, launch_server
+from tests.processes import ServerProcess, launch_server, until_open
 
 HOST, ROOMS = "localhost", "conference.localhost"
 
@@ -134,12 +134,12 @@ async def serving(folder: Path, people: Sequence[str]) -> AsyncIterator[Ejabberd
     command = [*become, str(programs / "postgres"), "-D", str(data), "-k", str(data), "-p", str(sql_port)]
     postgres = launch_server([*command, "-c", "listen_addresses=127.0.0.1"], sql_port, folder / "sql.log", os.environ)
     try:
-        await _until_open(postgres)
+        await until_open(postgres)
         await asyncio.to_thread(_run, [*_psql(sql_port, "postgres"), "-c", f"CREATE DATABASE {_DATABASE}"])
         await asyncio.to_thread(_run, [*_psql(sql_port), "-f", str(_SCHEMA)])
         server = _launch(folder, ports.pick_free(sql_port), sql_port)
         try:
-            await _until_open(server)
+            await until_open(server)
             found = Ejabberd(server, postgres)
             await asyncio.to_thread(found.insert_people, people)
             await asyncio.sleep(_SETTLE_SECONDS)
@@ -190,20 +190,6 @@ def _run(command: Sequence[str], given: str = "") -> None:
     done = subprocess.run(command, input=given, capture_output=True, text=True, cwd="/")
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
-
-
-async def _until_open(server: ServerProcess) -> None:
-    for _ in range(600):
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        except OSError:
-            if server.process.poll() is not None:
-                break
-            await asyncio.sleep(0.1)
-        else:
-            writer.close()
-            return
-    raise RuntimeError(f"a server did not start:\n{server.log.read_text()[-4000:]}")
 
 
 # Stanzas.

@@ -26,7 +26,7 @@ from bench.reference_servers import serve_reference
 from bench.suite.figures import DATABASES, PROCESSES
 from bench.suite.profiles import Profile
 from server.embedded import EmbeddedServers, ports
-from tests.processes import ROOT, ServerProcess, launch_server, serving_processes, token, until_ready
+from tests.processes import ROOT, ServerProcess, launch_server, serving_processes, token, until_open, until_ready
 
 CONFAB, BASELINE, FLOOR = "Confab", "baseline", "floor"
 NODE, EJABBERD = "Node", "ejabberd"
@@ -138,7 +138,7 @@ class Stage:
             port = ports.pick_free()
             command = [sys.executable, "-m", "bench.suite.floor_server", str(port)]
             async with _launched([*command, databases.mongo_url, databases.redis_url], port, log) as server:
-                await _until_open(server)
+                await until_open(server)
                 yield server
 
     async def connect(
@@ -239,17 +239,3 @@ async def _launched(command: list[str], port: int, log: Path, **environment: str
         yield server
     finally:
         await asyncio.to_thread(server.stop)
-
-
-async def _until_open(server: ServerProcess) -> None:
-    for _ in range(600):
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        except OSError:
-            if server.process.poll() is not None:
-                break
-            await asyncio.sleep(0.05)
-        else:
-            writer.close()
-            return
-    raise RuntimeError(f"the floor did not start:\n{server.log.read_text()[-4000:]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,11 +98,7 @@ class Turns:
             for plan in plans:
                 turns[plan.contestant.name].append(await self.drive(plan, how="lone", count=profile.lone))
         check_same_answers(scenario, {name: of[-1].asked["sample"] for name, of in turns.items()})
-        found = []
-        for plan in plans:
-            found.append(lone_figures_of(scenario, plan, turns[plan.contestant.name], size))
-            say(found[-1])
-        return found
+        return _lone_figures(scenario, plans, turns, size)
 
     async def bursts(
         self, scenario: str, plans: Sequence[Plan], count: int, *, size: int | None = None
@@ -112,11 +108,7 @@ class Turns:
         for _ in range(self._stage.profile.lone_rounds):
             for plan in plans:
                 turns[plan.contestant.name].append(await self.drive(plan, how="burst", count=count))
-        found = []
-        for plan in plans:
-            found.append(lone_figures_of(scenario, plan, turns[plan.contestant.name], size))
-            say(found[-1])
-        return found
+        return _lone_figures(scenario, plans, turns, size)
 
     async def once_cold(
         self, scenario: str, plans: Sequence[tuple[Plan, Callable[[], Awaitable[object]]]], *, size: int | None = None
@@ -243,3 +235,14 @@ def say(figures: Figures) -> None:
     rate = "" if figures.rate is None else f", {figures.rate:,.0f}/s"
     cpu = figures.cpu_all / figures.per
     print(f"  {figures.scenario}{size} {figures.contestant}: {1e6 * cpu:,.0f} us CPU{rate}", flush=True)
+
+
+def _lone_figures(
+    scenario: str, plans: Sequence[Plan], turns: Mapping[str, Sequence[Turn]], size: int | None
+) -> list[Figures]:
+    """Return the figures of each plan from its turns, and print them."""
+    found = []
+    for plan in plans:
+        found.append(lone_figures_of(scenario, plan, turns[plan.contestant.name], size))
+        say(found[-1])
+    return found
