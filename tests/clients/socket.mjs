@@ -1,5 +1,6 @@
 // The guide's socket: everything that ends a connection, and everything that may fail when it reconnects.
 import assert from "node:assert/strict";
+import WebSocket from "ws";
 import { MESSAGE_EVENTS } from "../docs/clients/operations.mjs";
 import { openSocket, resuming } from "../docs/clients/socket.mjs";
 import { BUSY, Person, cuttable, done, jwt, sleep, until } from "./scenario.mjs";
@@ -18,6 +19,7 @@ async function listening(options, seconds = 3600) {
   const socket = openSocket({
     url: way.url,
     token: async () => { asked.push(Date.now()); return jwt(person.name, seconds); },
+    webSocketImpl: WebSocket,
     retryWait: () => sleep(20),
     ...options(person, asked),
   });

@@ -1,0 +1,35 @@
+// Acknowledges that messages were delivered, and that they were read.
+export class Receipts {
+  #act;
+  #delivered = new Map(); // conversation id -> seq
+  #reading = new Map(); // conversation id -> seq
+
+  constructor(act) {
+    this.#act = act;
+  }
+
+  // Call it when the newest message of a conversation is on the screen and the page has the focus. It does nothing if there is
+  // nothing to read. Returns a promise.
+  async read(session, upToSeq = session.writeSeq) {
+    const { id } = session.conversation;
+    const isRead = session.readSeq >= upToSeq && !session.unreadStatus;
+    if (isRead || this.#reading.get(id) >= upToSeq) return;
+    this.#reading.set(id, upToSeq);
+    try {
+      await this.#act("markRead", { conversationId: id, upToSeq });
+    } catch (error) {
+      console.error(error); // the next call repeats it
+    } finally {
+      this.#reading.delete(id);
+    }
+  }
+
+  // Every change of a session comes here (keepInSync): what this device knows of is delivered.
+  async onSessions(sessions) {
+    for (const { status, deliveredSeq, writeSeq, conversation: { id } } of sessions) {
+      if (status !== "ACTIVE" || writeSeq <= Math.max(deliveredSeq, this.#delivered.get(id) ?? 0)) continue;
+      this.#delivered.set(id, writeSeq); // once for each message, so that an error cannot repeat for ever
+      await this.#act("ackDelivered", { conversationId: id, upToSeq: writeSeq }).catch(() => {});
+    }
+  }
+}
