@@ -38,6 +38,8 @@ export function openSocket({ url, token, ...options }) {
     // By default graphql-ws gives up after five attempts, and at once if it cannot connect.
     retryAttempts: Infinity,
     shouldRetry: () => true,
+    // Without it, each end of the last subscription closes the socket at once, and the next one opens another.
+    lazyCloseTimeout: 5_000,
     // A restarting server gives each client its own time to reconnect, so that they do not all come at once. By default graphql-ws
     // forgets its failures at each connection, also if the server ends that at once.
     retryWait: () => new Promise((resolve) => {
@@ -56,6 +58,23 @@ export function openSocket({ url, token, ...options }) {
   return socket;
 }
 
+// After an exception graphql-ws would close the connection, reconnect, and receive the same event again.
+function safely(handle) {
+  try {
+    handle();
+  } catch (error) {
+    console.error(error);
+  }
+}
+
+// graphql-ws ends a subscription with a list of GraphQL errors, a CloseEvent, or an Error.
+function asError(failure) {
+  if (failure instanceof Error) return failure;
+  if (Array.isArray(failure)) return Object.assign(new Error(failure[0].message), { errors: failure });
+  const { code, reason } = failure;
+  return Object.assign(new Error(`The connection was closed: ${code} ${reason}`), { code, reason });
+}
+
 // The same socket for Apollo, urql and Relay, which copy a subscription's variables: after a reconnect, a subscription with a
 // variable `since` resumes after the last event it received. `since: null` starts with live events.
 export function resuming(socket) {
@@ -72,16 +91,12 @@ export function resuming(socket) {
         {
           next(result) {
             since = Object.values(result.data ?? {})[0]?.cursor ?? since;
-            try {
-              sink.next(result);
-            } catch (error) {
-              console.error(error); // graphql-ws would close the connection, reconnect, and receive the same event
-            }
+            safely(() => sink.next(result));
           },
           error(error) {
             if (Date.now() - begunAt > STEADY) failures = 0;
             const wait = Array.isArray(error) ? waitBefore(error, failures += 1, LONGEST_WAIT) : null;
-            if (wait === null) return sink.error(error);
+            if (wait === null) return safely(() => sink.error(asError(error)));
             const timer = setTimeout(() => { stop = begin(); }, wait);
             stop = () => clearTimeout(timer);
           },

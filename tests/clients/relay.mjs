@@ -1,7 +1,6 @@
 import { Suspense, createElement } from "react";
 import { RelayEnvironmentProvider } from "react-relay";
 import renderer from "react-test-renderer";
-import "./build_relay.mjs";
 import { relayEnvironment } from "../docs/clients/relay/environment.mjs";
 import { quickSocket, tryClient, until } from "./scenario.mjs";
 

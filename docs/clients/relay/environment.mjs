@@ -12,11 +12,7 @@ export function relayEnvironment({ url, token, socket = openSocket({ url, token 
     network: Network.create(
       // Relay does not retry. relayAct repeats mutations.
       ({ text, operationKind }, variables) => trying(() => request(text, variables), operationKind === "query"),
-      ({ text }, variables) => Observable.create((sink) => live.subscribe({ query: text, variables }, {
-        next: (result) => sink.next(result),
-        error: (error) => sink.error(Array.isArray(error) ? Object.assign(new Error(error[0].message), { errors: error }) : error),
-        complete: () => sink.complete(),
-      })),
+      ({ text }, variables) => Observable.create((sink) => live.subscribe({ query: text, variables }, sink)),
     ),
   });
 }
