@@ -8,7 +8,7 @@ from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url, check_name
 from resolvers.base.errors import Forbidden, InvalidInput, NotFound
 from resolvers.users.callers import Caller, CallerRole
-from store.base.ids import UserId, is_user_id
+from store.base.ids import USER_ID_RULE, UserId, is_user_id
 from store.users.user import User
 
 MAX_USERS = 1_000
@@ -61,6 +61,6 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
 
 def _check_user(user: User) -> None:
     if not is_user_id(user.id):
-        raise InvalidInput("a user id must match [A-Za-z0-9][A-Za-z0-9.@-]{0,63}", field="id")
+        raise InvalidInput(f"a user id is {USER_ID_RULE}", field="id")
     check_name(user.name or "", "displayName")
     check_avatar_url(user.avatar_url)
