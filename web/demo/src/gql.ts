@@ -71,6 +71,7 @@ export type SendMessageInput = {
    */
   content: string;
   contentType?: ContentType | null | undefined;
+  metadata?: unknown;
   /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
   mentions?: Array<string> | null | undefined;
   /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
