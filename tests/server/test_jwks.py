@@ -107,6 +107,24 @@ async def test_each_public_key_type_verifies_its_algorithm(
     assert provider.requests == 1
 
 
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [
+        *((RSA_KEY, algorithm) for algorithm in ("RS384", "RS512", "PS256", "PS384", "PS512")),
+        (ec.generate_private_key(ec.SECP384R1()), "ES384"),
+        (ec.generate_private_key(ec.SECP521R1()), "ES512"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_key_verifies_only_the_algorithm_that_it_names(
+    remote: Authenticator, provider: JwksServer, key: Any, algorithm: str, refusal: Refusal
+) -> None:
+    provider.keys = [jwk(key, "one", alg=algorithm)]
+    assert (await remote.authenticate(token(key, algorithm, "one"))).user_id == "alice"
+    if key is RSA_KEY:
+        assert "key" in await refusal(remote, token(key, "RS256", "one"))
+
+
 async def test_jwk_set_can_be_a_file(tmp_path: Path, clock: Any) -> None:
     path = tmp_path / "jwks.json"
     path.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
@@ -239,10 +257,12 @@ async def test_unreachable_provider_is_unavailable(remote: Authenticator, provid
     [
         jwk(RSA_KEY, "one", use="enc"),
         jwk(RSA_KEY, "one", alg="HS256"),
-        jwk(RSA_KEY, "one", alg="PS256"),
+        jwk(RSA_KEY, "one", alg="ES256"),
+        jwk(EC_KEY, "one", alg="ES384"),
+        jwk(RSA_KEY, "one", alg=["RS256"]),
         jwk(RSA_KEY, "one", key_ops=["encrypt"]),
         jwk(rsa.generate_private_key(65537, 1024), "one"),
-        jwk(ec.generate_private_key(ec.SECP384R1()), "one"),
+        jwk(ec.generate_private_key(ec.SECP256K1()), "one"),
         {"kty": "oct", "kid": "one", "k": b64(SECRET.encode())},
         {"kty": "RSA", "kid": "one"},
         {"kty": ["RSA"], "kid": "one"},
