@@ -12,7 +12,7 @@ from resolvers.base.names import accept_foreign_name
 from resolvers.users.callers import Caller, CallerRole
 from server.auth.claim_paths import find_claim
 from server.settings import Settings
-from store.base.ids import UserId, is_user_id
+from store.base.ids import USER_ID_RULE, UserId, is_user_id
 
 LEEWAY_SECONDS = 5.0
 """Tolerated difference between the issuer's clock and this server's."""
@@ -107,10 +107,7 @@ def _user(claims: dict[str, Any], claim: str) -> UserId:
     if user is None:
         raise Unauthenticated(f"The token has no {claim} claim, which names the user.")
     if not isinstance(user, str) or not is_user_id(user):
-        raise Unauthenticated(
-            f"The token's {claim} claim is not a user id: 1 to 64 letters, digits, '.', '@' or '-', "
-            "a letter or digit first."
-        )
+        raise Unauthenticated(f"The token's {claim} claim is not a user id: {USER_ID_RULE}.")
     return UserId(user)
 
 

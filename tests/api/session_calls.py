@@ -10,8 +10,8 @@ from typing import Any
 Json = dict[str, Any]
 
 SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
-    categoryId subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq
+    id writeSeq readSeq deliveredSeq readCount unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil
+    priority categoryId subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq
     conversation { __typename id type title }
     lastMessage { id seq content sender { id } }
 """

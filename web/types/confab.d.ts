@@ -565,6 +565,8 @@ export type QueryMessagesArgs = {
   after?: InputMaybe<Scalars['String']['input']>;
   last?: InputMaybe<Scalars['Int']['input']>;
   before?: InputMaybe<Scalars['String']['input']>;
+  aroundSeq?: InputMaybe<Scalars['Int']['input']>;
+  fromSeq?: InputMaybe<Scalars['Int']['input']>;
 };
 
 
@@ -684,6 +686,8 @@ export type Session = Node & {
   writeSeq: Scalars['Int']['output'];
   readSeq: Scalars['Int']['output'];
   deliveredSeq: Scalars['Int']['output'];
+  /** Messages up to readSeq that count as unread until read. */
+  readCount: Scalars['Int']['output'];
   /**
    * Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled message counts until it
    * is read.
