@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import threading
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +13,12 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from resolvers.base.errors import Unauthenticated, Unavailable
 from server.auth.authenticator import TOKEN_CACHE_SECONDS, Authenticator
 from server.auth.jwks import MIN_FETCH_INTERVAL_SECONDS, REFRESH_SECONDS, JwksError, parse_jwks
 from server.settings import Settings, SettingsError
+from tests.server.jwks_server import JwksServer, jwk, serving_keys
 from tests.server.tokens import NOW, SECRET, b64, claims, hmac_token
 
 RSA_KEY = rsa.generate_private_key(65537, 2048)
@@ -41,50 +38,10 @@ def token(key: Any, algorithm: str, kid: str | None = None, *, sub: str = "alice
     )
 
 
-def jwk(key: Any, kid: str | None, **more: Any) -> dict[str, Any]:
-    algorithm: Any = OKPAlgorithm
-    if isinstance(key, rsa.RSAPrivateKey):
-        algorithm = RSAAlgorithm
-    elif isinstance(key, ec.EllipticCurvePrivateKey):
-        algorithm = ECAlgorithm
-    member = algorithm.to_jwk(key.public_key(), as_dict=True)
-    return {**member, **({"kid": kid} if kid else {}), **more}
-
-
-@dataclass
-class JwksServer:
-    """An identity provider on this machine that publishes `keys` with `status`."""
-
-    url: str = ""
-    keys: list[dict[str, Any]] = field(default_factory=list)
-    status: int = 200
-    requests: int = 0
-
-
 @pytest.fixture
 def provider() -> Iterator[JwksServer]:
-    state = JwksServer()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            state.requests += 1
-            body = json.dumps({"keys": state.keys}).encode()
-            self.send_response(state.status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_port}/jwks.json"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield state
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving_keys() as server:
+        yield server
 
 
 @pytest.fixture
