@@ -17,8 +17,8 @@ SESSION = """
 """
 
 MESSAGE = """
-    id conversationId seq content contentType state mentionsAll editCount editedAt recalledAt createdAt idempotencyKey
-    sender { id displayName } mentions { id } replyTo { id seq content }
+    id conversationId seq content metadata contentType state mentionsAll editCount editedAt recalledAt createdAt
+    idempotencyKey sender { id displayName } mentions { id } replyTo { id seq content }
 """
 
 MARK_READ = f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"
