@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url, check_name
 from resolvers.base.errors import Forbidden, InvalidInput, NotFound
+from resolvers.base.metadata import encode_metadata
 from resolvers.users.callers import Caller, CallerRole
 from store.base.ids import UserId, is_user_id
 from store.users.user import User
@@ -57,6 +58,25 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
         await app.store.users.upsert_many(users)
         await app.bus.announce_users([user.id for user in users])
     return list(users)
+
+
+async def update_me(
+    app: Confab, viewer: UserId, display_name: str | None, avatar_url: str | None, metadata: object
+) -> User:
+    """Change the viewer's own profile. None leaves a field as it is; avatar_url "" removes the picture.
+
+    If it changes nothing, nobody is notified. Raises InvalidInput.
+    """
+    if display_name is not None:
+        check_name(display_name, "displayName")
+    if avatar_url:
+        check_avatar_url(avatar_url)
+    user, has_changed = await app.store.users.update(
+        viewer, name=display_name, avatar_url=avatar_url, metadata=encode_metadata(metadata)
+    )
+    if has_changed:
+        await app.bus.announce_users([viewer])
+    return user
 
 
 def _check_user(user: User) -> None:

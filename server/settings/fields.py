@@ -167,6 +167,9 @@ class RuleSettings(_Section):
     """Most members of a group."""
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """Time in which senders may recall their own messages."""
+    user_directory: bool = False
+    """Anybody may find everybody with `searchUsers`. If false, they find only people with whom they share a
+    conversation."""
 
 
 class ObservabilitySettings(_Section):
