@@ -16,7 +16,7 @@ from resolvers.users.callers import Caller, CallerRole
 from server.auth.jwks import ALGORITHMS, Clock, JwksError, KeySet, PublicKey, load_from_file, load_from_url, parse_jwks
 from server.auth.token_claims import LAST_SECOND, LEEWAY_SECONDS, caller_of
 from server.settings import Settings, SettingsError, variable
-from store.base.ids import is_user_id
+from store.base.ids import USER_ID_RULE, is_user_id
 
 MAX_TOKEN_LENGTH = 8192
 MAX_CACHED_TOKENS = 20_000
@@ -165,9 +165,7 @@ def issue_token(
     if secret is None:
         raise SettingsError([f"{variable('jwt_secret')} is not set: a token can only be signed with it."])
     if not is_user_id(user):
-        raise InvalidInput(
-            "A user id is 1 to 64 letters, digits, '.', '@' or '-', a letter or digit first.", field="user"
-        )
+        raise InvalidInput(f"A user id is {USER_ID_RULE}.", field="user")
     now = clock()
     if not 0 < ttl_seconds < LAST_SECOND - now:
         raise InvalidInput("A token's time to live should be a number of seconds above 0.", field="ttl")

@@ -6,7 +6,7 @@ from typing import Any
 
 from resolvers.base.errors import Unauthenticated
 from resolvers.users.callers import Caller, CallerRole
-from store.base.ids import UserId, is_user_id
+from store.base.ids import USER_ID_RULE, UserId, is_user_id
 
 LEEWAY_SECONDS = 5.0
 """Tolerated difference between the issuer's clock and this server's."""
@@ -34,9 +34,7 @@ def caller_of(claims: dict[str, Any], now: float, *, audience: str | None, issue
     if user is None:
         raise Unauthenticated("The token has no sub claim.")
     if not isinstance(user, str) or not is_user_id(user):
-        raise Unauthenticated(
-            "The token's sub claim is not a user id: 1 to 64 letters, digits, '.', '@' or '-', a letter or digit first."
-        )
+        raise Unauthenticated(f"The token's sub claim is not a user id: {USER_ID_RULE}.")
     return Caller(
         UserId(user),
         _role(claims),

@@ -28,7 +28,19 @@ _KEY_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64)
 
 # Letters that Unicode does not decompose although users type the plain letter, and apostrophes, which they leave out.
 _PLAIN = str.maketrans(
-    {"ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ŋ": "n"}
+    {
+        "ø": "o",
+        "đ": "d",
+        "ð": "d",
+        "ł": "l",
+        "ħ": "h",
+        "ŧ": "t",
+        "\u0131": "i",
+        "æ": "ae",
+        "œ": "oe",
+        "þ": "th",
+        "ŋ": "n",
+    }
     | dict.fromkeys("'`\u00b4\u02bc\u2018\u2019", "")
 )
 
@@ -36,14 +48,16 @@ _PLAIN = str.maketrans(
 def fold(text: str) -> str:
     """Return the words of a text in lower case, without diacritics and punctuation, separated by one space.
 
-    Each Han character and each symbol, such as an emoji, is a word of its own.
+    Each Han character and each symbol, such as an emoji, is a word of its own. Punctuation stays in a text that has
+    nothing else.
     """
     if text.isascii():
         plain = text.lower().translate(_PLAIN)
     else:
         plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text.translate(_PLAIN)).casefold())
         plain = plain.translate(_PLAIN)
-    return " ".join("".join(map(_fold_character, plain)).split())[:_LONGEST].rstrip()
+    words = "".join(map(_fold_character, plain)).split() or ["".join(text.casefold().split())]
+    return " ".join(words)[:_LONGEST].rstrip()
 
 
 def _fold_character(character: str) -> str:

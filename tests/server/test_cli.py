@@ -98,7 +98,7 @@ def test_token_is_signed_with_the_configured_secret(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["token", "under_score"], "^A user id is"),
+        (["token", "white space"], "^A user id is"),
         (["token", "alice", "--ttl", "soon"], "^--ttl is 'soon', but should be"),
         (["token", "alice", "--ttl", "0"], "above 0"),
         (["token", "alice", "--role", "king"], "king"),
