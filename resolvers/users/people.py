@@ -34,7 +34,7 @@ async def search_users(
 ) -> Page[User]:
     """Return a page of people that the viewer may start a conversation with, in order of names.
 
-    An empty query finds the people with whom the viewer shares a conversation, also if there is a directory. Without
+    An empty query finds the people who share a conversation with the viewer, also if there is a directory. Without
     a directory nothing else is read, so that not even the time of the answer depends on others.
 
     Raises InvalidInput, and NotFound for a workspace.
@@ -54,7 +54,7 @@ async def search_users(
 
 
 async def _list_partners(app: Confab, viewer: UserId) -> set[UserId]:
-    """Return the people with whom a user shares a private conversation, or is in a group now."""
+    """Return the people who share a private conversation or a current group with a user."""
     store = app.store
     partners = set[UserId]()
     for conversation in await store.session_rows.list_private(viewer, MOST_PARTNERS):

@@ -168,8 +168,7 @@ class RuleSettings(_Section):
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """Time in which senders may recall their own messages."""
     user_directory: bool = False
-    """Anybody may find everybody with `searchUsers`. If false, they find only people with whom they share a
-    conversation."""
+    """`searchUsers` finds all users. If false, it finds only people who share a conversation with the caller."""
 
 
 class ObservabilitySettings(_Section):

@@ -132,7 +132,7 @@ class UserSearch:
     async def _refresh(self, rows: Sequence[Document]) -> int:
         """Update the rows whose search fields do not belong to their names."""
         updates = [
-            # The name may have changed since it was read. Whoever changed it made the fields then.
+            # The name may have changed since it was read. The change made the fields then.
             UpdateOne(
                 {"_id": row["_id"], "n": row.get("n")},
                 set_fields(search_fields(row.get("n"), row["_id"], has_directory=self.has_directory)),

@@ -1,4 +1,4 @@
-"""searchUsers: finds the people with whom the caller shares a conversation, or everybody with a directory."""
+"""searchUsers: finds people who share a conversation with the caller, or all users with a directory."""
 
 from __future__ import annotations
 
