@@ -179,6 +179,8 @@ export type Message = Node & {
   contentType: ContentType;
   /** Null once recalled. */
   content?: Maybe<Scalars['String']['output']>;
+  /** Application data given by the sender. Null once recalled. */
+  metadata?: Maybe<Scalars['JSON']['output']>;
   state: MessageState;
   mentionsAll: Scalars['Boolean']['output'];
   editCount: Scalars['Int']['output'];
@@ -691,6 +693,7 @@ export type SendMessageInput = {
    */
   content: Scalars['String']['input'];
   contentType?: InputMaybe<ContentType>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
   /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
   mentions?: InputMaybe<Array<Scalars['ID']['input']>>;
   /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
@@ -721,6 +724,8 @@ export type Session = Node & {
   writeSeq: Scalars['Int']['output'];
   readSeq: Scalars['Int']['output'];
   deliveredSeq: Scalars['Int']['output'];
+  /** Messages up to readSeq that count as unread until read. */
+  readCount: Scalars['Int']['output'];
   /**
    * Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled message counts until it
    * is read.
