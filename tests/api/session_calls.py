@@ -17,8 +17,8 @@ SESSION = """
 """
 
 MESSAGE = """
-    id conversationId seq content contentType state mentionsAll editCount editedAt recalledAt createdAt idempotencyKey
-    sender { id displayName } mentions { id } replyTo { id seq content }
+    id conversationId seq content metadata contentType state mentionsAll editCount editedAt recalledAt createdAt
+    idempotencyKey sender { id displayName } mentions { id } replyTo { id seq content }
 """
 
 MARK_READ = f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"
@@ -44,7 +44,7 @@ class SessionCalls(ABC):
     """Calls about sessions."""
 
     @abstractmethod
-    async def data(self, caller: Any, query: str, **variables: Any) -> Json:
+    async def data(self, caller: Any, query: str, /, **variables: Any) -> Json:
         """Return the response's data; fail on an error."""
 
     async def mark_read(self, user: str, conversation: str, seq: int | None = None) -> Json:
