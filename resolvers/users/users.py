@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from resolvers.base.app import Confab
-from resolvers.base.checks import check_avatar_url, check_name
+from resolvers.base.checks import check_avatar_url
 from resolvers.base.errors import Forbidden, InvalidInput, NotFound
+from resolvers.base.metadata import encode_metadata
+from resolvers.base.names import accept_name
 from resolvers.users.callers import Caller, CallerRole
-from store.base.ids import UserId, is_user_id
+from store.base.ids import USER_ID_RULE, UserId, is_user_id
 from store.users.user import User
 
 MAX_USERS = 1_000
@@ -51,16 +54,34 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
         raise InvalidInput(f"give at most {MAX_USERS} users in one call", field="input")
     if len({user.id for user in users}) != len(users):
         raise InvalidInput("give each user once", field="id")
-    for user in users:
-        _check_user(user)
-    if users:
-        await app.store.users.upsert_many(users)
-        await app.bus.announce_users([user.id for user in users])
-    return list(users)
+    accepted = [_accept_user(user) for user in users]
+    if accepted:
+        await app.store.users.upsert_many(accepted)
+        await app.bus.announce_users([user.id for user in accepted])
+    return accepted
 
 
-def _check_user(user: User) -> None:
+async def update_me(
+    app: Confab, viewer: UserId, display_name: str | None, avatar_url: str | None, metadata: object
+) -> User:
+    """Change the viewer's own profile. None leaves a field as it is; avatar_url "" removes the picture.
+
+    If it changes nothing, nobody is notified. Raises InvalidInput.
+    """
+    name = accept_name(display_name, "displayName") if display_name is not None else None
+    if avatar_url:
+        check_avatar_url(avatar_url)
+    user, has_changed = await app.store.users.update(
+        viewer, name=name, avatar_url=avatar_url, metadata=encode_metadata(metadata)
+    )
+    if has_changed:
+        await app.bus.announce_users([viewer])
+    return user
+
+
+def _accept_user(user: User) -> User:
+    """Return a user as it is stored. Raises InvalidInput."""
     if not is_user_id(user.id):
-        raise InvalidInput("a user id must match [A-Za-z0-9][A-Za-z0-9.@-]{0,63}", field="id")
-    check_name(user.name or "", "displayName")
+        raise InvalidInput(f"a user id is {USER_ID_RULE}", field="id")
     check_avatar_url(user.avatar_url)
+    return replace(user, name=accept_name(user.name or "", "displayName"))

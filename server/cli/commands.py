@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import sys
@@ -15,17 +16,23 @@ from resolvers.base.errors import ConfabError
 from resolvers.users.callers import CallerRole
 from server.embedded import EmbeddedError
 from server.errors import CommandError
-from server.settings import SettingsError, check_fit_to_serve, load_settings
+from server.settings import Settings, SettingsError, check_fit_to_serve, load_settings, warn_of_foreign_tokens
 
 app = typer.Typer(
     name="confab",
-    help="Confab, an instant-messaging backend behind one GraphQL API. Settings come from CONFAB_ variables.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 _DURATION = re.compile(r"(\d+)([smhd]?)\Z")
 _UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"confab {importlib.metadata.version('confab')}")
+        raise typer.Exit
+
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.", show_default="CONFAB_HOST or 127.0.0.1")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on.", show_default="CONFAB_PORT or 8000")]
@@ -43,6 +50,18 @@ def main() -> None:
     except typer.Abort:
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@app.callback()
+def confab(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Confab is an instant-messaging backend behind one GraphQL API.
+
+    Settings come from environment variables: see confab config.
+    """
 
 
 @app.command()
@@ -75,6 +94,7 @@ def serve(
 
     settings = load_settings(**_without_none(host=host, port=port))
     check_fit_to_serve(settings)
+    _print_warnings(settings)
     if workers > 1 and settings.operations_file is not None:
         from server.http.persisted_operations import load_persisted_operations
 
@@ -99,7 +119,7 @@ def serve(
 
 @app.command()
 def token(
-    user: Annotated[str, typer.Argument(help="User id (the token's sub).")],
+    user: Annotated[str, typer.Argument(help="User id (in quotes if it contains characters like |).")],
     role: Annotated[CallerRole, typer.Option(help="Role of the token.")] = CallerRole.USER,
     name: Annotated[str | None, typer.Option(help="Display name, if the user has none yet.")] = None,
     ttl: Annotated[str, typer.Option(help="Lifetime: seconds, or a number with m, h or d.")] = "24h",
@@ -121,7 +141,8 @@ def token(
 
 @app.command()
 def revoke(
-    user: Annotated[str, typer.Argument(help="User id (the sub of the tokens).")], data_dir: DataDir = Path(".data")
+    user: Annotated[str, typer.Argument(help="User id (in quotes if it contains characters like |).")],
+    data_dir: DataDir = Path(".data"),
 ) -> None:
     """Revoke all tokens of a user that were issued until now, and close their connections on all servers.
 
@@ -185,6 +206,35 @@ def restored() -> None:
 
 
 @app.command()
+def config(
+    development: Annotated[bool, typer.Option("--dev", help="Print the settings of confab dev.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Print the meaning of all settings instead, in Markdown.")
+    ] = False,
+) -> None:
+    """Print the settings of confab serve, and where each comes from. Secrets and passwords are not shown.
+
+    Starts nothing. The exit code is 2 if a setting is wrong.
+    """
+    from server.cli.config import print_settings
+    from server.cli.dev import development_settings
+    from server.settings.reference import write_reference
+
+    if reference:
+        sys.stdout.write(write_reference())
+        return
+    settings = development_settings() if development else load_settings()
+    print_settings(settings, Console(highlight=False, markup=False, soft_wrap=True), as_json=as_json)
+    if not development:
+        try:
+            check_fit_to_serve(settings)
+        except SettingsError as error:
+            _print_note(f"confab serve would not start: {error}")
+    _print_warnings(settings)
+
+
+@app.command()
 def schema() -> None:
     """Print the GraphQL schema (SDL)."""
     from schema.sdl import print_sdl
@@ -230,6 +280,13 @@ def _parse_duration(duration: str) -> float:
 
 def _print_note(message: str) -> None:
     Console(stderr=True, highlight=False, markup=False).print(message, style="dim", soft_wrap=True)
+
+
+def _print_warnings(settings: Settings) -> None:
+    warning = warn_of_foreign_tokens(settings)
+    if warning is not None:
+        message = f"Warning: {warning}"
+        Console(stderr=True, highlight=False, markup=False).print(message, style="yellow", soft_wrap=True)
 
 
 def _print_error(message: str) -> int:

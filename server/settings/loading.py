@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-import annotated_types
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from server.settings.checks import find_contradictions, read_secret_file
+from server.settings.accepted import accepted_values
+from server.settings.checks import find_contradictions, read_secret_files
 from server.settings.errors import SettingsError
-from server.settings.fields import ENV_PREFIX, RENAMED, Settings, variable
+from server.settings.fields import ENV_PREFIX, RENAMED, SECRET_FIELDS, Settings, variable
 from server.settings.validators import redact_url
 
 
@@ -28,8 +28,8 @@ def load_settings(**overrides: Any) -> Settings:
         problems += [_describe(details) for details in error.errors()]
     else:
         problems += find_contradictions(settings)
-        if settings.jwt_secret_file is not None and not problems:
-            settings, problems = read_secret_file(settings)
+        if not problems:
+            settings, problems = read_secret_files(settings)
         if not problems:
             return settings
     raise SettingsError(problems)
@@ -62,29 +62,7 @@ def _describe(details: ErrorDetails) -> str:
     name = variable(field)
     # Validators of Confab say which values are accepted. Messages of pydantic are written for programmers.
     reason = details.get("ctx", {}).get("error")
-    accepted = str(reason) if isinstance(reason, ValueError) else _accepted_values(field)
-    if field == "jwt_secret":
+    accepted = str(reason) if isinstance(reason, ValueError) else accepted_values(field)
+    if field in SECRET_FIELDS:
         return f"{name} should be {accepted}."
     return f"{name} is {redact_url(str(details['input']))!r}, but should be {accepted}."
-
-
-def _accepted_values(field: str) -> str:
-    info = Settings.model_fields[field]
-    annotation = info.annotation
-    if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(get_args(annotation))
-    if annotation is bool:
-        return "true or false"
-    if annotation not in (int, float):
-        return "a text that is not empty"
-    low: object = None
-    high: object = None
-    for bound in info.metadata:
-        match bound:
-            case annotated_types.Ge(ge=low):
-                low = f"from {low}"
-            case annotated_types.Gt(gt=low):
-                low = f"above {low}"
-            case annotated_types.Le(le=high):
-                pass
-    return f"a {'whole number' if annotation is int else 'number'} {low} to {high}"

@@ -10,7 +10,7 @@ import orjson
 
 from store.base.ids import ConversationId, UserId, session_id
 from store.sessions.fields import SessionFields
-from store.sessions.session_lists import count_unread, count_unread_mentions, ended_seq, is_valid
+from store.sessions.session_lists import count_read, count_unread, count_unread_mentions, ended_seq, is_valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,11 @@ class Session(SessionFields):
         return max(self.acknowledged_seq, ended_seq(self.record))
 
     @property
+    def read_count(self) -> int:
+        """Countable messages up to `read_seq`, whoever wrote them; `n` minus this is `unread_count`. A gateway: 0."""
+        return count_read(self.record)
+
+    @property
     def delivered_seq(self) -> int:
         """Position up to which nothing is left to deliver."""
         return max(self.received_seq, ended_seq(self.record))
@@ -87,6 +92,11 @@ class Session(SessionFields):
     def unread_mention_count(self) -> int:
         """Unread messages that mention the user or everybody; of a gateway: inside, without muted sessions."""
         return count_unread_mentions(self.conversation, self.record) if self.valid else 0
+
+    @property
+    def is_unread(self) -> bool:
+        """True if it is valid and has unread messages, or is marked unread."""
+        return self.valid and (self.unread_count > 0 or self.unread_status)
 
     @property
     def unread_status(self) -> bool:
