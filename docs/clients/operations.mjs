@@ -39,8 +39,8 @@ export const MUTATIONS = {
   markRead: `mutation MarkRead($conversationId: ID!, $upToSeq: Int) {
     markRead(conversationId: $conversationId, upToSeq: $upToSeq) { ...SessionRow }
   } ${SESSION}`,
-  ackDelivered: `mutation AckDelivered($conversationId: ID!, $upToSeq: Int!) {
-    ackDelivered(conversationId: $conversationId, upToSeq: $upToSeq) { ...SessionRow }
+  ackManyDelivered: `mutation AckManyDelivered($marks: [DeliveryMark!]!) {
+    ackManyDelivered(marks: $marks) { ...SessionRow }
   } ${SESSION}`,
   startTyping: "mutation StartTyping($conversationId: ID!) { startTyping(conversationId: $conversationId) }",
   createGroup: "mutation CreateGroup($input: CreateGroupInput!) { createGroup(input: $input) { id type title name } }",
@@ -54,7 +54,7 @@ export const MUTATIONS = {
 };
 
 // These have the same effect if they are executed twice. Others may be repeated only with an idempotencyKey.
-const REPEATABLE = ["editMessage", "recallMessage", "markRead", "ackDelivered", "updateGroup", "inviteMembers"];
+const REPEATABLE = ["editMessage", "recallMessage", "markRead", "ackManyDelivered", "updateGroup", "inviteMembers"];
 export const isRepeatable = (name, { input }) => REPEATABLE.includes(name) || Boolean(input?.idempotencyKey);
 
 export const SESSION_EVENTS = `subscription SessionEvents($since: Cursor) {

@@ -26,10 +26,12 @@ export class Receipts {
 
   // Every change of a session comes here (keepInSync): what this device knows of is delivered.
   async onSessions(sessions) {
-    for (const { status, deliveredSeq, writeSeq, conversation: { id } } of sessions) {
-      if (status !== "ACTIVE" || writeSeq <= Math.max(deliveredSeq, this.#delivered.get(id) ?? 0)) continue;
-      this.#delivered.set(id, writeSeq); // once for each message, so that an error cannot repeat for ever
-      await this.#act("ackDelivered", { conversationId: id, upToSeq: writeSeq }).catch(() => {});
+    const marks = [];
+    for (const { status, deliveredSeq, writeSeq: upToSeq, conversation: { id: conversationId } } of sessions) {
+      if (status !== "ACTIVE" || upToSeq <= Math.max(deliveredSeq, this.#delivered.get(conversationId) ?? 0)) continue;
+      this.#delivered.set(conversationId, upToSeq); // once for each message, so that an error cannot repeat for ever
+      marks.push({ conversationId, upToSeq });
     }
+    if (marks.length > 0) await this.#act("ackManyDelivered", { marks }).catch(console.error);
   }
 }

@@ -16,8 +16,8 @@ const mutations = {
   markRead: graphql`mutation actionsMarkReadMutation($conversationId: ID!, $upToSeq: Int) {
     markRead(conversationId: $conversationId, upToSeq: $upToSeq) { ...Chat_session @relay(mask: false) }
   }`,
-  ackDelivered: graphql`mutation actionsAckDeliveredMutation($conversationId: ID!, $upToSeq: Int!) {
-    ackDelivered(conversationId: $conversationId, upToSeq: $upToSeq) { ...Chat_session @relay(mask: false) }
+  ackManyDelivered: graphql`mutation actionsAckManyDeliveredMutation($marks: [DeliveryMark!]!) {
+    ackManyDelivered(marks: $marks) { ...Chat_session @relay(mask: false) }
   }`,
   startTyping: graphql`mutation actionsStartTypingMutation($conversationId: ID!) { startTyping(conversationId: $conversationId) }`,
   createGroup: graphql`mutation actionsCreateGroupMutation($input: CreateGroupInput!) { createGroup(input: $input) { id title name } }`,
