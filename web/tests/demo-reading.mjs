@@ -85,6 +85,35 @@ check("a click on a quote shows the quoted message, however old it is", async ()
   assert.ok(await inView(carol, first));
 });
 
+check("scrolling down from there loads everything up to the newest message, which then stays in view", async () => {
+  const button = carol.getByRole("button", { name: "To the newest message" });
+  const seqs = () => log(carol).getByRole("article").evaluateAll((all) => all.map((each) => Number(each.dataset.seq)));
+  assert.ok((await seqs()).length < MANY);
+  await send("erin", WITH_ERIN, "Not in between");
+  assert.equal(await article(carol, "Not in between").count(), 0);
+  await eventually(async () => {
+    await log(carol).evaluate((box) => box.scrollBy({ top: box.clientHeight, behavior: "instant" }));
+    assert.equal(await button.count(), 0);
+  });
+  const all = await seqs();
+  assert.deepEqual(all, all.map((_, index) => index + 1));
+  assert.ok(await inView(carol, article(carol, "Not in between")));
+  await send("erin", WITH_ERIN, "At the end");
+  await article(carol, "At the end").waitFor();
+  await eventually(async () => assert.ok(await inView(carol, article(carol, "At the end"))));
+});
+
+check("a message written while old ones are displayed appears at the end", async () => {
+  await carol.reload();
+  await article(carol, "At the end").waitFor();
+  await article(carol, "As you said").locator("blockquote").getByRole("button").click();
+  await log(carol).locator('article[data-seq="1"]').waitFor();
+  assert.equal(await article(carol, "At the end").count(), 0);
+  await write(carol, "Found it");
+  await eventually(async () => assert.ok(await inView(carol, article(carol, "Found it"))));
+  await article(carol, "At the end").waitFor();
+});
+
 check("no browser reported an error", async () => {
   assert.deepEqual(complained(), []);
 });
