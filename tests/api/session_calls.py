@@ -42,7 +42,7 @@ class SessionCalls(ABC):
     """Calls about sessions."""
 
     @abstractmethod
-    async def data(self, caller: Any, query: str, **variables: Any) -> Json:
+    async def data(self, caller: Any, query: str, /, **variables: Any) -> Json:
         """Return the response's data; fail on an error."""
 
     async def mark_read(self, user: str, conversation: str, seq: int | None = None) -> Json:

@@ -112,7 +112,8 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
     }
     assert {type_ for type_, _, _ in paged_fields()} <= query_by_type.keys() and len(paged_fields()) >= 8
     for type_, name, argument in paged_fields():
-        other_arguments = f'conversationId: "{sample.group}", ' if name == "messages" else ""
+        needed_arguments = {"messages": f'conversationId: "{sample.group}", ', "searchUsers": 'query: "", '}
+        other_arguments = needed_arguments.get(name, "")
         for size, is_accepted in ((100, True), (101, False), (0, False), (-1, False), (2**31 - 1, False)):
             query = query_by_type[type_] % f"{name}({other_arguments}{argument}: {size}) {{ __typename }}"
             response = await api.run(sample.member, query)
