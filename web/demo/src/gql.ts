@@ -117,6 +117,14 @@ export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type MeQuery = { me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
 
+export type FindPeopleQueryVariables = Exact<{
+  query: string;
+  id: string;
+}>;
+
+
+export type FindPeopleQuery = { searchUsers: { edges: Array<{ node: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> }, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null };
+
 export type PersonQueryVariables = Exact<{
   id: string;
 }>;
@@ -648,6 +656,20 @@ export const MeDocument: TypedDocumentNode<MeQuery, MeQueryVariables> = gql`quer
 }
 ${UserParts}`;
 
+export const FindPeopleDocument: TypedDocumentNode<FindPeopleQuery, FindPeopleQueryVariables> = gql`query FindPeople($query: String!, $id: ID!) {
+  searchUsers(query: $query) {
+    edges {
+      node {
+        ...UserParts
+      }
+    }
+  }
+  user(id: $id) {
+    ...UserParts
+  }
+}
+${UserParts}`;
+
 export const PersonDocument: TypedDocumentNode<PersonQuery, PersonQueryVariables> = gql`query Person($id: ID!) {
   user(id: $id) {
     ...UserParts
@@ -1020,6 +1042,6 @@ export const possibleTypes = {
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["CaughtUp","Delivery","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","TypingStarted"];
+export const embeddedTypes = ["CaughtUp","Delivery","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","TypingStarted","UserConnection","UserEdge"];
 
-export const mutations = ["upsertUsers","markRead","ackDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","renewAuth"];
+export const mutations = ["upsertUsers","updateMe","markRead","ackDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","renewAuth"];
