@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content, check_key, check_sub_biz
 from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RateLimited, Unavailable
+from resolvers.base.metadata import encode_metadata
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import left_conversation, no_conversation
 from resolvers.messages.idempotency import claim_message, wait_for_duplicate
@@ -51,6 +52,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResu
         raise InvalidInput("only the server writes SYSTEM messages; choose another contentType", field="contentType")
     check_key(new.key)
     check_sub_biz(new.sub_biz)
+    metadata = encode_metadata(new.metadata)
     if new.key is None:
         check_rate(app.store.rate_limits.sends, sender)
     conversation = await resolve_destination(app, sender, new)
@@ -69,7 +71,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResu
         mentions_all=new.mention_all,
         reply_to=reply_to,
         key=new.key,
-        digest=input_digest(conversation, new, mentions) if new.key else None,
+        digest=input_digest(conversation, new, mentions, metadata) if new.key else None,
+        metadata=metadata,
     )
     may_create = new.to_user is not None
     if message.key is None or message.digest is None:

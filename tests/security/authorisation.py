@@ -149,7 +149,7 @@ VISIBLE_WITH_OBJECT = """
     GroupMember: role joinedAt user
     SeqRange: fromSeq toSeq
     Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
-    Message: createdAt sender mentions
+    Message: createdAt sender mentions metadata
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
     MessageCreated: message cursor

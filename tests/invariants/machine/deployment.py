@@ -22,8 +22,8 @@ from tests.invariants.model.sessions import Json, Op, date_time
 from tests.user_ids import people_of
 
 SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
-    categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
+    id writeSeq readSeq deliveredSeq readCount unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil
+    priority categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
     lastMessage { seq conversationId state editCount }
 """
 GROUP = """title name avatarUrl memberCount viewerRole historyVisibility status owner { id }
