@@ -38,6 +38,11 @@ user_ids = st.one_of(
 sub_bizs = st.sampled_from([None, "shop", "b"])
 
 
+def short(value: object) -> str:
+    """Return a name of a test."""
+    return ascii(value)[:30]
+
+
 class Spelt(str):
     pass
 
@@ -63,12 +68,12 @@ def test_the_longest_conversation_id_is_valid() -> None:
     assert parse_session_id(session_id(LONGEST, longest)) == (LONGEST, longest)
 
 
-@pytest.mark.parametrize("text", [*UNUSUAL_USER_IDS, *ASCII, ASCII, ".", "-", "a" * 128])
+@pytest.mark.parametrize("text", [*UNUSUAL_USER_IDS, *ASCII, ASCII, ".", "-", "a" * 128], ids=short)
 def test_printable_characters_without_white_space_are_user_ids(text: str) -> None:
     assert is_user_id(text)
 
 
-@pytest.mark.parametrize("text", NOT_USER_IDS)
+@pytest.mark.parametrize("text", NOT_USER_IDS, ids=short)
 def test_other_texts_are_not_user_ids(text: str) -> None:
     assert not is_user_id(text)
     if not any("\ud800" <= character <= "\udfff" for character in text):
@@ -159,12 +164,15 @@ def test_different_people_have_different_conversations_and_keys() -> None:
     assert len({private_id(*pair, sub_biz) for pair, sub_biz in pairs}) == len(pairs)
     assert len({session_id(user, private_id(*pair)) for pair in combinations(near, 2) for user in pair}) == len(pairs)
     keys = Keys("")
-    names = {keys.of_user(user, name) for user in near for name in ("meta", "lock")}
-    claims = {keys.claim(user, key) for user in near for key in ("k", "x}:meta", "}:key:k")}
-    assert len(names | claims) == 5 * len(near)
+    others = [UserId("a}:key:k"), UserId("a}:typing:g_1")]
+    names = [keys.of_user(user, name) for user in (*near, *others) for name in ("meta", "lock")]
+    names += [keys.claim(user, key) for user in (*near, *others) for key in ("k", "x}:meta", "k}:key:k")]
+    names += [keys.typing(user, ConversationId("g_1")) for user in (*near, *others)]
+    assert len(set(names)) == len(names)
+    assert all(name.count("{") == name.partition("}")[0].count("{") == 1 for name in names)
 
 
-@pytest.mark.parametrize("user", UNUSUAL_USER_IDS)
+@pytest.mark.parametrize("user", UNUSUAL_USER_IDS, ids=short)
 def test_the_hash_tag_of_a_users_keys_is_the_whole_encoded_id(user: UserId) -> None:
     key = Keys("confab").of_user(user, "meta")
     assert key.count("{") == key.count("}") == 1
