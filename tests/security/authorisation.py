@@ -109,6 +109,8 @@ ROOT_FIELDS = [
     mutation("updateMe", "updateMe(metadata: {a: 1}) { id }", SIGNED_IN),
     *(session_mutation(CALLS[name]) for name in FIRST_OF_EACH),
     mutation("ackDelivered", "ackDelivered(conversationId: $id, upToSeq: 1) { id }", OWN_SESSION, **_GROUP),
+    mutation("ackManyDelivered", "ackManyDelivered(marks: [{conversationId: $id, upToSeq: 1}]) { id }", OWN_SESSION,
+        **_GROUP),
     mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }', MEMBERS,
         **_GROUP),
     mutation(

@@ -76,6 +76,11 @@ export type Delivery = {
   readCount: Scalars['Int']['output'];
 };
 
+export type DeliveryMark = {
+  conversationId: Scalars['ID']['input'];
+  upToSeq: Scalars['Int']['input'];
+};
+
 /** The closed list behind extensions.code. */
 export type ErrorCode =
   | 'UNAUTHENTICATED'
@@ -267,11 +272,18 @@ export type Mutation = {
    */
   markRead: Session;
   /**
+   * markRead for up to 200 conversations in one change with one SyncSession. Without ids: all that are unread, muted ones
+   * included.
+   */
+  markManyRead: Array<Session>;
+  /**
    * Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; beyond writeSeq means
    * writeSeq. While the caller is INVISIBLE, senders learn of it only with the next markRead or when the caller is visible
    * again.
    */
   ackDelivered: Session;
+  /** ackDelivered for up to 200 conversations at once. */
+  ackManyDelivered: Array<Session>;
   /**
    * Soft delete of the caller's own view: status INVALID, unread cleared without receipts; history stays. The next message
    * that is not SYSTEM revives it with its priority, mute and category. hard: true also forgets those. Other devices
@@ -375,9 +387,19 @@ export type MutationMarkReadArgs = {
 };
 
 
+export type MutationMarkManyReadArgs = {
+  conversationIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+};
+
+
 export type MutationAckDeliveredArgs = {
   conversationId: Scalars['ID']['input'];
   upToSeq: Scalars['Int']['input'];
+};
+
+
+export type MutationAckManyDeliveredArgs = {
+  marks: Array<DeliveryMark>;
 };
 
 
