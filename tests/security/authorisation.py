@@ -149,7 +149,8 @@ VISIBLE_WITH_OBJECT = """
     GroupMember: role joinedAt user
     SeqRange: fromSeq toSeq
     Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
-    Message: createdAt sender mentions
+    Message: createdAt sender mentions authorName authorAvatarUrl recalledBy systemEvent
+    SystemEvent: kind actor targets text
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
     MessageCreated: message cursor

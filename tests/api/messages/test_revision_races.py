@@ -236,7 +236,7 @@ async def test_a_head_loaded_during_a_revision_is_not_cached_stale(
     if revision == "edit":
         revised = await revisions.edit(message, "after", UserId(alice), 1)
     else:
-        revised = await revisions.recall(message, 1)
+        revised = await revisions.recall(message, UserId(alice), 1)
     assert revised is not None
     await api.services.app.store.cache.one(revisions.newest_message_call(revised, 1))
     may_return.set()
