@@ -24,7 +24,7 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test cluster fuzz audit bench budgets chaos lint schema types clean web
+.PHONY: help run test cluster fuzz audit bench budgets chaos lint schema settings types clean web
 
 help:
 	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
@@ -38,6 +38,7 @@ help:
 	@echo "make web     build the web pages with npm (make run and make test do it too)"
 	@echo "make lint    check style, types and layers"
 	@echo "make schema  write schema/schema.graphql"
+	@echo "make settings write docs/settings.md, the reference of all settings"
 	@echo "make types   write web/types, TypeScript types for clients (needs Node.js)"
 	@echo "make clean   remove the virtual environment and caches, but no data"
 
@@ -90,6 +91,10 @@ lint: $(VENV)/installed-dev | web
 schema: $(VENV)/installed-run
 	$(BIN)/confab schema > schema/schema.graphql.new
 	mv schema/schema.graphql.new schema/schema.graphql
+
+settings: $(VENV)/installed-run
+	$(BIN)/confab config --reference > docs/settings.md.new
+	mv docs/settings.md.new docs/settings.md
 
 types: | web
 	node web/types/make.mjs

@@ -10,7 +10,7 @@ _LINE_LENGTH = 120
 
 
 def print_sdl() -> str:
-    """Return the whole schema in SDL, with descriptions and unions wrapped to lines of 120 characters."""
+    """Return the whole schema in SDL: descriptions, unions and arguments are wrapped to lines of 120 characters."""
     lines: list[str] = []
     in_description = False
     for line in SCHEMA.as_str().splitlines():
@@ -19,6 +19,8 @@ def print_sdl() -> str:
             lines += _wrap(line)
         elif line.startswith("union ") and len(line) > _LINE_LENGTH:
             lines += _wrap_union(line)
+        elif line.startswith("  ") and "(" in line and len(line) > _LINE_LENGTH:
+            lines += _wrap_arguments(line)
         else:
             lines.append(line)
         in_description ^= quotes == 1
@@ -36,3 +38,9 @@ def _wrap(line: str) -> list[str]:
 def _wrap_union(line: str) -> list[str]:
     head, _, members = line.partition(" = ")
     return [f"{head} =", *(f"  | {member}" for member in members.split(" | "))]
+
+
+def _wrap_arguments(line: str) -> list[str]:
+    head, _, rest = line.partition("(")
+    arguments, _, result = rest.rpartition(")")
+    return [f"{head}(", *_wrap(f"    {arguments}"), f"  ){result}"]

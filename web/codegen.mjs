@@ -53,7 +53,7 @@ const made = await codegen({
   schema: parse(source),
   documents: [{ location: "operations.graphql", document }],
   config: {
-    scalars: { ID: "string", Cursor: "string", DateTime: "string", Timestamp: "number" },
+    scalars: { ID: "string", Cursor: "string", DateTime: "string", Timestamp: "number", JSON: "unknown" },
     enumType: "string-literal",
     skipTypename: true,
   },

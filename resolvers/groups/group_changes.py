@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from resolvers.base.app import Confab
-from resolvers.base.checks import check_avatar_url, check_name
+from resolvers.base.checks import check_avatar_url
 from resolvers.base.errors import GroupFull, InvalidInput, PrivateCannotDelete
+from resolvers.base.names import accept_name
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access, access_conversation, no_conversation
 from resolvers.groups.group_decisions import GroupDecision, access_group, carry_out, view_group
@@ -135,7 +136,7 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
     Raises InvalidInput, NotFound, NotAMember, Forbidden, RateLimited.
     """
     if update.name is not None:
-        check_name(update.name, "name")
+        update = replace(update, name=accept_name(update.name, "name"))
     check_avatar_url(update.avatar_url)
     conversation = await access_group(app, actor, group)
     names = await _display_names(app, [actor])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from resolvers.base.app import Confab
-from resolvers.base.checks import check_avatar_url, check_key, check_name, check_sub_biz
+from resolvers.base.checks import check_avatar_url, check_key, check_sub_biz
 from resolvers.base.errors import GroupFull, GroupTooSmall, NotFound, Unavailable
+from resolvers.base.names import accept_name
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access, access_conversation
 from resolvers.groups.group_rules import MEMBER, OWNER
@@ -43,6 +44,7 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     GroupFull
     and RateLimited: then nothing was stored.
     """
+    new = replace(new, name=accept_name(new.name, "name"))
     size = _check(app, creator, new)
     if size > app.limits.max_group_members:
         raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="memberIds")
@@ -75,7 +77,6 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
 
 def _check(app: Confab, creator: UserId, new: NewGroup) -> int:
     """Check the input. Return the number of members."""
-    check_name(new.name, "name")
     check_avatar_url(new.avatar_url)
     check_sub_biz(new.sub_biz)
     check_key(new.key)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page_number
@@ -27,11 +28,16 @@ async def list_messages(
     after: str | None,
     last: int | None,
     before: str | None,
+    around_seq: int | None = None,
+    from_seq: int | None = None,
 ) -> Page[Message] | None:
     """Return a page of the messages that the viewer may read, in order of seq.
 
     None if the viewer may not see the conversation. Raises InvalidInput.
     """
+    if around_seq is not None or from_seq is not None:
+        place = _check_place(around_seq, from_seq, first, {"after": after, "before": before, "last": last})
+        return await _list_at_place(app, viewer, conversation, place)
     if first is not None and last is not None:
         raise InvalidInput("give first or last, not both", field="last")
     backwards = first is None
@@ -55,6 +61,53 @@ async def list_messages(
     if backwards:
         return Page(edges, has_next=before is not None, has_previous=has_more)
     return Page(edges, has_next=has_more, has_previous=after is not None)
+
+
+class _Place(NamedTuple):
+    """A page that begins at a seq, or has it in the middle (is_middle)."""
+
+    seq: int
+    size: int
+    is_middle: bool
+
+
+def _check_place(
+    around_seq: int | None, from_seq: int | None, first: int | None, others: Mapping[str, object]
+) -> _Place:
+    """Return the page that `around_seq` or `from_seq` asks for. others: arguments that neither may be combined with."""
+    is_middle = around_seq is not None
+    name, seq = ("aroundSeq", around_seq) if is_middle else ("fromSeq", from_seq)
+    if is_middle:
+        others = {"fromSeq": from_seq, **others}
+    for other, value in others.items():
+        if value is not None:
+            raise InvalidInput(f"give {name} or {other}, not both", field=other)
+    assert seq is not None
+    if seq < 0:
+        raise InvalidInput(f"{name} must not be negative", field=name)
+    return _Place(seq, check_page_size(DEFAULT_PAGE if first is None else first, "first"), is_middle)
+
+
+async def _list_at_place(app: Confab, viewer: UserId, conversation: str, place: _Place) -> Page[Message] | None:
+    """Return the page at a place. Near an end of the history, the other side fills the page."""
+    access = await access_conversation(app, viewer, conversation)
+    if access is None:
+        return None
+    # One message more than the page can have from each side shows whether there are further ones.
+    before, following = await app.store.messages.list_around(
+        access.head.conversation,
+        clip_ranges(access.ranges, 1, min(place.seq - 1, access.head.seq)),
+        clip_ranges(access.ranges, place.seq, access.head.seq),
+        (place.size + 1 if place.is_middle else 1, place.size + 1),
+    )
+    messages = [*before, *following]
+    start = len(before)
+    if place.is_middle:
+        nearest = min(range(len(messages)), key=lambda i: abs(messages[i].seq - place.seq), default=0)
+        start = max(0, min(nearest - place.size // 2, len(messages) - place.size))
+    end = start + place.size
+    edges = [Edge(message, (_CURSOR, message.seq)) for message in messages[start:end]]
+    return Page(edges, has_next=end < len(messages), has_previous=start > 0)
 
 
 async def find_message(app: Confab, viewer: UserId, message: str) -> Message | None:

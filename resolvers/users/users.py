@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from resolvers.base.app import Confab
-from resolvers.base.checks import check_avatar_url, check_name
+from resolvers.base.checks import check_avatar_url
 from resolvers.base.errors import Forbidden, InvalidInput, NotFound
+from resolvers.base.names import accept_name
 from resolvers.users.callers import Caller, CallerRole
 from store.base.ids import UserId, is_user_id
 from store.users.user import User
@@ -51,16 +53,16 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
         raise InvalidInput(f"give at most {MAX_USERS} users in one call", field="input")
     if len({user.id for user in users}) != len(users):
         raise InvalidInput("give each user once", field="id")
-    for user in users:
-        _check_user(user)
-    if users:
-        await app.store.users.upsert_many(users)
-        await app.bus.announce_users([user.id for user in users])
-    return list(users)
+    accepted = [_accept_user(user) for user in users]
+    if accepted:
+        await app.store.users.upsert_many(accepted)
+        await app.bus.announce_users([user.id for user in accepted])
+    return accepted
 
 
-def _check_user(user: User) -> None:
+def _accept_user(user: User) -> User:
+    """Return a user as it is stored. Raises InvalidInput."""
     if not is_user_id(user.id):
         raise InvalidInput("a user id must match [A-Za-z0-9][A-Za-z0-9.@-]{0,63}", field="id")
-    check_name(user.name or "", "displayName")
     check_avatar_url(user.avatar_url)
+    return replace(user, name=accept_name(user.name or "", "displayName"))

@@ -1,19 +1,33 @@
-"""The scalars of the contract: Timestamp, DateTime and Cursor."""
+"""The scalars of the contract: Timestamp, DateTime, JSON and Cursor."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import NewType
+from typing import Any, NewType
 
+import orjson
 import strawberry
-from graphql import GraphQLError
+from graphql import (
+    BooleanValueNode,
+    FloatValueNode,
+    GraphQLError,
+    IntValueNode,
+    ListValueNode,
+    NullValueNode,
+    ObjectValueNode,
+    StringValueNode,
+    ValueNode,
+    VariableNode,
+)
 from strawberry.schema.config import StrawberryConfig
 
 Timestamp = NewType("Timestamp", int)
 DateTime = NewType("DateTime", int)
 """Milliseconds since the Unix epoch, written as ISO 8601."""
 Cursor = NewType("Cursor", str)
+JSON = NewType("JSON", object)
+"""As an argument: the decoded value. As a field: the encoded text, which is copied into the response."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -64,6 +78,43 @@ def _parse_cursor(value: object) -> str:
     return value
 
 
+def _unchanged(value: object) -> object:
+    return value
+
+
+def parse_json_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> object:
+    """Return the JSON value of a literal in a document, with the values of the variables inside it.
+
+    A variable without a value is null in a list, and leaves out its field in an object. The parser limits the depth.
+
+    Raises:
+        GraphQLError: The literal contains an enum value, or a number that JSON can't hold.
+    """
+    values = variables or {}
+    match node:
+        case VariableNode():
+            return values.get(node.name.value)
+        case ObjectValueNode():
+            return {
+                field.name.value: parse_json_literal(field.value, variables)
+                for field in node.fields
+                if not isinstance(field.value, VariableNode) or field.value.name.value in values
+            }
+        case ListValueNode():
+            return [parse_json_literal(item, variables) for item in node.values]
+        case StringValueNode() | BooleanValueNode():
+            return node.value
+        case NullValueNode():
+            return None
+        case IntValueNode() | FloatValueNode():
+            try:
+                return int(node.value) if isinstance(node, IntValueNode) else orjson.loads(node.value)
+            except ValueError:
+                raise GraphQLError("JSON must not contain a number beyond the range of a double.") from None
+        case _:
+            raise GraphQLError("JSON must not contain enum values; write a string.")
+
+
 CONFIG = StrawberryConfig(
     disable_field_suggestions=True,
     scalar_map={
@@ -78,6 +129,14 @@ CONFIG = StrawberryConfig(
             description="ISO 8601 in UTC with milliseconds, for example 2026-01-02T03:04:05.678Z.",
             serialize=write_datetime,
             parse_value=parse_datetime,
+        ),
+        JSON: strawberry.scalar(
+            name="JSON",
+            description="Any JSON value. Where clients store it: at most 8 KiB when encoded, at most 8 levels deep (a "
+            "scalar is level 0); else INVALID_INPUT.",
+            serialize=orjson.Fragment,
+            parse_value=_unchanged,
+            parse_literal=parse_json_literal,
         ),
         Cursor: strawberry.scalar(
             name="Cursor",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+import orjson
 from graphql import (
     GraphQLBoolean,
     GraphQLEnumType,
@@ -26,6 +27,9 @@ MAX_INT = 2**31 - 1
 
 _PLAIN_CLASSES = frozenset({str, int, float, bool})
 """Their instances are neither awaitable nor errors."""
+
+_RESPONSE_CLASSES = _PLAIN_CLASSES | {orjson.Fragment}
+"""Classes of values that can be encoded. A fragment is text that is encoded already."""
 
 
 class NeedsFullPath(Exception):
@@ -74,7 +78,7 @@ def leaf_serializer(type_: GraphQLLeafType, *, nullable: bool) -> LeafSerializer
     def serialize_scalar(value: Any) -> Any:
         if type(value) in _PLAIN_CLASSES:
             coerced = coerce(value)
-            if type(coerced) in _PLAIN_CLASSES:
+            if type(coerced) in _RESPONSE_CLASSES:
                 return coerced
         return serialize(value)
 

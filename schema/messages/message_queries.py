@@ -26,10 +26,12 @@ class MessageQueries:
         after: str | None = None,
         last: int | None = None,
         before: str | None = None,
+        around_seq: int | None = None,
+        from_seq: int | None = None,
     ) -> MessageConnection | None:
         page = await history.list_messages(
             info.context.app, info.context.viewer, conversation_id,
-            first=first, after=after, last=last, before=before,
+            first=first, after=after, last=last, before=before, around_seq=around_seq, from_seq=from_seq,
         )  # fmt: skip
         return message_connection(page) if page is not None else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import sys
@@ -19,13 +20,19 @@ from server.settings import SettingsError, check_fit_to_serve, load_settings
 
 app = typer.Typer(
     name="confab",
-    help="Confab, an instant-messaging backend behind one GraphQL API. Settings come from CONFAB_ variables.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 _DURATION = re.compile(r"(\d+)([smhd]?)\Z")
 _UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"confab {importlib.metadata.version('confab')}")
+        raise typer.Exit
+
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.", show_default="CONFAB_HOST or 127.0.0.1")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on.", show_default="CONFAB_PORT or 8000")]
@@ -43,6 +50,18 @@ def main() -> None:
     except typer.Abort:
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@app.callback()
+def confab(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Confab is an instant-messaging backend behind one GraphQL API.
+
+    Settings come from environment variables: see confab config.
+    """
 
 
 @app.command()
@@ -182,6 +201,34 @@ def restored() -> None:
 
     asyncio.run(mark_restored(load_settings()))
     print("Cached state and cursors from before the restore are invalid now. Start the servers.")
+
+
+@app.command()
+def config(
+    development: Annotated[bool, typer.Option("--dev", help="Print the settings of confab dev.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Print the meaning of all settings instead, in Markdown.")
+    ] = False,
+) -> None:
+    """Print the settings of confab serve, and where each comes from. Secrets and passwords are not shown.
+
+    Starts nothing. The exit code is 2 if a setting is wrong.
+    """
+    from server.cli.config import print_settings
+    from server.cli.dev import development_settings
+    from server.settings.reference import write_reference
+
+    if reference:
+        sys.stdout.write(write_reference())
+        return
+    settings = development_settings() if development else load_settings()
+    print_settings(settings, Console(highlight=False, markup=False, soft_wrap=True), as_json=as_json)
+    if not development:
+        try:
+            check_fit_to_serve(settings)
+        except SettingsError as error:
+            _print_note(f"confab serve would not start: {error}")
 
 
 @app.command()

@@ -16,21 +16,26 @@ DEVELOPMENT_SECRET = "confab-development-secret-known-to-everybody"
 """Default secret of `confab dev`. It is public, so `confab serve` refuses it."""
 
 
-class Settings(BaseSettings):
-    """All settings. Create it with `load_settings`, which explains each problem in a sentence.
-
-    `repr` shows neither secrets nor the two database URLs, which may contain passwords.
-    """
+class _Section(BaseSettings):
+    """A part of the settings. Its docstring is its title in the reference, and those of its fields their meanings."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, validate_default=False
+        env_prefix=ENV_PREFIX,
+        frozen=True,
+        extra="forbid",
+        env_ignore_empty=True,
+        validate_default=False,
+        use_attribute_docstrings=True,
     )
 
-    # Databases
+
+class DatabaseSettings(_Section):
+    """Databases."""
+
     mongo_url: Annotated[str, AfterValidator(check.check_mongo_url)] = Field(
         "mongodb://127.0.0.1:27017/?replicaSet=rs0", repr=False
     )
-    """A replica set, or the mongos of a sharded cluster."""
+    """A replica set, or the mongos of a sharded cluster (`confab shard`)."""
     mongo_database: Annotated[str, AfterValidator(check.check_database_name)] = "confab"
     """Database that holds all collections."""
     mongo_driver: Literal["pymongo", "motor"] = "pymongo"
@@ -44,7 +49,10 @@ class Settings(BaseSettings):
     migrate: bool = True
     """Servers migrate stored data to the newest version in the background. If false, run `confab migrate --run`."""
 
-    # Address
+
+class AddressSettings(_Section):
+    """Address."""
+
     host: str = Field("127.0.0.1", min_length=1)
     """Address to listen on."""
     port: int = Field(8000, ge=1, le=65535)
@@ -52,7 +60,10 @@ class Settings(BaseSettings):
     keep_alive_seconds: int = Field(75, ge=1, le=3600)
     """Time that an idle HTTP connection stays open. Must be longer than the idle timeout of the proxy in front."""
 
-    # Tokens
+
+class TokenSettings(_Section):
+    """Tokens."""
+
     jwt_secret: Annotated[SecretStr, AfterValidator(check.check_secret)] | None = None
     """HS256 secret of at least 32 bytes. Alternative: a key set."""
     jwt_secret_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
@@ -66,9 +77,13 @@ class Settings(BaseSettings):
     jwt_issuer: str | None = None
     """Value of the `iss` claim of tokens. None: not checked."""
 
-    # Browsers
+
+class BrowserSettings(_Section):
+    """Browsers."""
+
     cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(check.parse_origins)] = ()
-    """Origins whose pages may call the API from a browser, in addition to the server's own. Separated by commas."""
+    """Origins whose pages may call the API from a browser, in addition to the server's own. Separated by commas.
+    Others get 403, also for WebSockets. If a proxy changes the `Host` header, list its origin here."""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(check.parse_host_names)] = ()
     """Host names that the server answers to, in addition to localhost and IP addresses. Empty: any name, except in
     `confab dev`."""
@@ -79,7 +94,10 @@ class Settings(BaseSettings):
     demo: bool = False
     """Browsers get the demo chat at /demo. On in `confab dev`, where one click signs in."""
 
-    # Operations
+
+class OperationSettings(_Section):
+    """Operations."""
+
     operations_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
     """Persisted operations: a JSON object of documents by id, or an Apollo manifest (ADR 29)."""
     operations_only: bool = False
@@ -97,13 +115,16 @@ class Settings(BaseSettings):
     operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 
-    # WebSockets
+
+class WebSocketSettings(_Section):
+    """WebSockets."""
+
     ws_init_timeout_seconds: float = Field(10.0, gt=0, le=300)
     """Time limit for a client to send ConnectionInit."""
     ws_ping_interval_seconds: float = Field(25.0, gt=0, le=3600)
     """Time between two pings to a client. A client without a sign of life within 15 s of a ping is disconnected."""
     ws_max_connections: int = Field(20_000, ge=1, le=1_000_000)
-    """WebSockets that a process keeps open at once."""
+    """WebSockets that a process keeps open at once. Each is an open file (`ulimit -n`)."""
     ws_max_connections_per_user: int = Field(100, ge=1, le=1_000_000)
     """WebSockets of one user that a process keeps open at once."""
     ws_max_subscriptions: int = Field(100, ge=1, le=10_000)
@@ -113,13 +134,22 @@ class Settings(BaseSettings):
     ws_max_queued_events: int = Field(1000, ge=1, le=1_000_000)
     """Events that wait for one connection. If there are more, the client has to sync."""
 
-    # Event streams
+
+class EventStreamSettings(_Section):
+    """Event streams."""
+
     sse_max_streams: int = Field(5_000, ge=1, le=1_000_000)
     """Event streams that a process keeps open at once. More are refused with UNAVAILABLE."""
     sse_max_streams_per_user: int = Field(100, ge=1, le=1_000_000)
     """Event streams of one user that a process keeps open at once. More are refused with RATE_LIMITED."""
 
-    # Rates of one user over all servers. Half of the number is allowed at once; 0 means no limit.
+
+class RateSettings(_Section):
+    """Rates of one user over all servers.
+
+    Half of the number is allowed at once; 0 means no limit.
+    """
+
     sends_per_minute: int = Field(6_000, ge=0, le=1_000_000)
     """Messages that a user sends, edits and recalls."""
     group_changes_per_minute: int = Field(1_200, ge=0, le=1_000_000)
@@ -129,13 +159,19 @@ class Settings(BaseSettings):
     operations_per_minute: int = Field(60_000, ge=0, le=1_000_000)
     """Operations of any kind."""
 
-    # Product rules
+
+class RuleSettings(_Section):
+    """Product rules."""
+
     max_group_members: int = Field(5000, ge=3, le=1_000_000)
     """Most members of a group."""
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """Time in which senders may recall their own messages."""
 
-    # Observability
+
+class ObservabilitySettings(_Section):
+    """Observability."""
+
     otel_endpoint: Annotated[str, AfterValidator(check.check_http_url)] | None = None
     """OTLP collector over HTTP that receives traces, such as http://127.0.0.1:4318. Needs confab[otel]."""
     otel_sample_ratio: float = Field(0.01, ge=0, le=1)
@@ -152,6 +188,24 @@ class Settings(BaseSettings):
     """JSON lines, or text for people."""
     development: bool = False
     """Set by `confab dev`: accepts the development secret, and allows the demo data."""
+
+
+class Settings(
+    DatabaseSettings,
+    AddressSettings,
+    TokenSettings,
+    BrowserSettings,
+    OperationSettings,
+    WebSocketSettings,
+    EventStreamSettings,
+    RateSettings,
+    RuleSettings,
+    ObservabilitySettings,
+):
+    """All settings. Create it with `load_settings`, which explains each problem in a sentence.
+
+    `repr` shows neither secrets nor the two database URLs, which may contain passwords.
+    """
 
 
 UNLIMITED = {

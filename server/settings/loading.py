@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-import annotated_types
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from server.settings.accepted import accepted_values
 from server.settings.checks import find_contradictions, read_secret_file
 from server.settings.errors import SettingsError
 from server.settings.fields import ENV_PREFIX, RENAMED, Settings, variable
@@ -62,29 +62,7 @@ def _describe(details: ErrorDetails) -> str:
     name = variable(field)
     # Validators of Confab say which values are accepted. Messages of pydantic are written for programmers.
     reason = details.get("ctx", {}).get("error")
-    accepted = str(reason) if isinstance(reason, ValueError) else _accepted_values(field)
+    accepted = str(reason) if isinstance(reason, ValueError) else accepted_values(field)
     if field == "jwt_secret":
         return f"{name} should be {accepted}."
     return f"{name} is {redact_url(str(details['input']))!r}, but should be {accepted}."
-
-
-def _accepted_values(field: str) -> str:
-    info = Settings.model_fields[field]
-    annotation = info.annotation
-    if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(get_args(annotation))
-    if annotation is bool:
-        return "true or false"
-    if annotation not in (int, float):
-        return "a text that is not empty"
-    low: object = None
-    high: object = None
-    for bound in info.metadata:
-        match bound:
-            case annotated_types.Ge(ge=low):
-                low = f"from {low}"
-            case annotated_types.Gt(gt=low):
-                low = f"above {low}"
-            case annotated_types.Le(le=high):
-                pass
-    return f"a {'whole number' if annotation is int else 'number'} {low} to {high}"

@@ -78,6 +78,23 @@ class MessageStore:
         rows = await self._mongo.find(MESSAGES, query, sort=[(name, direction) for name, _ in PLACE], limit=limit)
         return [message_from(row) for row in rows]
 
+    async def list_around(
+        self,
+        conversation: ConversationId,
+        before: Sequence[tuple[int, int]],
+        following: Sequence[tuple[int, int]],
+        limits: tuple[int, int],
+    ) -> tuple[list[Message], list[Message]]:
+        """Return the last messages of some ranges and the first ones of later ranges, both oldest first.
+
+        limits: The largest number of messages from each.
+        """
+        last, first = await self._mongo.gather(
+            self.list_between(conversation, before, limits[0], newest_first=True),
+            self.list_between(conversation, following, limits[1], newest_first=False),
+        )
+        return last[::-1], first
+
     async def list_from_others(
         self,
         user: UserId,

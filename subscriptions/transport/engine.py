@@ -112,7 +112,14 @@ def encode(response: Json) -> bytes:
         return orjson.dumps(response)
     except orjson.JSONEncodeError:
         # Integers above 64 bits, lone surrogates and more than 254 levels are legal JSON, but orjson refuses them.
-        return json.dumps(response, separators=(",", ":")).encode()
+        return json.dumps(response, separators=(",", ":"), default=_decode_fragment).encode()
+
+
+def _decode_fragment(value: object) -> Any:
+    """Return the value of text that is encoded already, for the encoder that can't copy it."""
+    if not isinstance(value, orjson.Fragment):
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    return orjson.loads(orjson.dumps(value))
 
 
 class StreamEnded(Exception):

@@ -53,8 +53,13 @@ RECALL = f"mutation ($id: ID!) {{ recallMessage(messageId: $id) {{ {MESSAGE} }} 
 CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id memberCount } }"
 INVITE = "mutation ($id: ID!, $users: [ID!]!) { inviteMembers(groupId: $id, userIds: $users) { id memberCount } }"
 UPSERT_USERS = "mutation ($input: [UserInput!]!) { upsertUsers(input: $input) { id displayName avatarUrl isBot } }"
-HISTORY = f"""query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {{
-    messages(conversationId: $id, first: $first, after: $after, last: $last, before: $before) {{
+HISTORY = f"""query (
+    $id: ID!, $first: Int, $after: String, $last: Int, $before: String, $aroundSeq: Int, $fromSeq: Int
+) {{
+    messages(
+        conversationId: $id, first: $first, after: $after, last: $last, before: $before, aroundSeq: $aroundSeq,
+        fromSeq: $fromSeq
+    ) {{
         pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ cursor node {{ {MESSAGE} }}
         }} }} }}"""
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{

@@ -572,6 +572,8 @@ export type QueryMessagesArgs = {
   after?: InputMaybe<Scalars['String']['input']>;
   last?: InputMaybe<Scalars['Int']['input']>;
   before?: InputMaybe<Scalars['String']['input']>;
+  aroundSeq?: InputMaybe<Scalars['Int']['input']>;
+  fromSeq?: InputMaybe<Scalars['Int']['input']>;
 };
 
 

@@ -18,7 +18,7 @@ const types = await codegen({
   schema: parse(source),
   documents: [],
   config: {
-    scalars: { ID: "string", Cursor: "string", DateTime: "string", Timestamp: "number" },
+    scalars: { ID: "string", Cursor: "string", DateTime: "string", Timestamp: "number", JSON: "unknown" },
     strictScalars: true,
     enumsAsTypes: true,
     nonOptionalTypename: true,

@@ -226,6 +226,13 @@ async def test_budget_of_a_page_of_messages(meter: Meter, kind: str) -> None:
     await meter.expect(
         f"messages, page of 50, {kind}", lambda: meter.api.data(bob, HISTORY, id=conversation, first=50), 1, 1
     )
+    for name in ("aroundSeq", "fromSeq"):
+        for seq in (1, 25, 1_000):
+
+            async def read(name: str = name, seq: int = seq) -> None:
+                await meter.api.data(bob, HISTORY, id=conversation, **{name: seq})
+
+            await meter.expect(f"messages, {name} {seq}, {kind}", read, 1, 1)
 
 
 async def test_budget_of_a_page_of_messages_with_delivery(meter: Meter) -> None:

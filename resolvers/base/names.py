@@ -1,0 +1,150 @@
+"""Names that people read: removes characters that cannot be seen or that change the direction of text.
+
+They make two names look the same, hide text, or turn around the text after a name. Some scripts and emoji need a few
+of them, so those stay where they have an effect:
+
+- ZWJ and ZWNJ between letters of a script that joins or stacks letters (Persian, Devanagari, Malayalam), after a
+  virama, and ZWJ between emoji (families, professions).
+- Variation selectors after emoji, ideographs and Mongolian letters.
+- Tags in the flag of a region, such as Scotland.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+
+from resolvers.base.checks import LONGEST_NAME, check_name
+
+_ZWNJ, _ZWJ = "\u200c", "\u200d"
+_BRAILLE_BLANK = "\u2800"
+_LONGEST_CLEANED = 10 * LONGEST_NAME
+"""Cleaning takes time per character, and clients choose the length."""
+
+_LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_VIRAMA_CLASS = 9
+
+_VISIBLE_FORMAT_CHARACTERS = frozenset(
+    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+)
+"""Signs around numbers in Arabic, Syriac and Kaithi: the only characters of category Cf that are seen."""
+
+_HIDDEN_RANGES = (
+    (0x034F, 0x034F),  # combining grapheme joiner
+    (0x115F, 0x1160),  # fillers of Hangul
+    (0x17B4, 0x17B5),  # inherent vowels of Khmer
+    (0x180B, 0x180F),  # selectors and vowel separator of Mongolian
+    (0x2065, 0x2065),
+    (0x3164, 0x3164),  # filler of Hangul
+    (0xFE00, 0xFE0F),  # variation selectors
+    (0xFFA0, 0xFFA0),  # halfwidth filler of Hangul
+    (0xFFF0, 0xFFF8),
+    (0xE0000, 0xE0FFF),  # tags, variation selectors of ideographs, and code points reserved for such
+)
+"""Characters outside of category Cf that are not seen (Default_Ignorable_Code_Point)."""
+
+_JOINING_RANGES = (
+    (0x0600, 0x0DFF),  # Arabic to Sinhala
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x18AF),  # Khmer, Mongolian
+    (0x1900, 0x1CFF),
+    (0xA800, 0xAAFF),
+    (0xABC0, 0xABFF),
+    (0xFB50, 0xFDFF),
+    (0xFE70, 0xFEFC),
+    (0x10A00, 0x10FFF),
+    (0x11000, 0x11FFF),
+    (0x1E900, 0x1E95F),
+)
+"""Blocks of scripts whose letters change with their neighbours."""
+
+_EMOJI_RANGES = ((0x2190, 0x2BFF), (0x1F000, 0x1FAFF))
+_EMOJI_OUTSIDE_OF_RANGES = frozenset("\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299")
+_EMOJI_SELECTOR = "\ufe0f"
+_KEYCAP = "\u20e3"
+
+_REGION_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
+
+
+def clean_name(name: str) -> str:
+    """Return a name without characters that cannot be seen. Lone surrogates and control characters stay."""
+    if name.isascii():
+        return name
+    kept: list[str] = []
+    position = 0
+    while position < len(name):
+        flag = _REGION_FLAG.match(name, position)
+        if flag is not None:
+            kept.append(flag[0])
+            position = flag.end()
+            continue
+        character = name[position]
+        position += 1
+        if character == _BRAILLE_BLANK:
+            kept.append(" ")
+        elif not _is_hidden(character) or _has_effect(character, "".join(kept[-2:]), name[position : position + 1]):
+            kept.append(character)
+    return "".join(kept)
+
+
+def accept_name(name: str, field: str) -> str:
+    """Return a name as it is stored: without characters that cannot be seen.
+
+    Raises InvalidInput, which names the field, for a name that is then empty, blank or too long, or has control
+    characters or lone surrogates.
+    """
+    cleaned = clean_name(name) if len(name) <= _LONGEST_CLEANED else name
+    check_name(cleaned, field)
+    return cleaned
+
+
+def accept_foreign_name(name: str, field: str) -> str:
+    """Return a name from another system as it is stored: like `accept_name`, but on one line.
+
+    Control characters and line breaks become a space, and white space around the name is removed.
+    """
+    if len(name) <= _LONGEST_CLEANED:
+        name = _LINE_BREAKS.sub(" ", clean_name(name)).strip()
+    return accept_name(name, field)
+
+
+def _is_hidden(character: str) -> bool:
+    if unicodedata.category(character) == "Cf":
+        return character not in _VISIBLE_FORMAT_CHARACTERS
+    return _is_in(character, _HIDDEN_RANGES)
+
+
+def _has_effect(character: str, before: str, after: str) -> bool:
+    """Return whether a character that is not seen changes how its neighbours are shown."""
+    previous = before[-1:]
+    if not previous:
+        return False
+    if character in (_ZWJ, _ZWNJ):
+        if unicodedata.combining(previous) == _VIRAMA_CLASS:
+            return True
+        if _is_joining(previous) and _is_joining(after):
+            return True
+        return character == _ZWJ and _is_emoji(before.rstrip(_EMOJI_SELECTOR)[-1:]) and _is_emoji(after)
+    code = ord(character)
+    if code in (0xFE0E, 0xFE0F) and (_is_emoji(previous) or (previous in "0123456789#*" and after == _KEYCAP)):
+        return True
+    if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF:
+        return unicodedata.name(previous, "").startswith("CJK ")
+    if 0x180B <= code <= 0x180F:
+        return 0x1820 <= ord(previous) <= 0x18AA
+    return False
+
+
+def _is_joining(character: str) -> bool:
+    return bool(character) and unicodedata.category(character)[0] in "LM" and _is_in(character, _JOINING_RANGES)
+
+
+def _is_emoji(character: str) -> bool:
+    return bool(character) and (_is_in(character, _EMOJI_RANGES) or character in _EMOJI_OUTSIDE_OF_RANGES)
+
+
+def _is_in(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
+    code = ord(character)
+    place = bisect_right(ranges, (code, 0x110000)) - 1
+    return place >= 0 and code <= ranges[place][1]

@@ -1,0 +1,58 @@
+"""`confab config`: prints the settings in force, and where each comes from."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from pydantic import SecretStr
+from rich.console import Console
+
+from server.settings import Settings, redact_url, variable
+from server.settings.reference import sections, write_value
+
+_DEFAULT = "default"
+
+
+def print_settings(settings: Settings, console: Console, *, as_json: bool) -> None:
+    """Print variable, value and source of each setting, by section or as one JSON object."""
+    if as_json:
+        rows = {
+            variable(field): {"value": _shown(settings, field), "source": _source(settings, field)}
+            for _, _, fields in sections()
+            for field in fields
+        }
+        console.print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    width = max(len(variable(field)) for field in Settings.model_fields)
+    for title, _, fields in sections():
+        console.print(title, style="bold")
+        for field in fields:
+            source = _source(settings, field)
+            line = f"  {variable(field):{width}}  {_shown(settings, field) or '-'}  [{source}]"
+            console.print(line, style="dim" if source == _DEFAULT else "")
+        console.print()
+
+
+def _shown(settings: Settings, field: str) -> str:
+    value = getattr(settings, field)
+    if isinstance(value, SecretStr):
+        return "(set, not shown)"
+    if field == "jwt_secret_file" and settings.jwt_secret is not None and _source(settings, field) != _DEFAULT:
+        return f"(read into {variable('jwt_secret')})"
+    text = write_value(value)
+    if _source(settings, field) == _DEFAULT or "://" not in text or isinstance(value, tuple):
+        return text
+    # User names, passwords and options of an address may be secret.
+    return redact_url(text) + ("?..." if "?" in text else "")
+
+
+def _source(settings: Settings, field: str) -> str:
+    if field not in settings.model_fields_set:
+        return _DEFAULT
+    given = {name.upper() for name, value in os.environ.items() if value}
+    if variable(field) in given:
+        return "environment"
+    if field == "jwt_secret" and variable("jwt_secret_file") in given:
+        return variable("jwt_secret_file")
+    return "confab dev"
