@@ -253,7 +253,7 @@ async def test_the_head_shows_the_newest_revision_in_any_order_of_arrival(api: A
     store = api.services.app.store
     (message,) = (await store.messages.find_by_ids([int(sent["id"][2:])])).values()  # type: ignore[list-item]
     versions = [await store.revisions.edit(message, f"{n}", UserId(alice), n) for n in (1, 2)]
-    versions.append(await store.revisions.recall(message, 3))
+    versions.append(await store.revisions.recall(message, UserId(alice), 3))
     for order, expected in (((1, 0), "2"), ((0, 1), "2"), ((2, 1, 0), None)):
         for number in order:
             version = versions[number]
