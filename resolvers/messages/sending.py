@@ -24,8 +24,7 @@ from store.messages.message import Message, MessageKind, ReservedMessage
 from store.messages.outbox_store import Refusal
 from store.messages.system_events import CUSTOM
 from store.redis.single_flight import retry_until_true
-from store.sessions.fields import record_of
-from store.sessions.session import Session
+from store.sessions.session import Session, invalid_session
 
 _ATTEMPTS = 4
 
@@ -94,16 +93,14 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
 
 
 def session_of_outsider(message: Message) -> Session | None:
-    """Return the session that stands for that of a service that wrote into a conversation which it is not in.
+    """Return a session for a service that wrote into a conversation without being in it.
 
-    It is INVALID, stored nowhere, and has read up to the message. None if the sender has, or will have, a session.
+    None if the sender has, or will have, a session of their own.
     """
     people = parse_private(message.conversation)
     if message.kind is not MessageKind.SYSTEM or (people is not None and message.sender in people[:2]):
         return None
-    seq = message.seq
-    record = record_of(write_seq=seq, acknowledged_seq=seq, received_seq=seq, deleted_seq=seq, deleted_n=0)
-    return Session(message.sender, message.conversation, record)
+    return invalid_session(message.sender, message.conversation, message.seq)
 
 
 async def _find_sender_session(app: Confab, message: Message) -> Session | None:

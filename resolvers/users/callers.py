@@ -37,7 +37,7 @@ class Caller:
 
     @property
     def token_user(self) -> UserId:
-        """The user whom the token was issued to."""
+        """The user that the token was issued to."""
         return self.acted_by or self.user_id
 
 

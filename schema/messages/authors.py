@@ -11,7 +11,7 @@ from store.users.user import User
 
 
 class Author(NamedTuple):
-    """What to show as the author of a message."""
+    """Name and picture to show as the author of a message."""
 
     name: str
     avatar_url: str | None

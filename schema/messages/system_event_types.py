@@ -15,8 +15,8 @@ from store.messages import system_events
 from store.messages.message import Message
 
 
-@strawberry.enum
-class SystemEventKind(Enum):
+@strawberry.enum(name="SystemEventKind")
+class SystemEventKindType(Enum):
     MEMBERS_JOINED = system_events.SystemEventKind.MEMBERS_JOINED
     MEMBER_LEFT = system_events.SystemEventKind.MEMBER_LEFT
     MEMBER_REMOVED = system_events.SystemEventKind.MEMBER_REMOVED
@@ -39,7 +39,7 @@ def _prefetch_users(context: Context, events: Sequence[SystemEventType]) -> asyn
 class SystemEventType:
     record: strawberry.Private[Message]
     event: strawberry.Private[system_events.SystemEvent]
-    kind: SystemEventKind = reads("event.kind")
+    kind: SystemEventKindType = reads("event.kind")
 
     @strawberry.field(metadata=prefetched_by(_prefetch_users))
     def actor(self, info: Info) -> UserType:

@@ -1,4 +1,4 @@
-"""Acting for users: where requests and connections name the user whom their caller acts for (ADR 42)."""
+"""Acting for users: where requests and connections name the user that their caller acts for (ADR 42)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PERCENT_ENCODED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*\Z", re.ASCII)
 
 
 def user_of_request(headers: Headers) -> str | None:
-    """Return the user whom the caller of an HTTP request acts for; None if it names none.
+    """Return the user that the caller of an HTTP request acts for; None if it names none.
 
     The text is not a user id if the header is malformed.
     """
@@ -25,7 +25,7 @@ def user_of_request(headers: Headers) -> str | None:
 
 
 def user_of_connection(payload: dict[str, Any]) -> str | None:
-    """Return the user whom the caller of a WebSocket acts for; None if connection_init names none.
+    """Return the user that the caller of a WebSocket acts for; None if connection_init names none.
 
     The text is not a user id if the value is malformed.
     """

@@ -25,7 +25,7 @@ def websocket_authenticator(
     """Return a function that authenticates the payload of a connection_init.
 
     The token is in `Authorization` or `authorization`, as "Bearer <token>". Without it the connection is anonymous.
-    `actAs` names the user whom the caller acts for. The connection counts towards that user's limits.
+    `actAs` names the user that the caller acts for. The connection counts towards that user's limits.
 
     Close codes:
         4403: the token is refused, or may not act for users; the reason says why. Clients reconnect, possibly with a
