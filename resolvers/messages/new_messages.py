@@ -40,6 +40,8 @@ class NewMessage:
     reply_to: str | None = None
     key: str | None = None
     sub_biz: str | None = None
+    metadata: object = None
+    """A JSON value."""
 
 
 async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> ConversationId:
@@ -109,7 +111,14 @@ async def find_reply_target(
     return found.id, found.seq
 
 
-def input_digest(conversation: ConversationId, new: NewMessage, mentions: tuple[UserId, ...]) -> str:
-    """Return a digest of the input, after its destination is resolved and defaults are filled in."""
-    parts = [conversation, new.content, new.kind.value, sorted(mentions), new.mention_all, new.reply_to]
+def input_digest(
+    conversation: ConversationId, new: NewMessage, mentions: tuple[UserId, ...], metadata: str | None
+) -> str:
+    """Return a digest of the input, after its destination is resolved and defaults are filled in.
+
+    Parts that were added later are left out if they are absent: servers of other versions make the same digest.
+    """
+    parts: list[object] = [conversation, new.content, new.kind.value, sorted(mentions), new.mention_all, new.reply_to]
+    if metadata is not None:
+        parts.append({"metadata": metadata})
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

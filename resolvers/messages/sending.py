@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content, check_key, check_sub_biz
 from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RateLimited, Unavailable
+from resolvers.base.metadata import encode_metadata
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import left_conversation, no_conversation
 from resolvers.messages.idempotency import claim_message, wait_for_duplicate
@@ -55,6 +56,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         )
     check_key(new.key)
     check_sub_biz(new.sub_biz)
+    metadata = encode_metadata(new.metadata)
     if new.key is None:
         check_rate(app.store.rate_limits.sends, sender)
     conversation = await resolve_destination(app, sender, new)
@@ -73,7 +75,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         mentions_all=new.mention_all,
         reply_to=reply_to,
         key=new.key,
-        digest=input_digest(conversation, new, mentions) if new.key else None,
+        digest=input_digest(conversation, new, mentions, metadata) if new.key else None,
+        metadata=metadata,
         system_event=CUSTOM if new.kind is MessageKind.SYSTEM else None,
     )
     may_create = new.to_user is not None

@@ -10,7 +10,7 @@ from resolvers.base.checks import check_avatar_url
 from resolvers.base.errors import Forbidden, InvalidInput, NotFound
 from resolvers.base.names import accept_name
 from resolvers.users.callers import Caller, CallerRole
-from store.base.ids import UserId, is_user_id
+from store.base.ids import USER_ID_RULE, UserId, is_user_id
 from store.users.user import User
 
 MAX_USERS = 1_000
@@ -63,6 +63,6 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
 def _accept_user(user: User) -> User:
     """Return a user as it is stored. Raises InvalidInput."""
     if not is_user_id(user.id):
-        raise InvalidInput("a user id must match [A-Za-z0-9][A-Za-z0-9.@-]{0,63}", field="id")
+        raise InvalidInput(f"a user id is {USER_ID_RULE}", field="id")
     check_avatar_url(user.avatar_url)
     return replace(user, name=accept_name(user.name or "", "displayName"))

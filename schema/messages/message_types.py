@@ -14,7 +14,7 @@ from resolvers.base.pages import Edge, Page
 from resolvers.messages import history, receipts
 from schema.base.context import Context, Info
 from schema.base.nodes import Node, PageInfo
-from schema.base.scalars import DateTime
+from schema.base.scalars import JSON, DateTime
 from schema.compiler import prefetched_by, reads, then
 from schema.messages.authors import load_author
 from schema.messages.receipt_types import (
@@ -83,6 +83,9 @@ class MessageType(Node):
     )
     content_type: ContentType = reads("record.kind")
     content: str | None = reads("record.text", description="Null once recalled.")
+    metadata: JSON | None = reads(
+        "record.metadata", description="Application data given by the sender. Null once recalled."
+    )
     state: MessageState = reads("record.is_recalled")
     mentions_all: bool = reads("record.mentions_all")
     edit_count: int = reads("record.edits")

@@ -9,6 +9,7 @@ from resolvers.messages import sending
 from resolvers.messages.new_messages import NewMessage
 from resolvers.users.callers import CallerRole
 from schema.base.context import Info
+from schema.base.scalars import JSON
 from schema.compiler import then
 from schema.messages.message_types import ContentType, MessageType, message_from
 from schema.sessions.session_types import SessionType, session_from
@@ -28,6 +29,7 @@ class SendMessageInput:
         "may be empty. A message to oneself: INVALID_INPUT."
     )
     content_type: ContentType | None = ContentType.TEXT
+    metadata: JSON | None = None
     mentions: list[strawberry.ID] | None = strawberry.field(
         default_factory=list,
         description="Members of the conversation only (INVALID_INPUT); in a channel: people who can see it.",
@@ -54,6 +56,7 @@ class SendMessageInput:
             reply_to=self.reply_to_id,
             key=self.idempotency_key,
             sub_biz=self.sub_biz,
+            metadata=self.metadata,
         )
 
 

@@ -11,12 +11,15 @@ from resolvers.base.checks import LONGEST_CONTENT, LONGEST_NAME
 from resolvers.groups.group_creation import SMALLEST_GROUP
 from server.chat_import.log_file import ChatFile, ChatLine, JoinLine, MessageLine, RenameLine
 from server.errors import CommandError
-from store.base.ids import UserId, is_user_id
+from store.base.ids import UserId
 
 IMPORTER = UserId("importer")
 """Owner of the imported groups, who invites the users that join. No nick is mapped to this id."""
 
-_ILLEGAL = re.compile(r"[^A-Za-z0-9.@-]")
+_SIMPLE_NICK = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@-]{0,63}\Z")
+"""Nicks that are used as user ids. Fixed, because an import that continues must give everybody the same id again."""
+
+_REPLACED = re.compile(r"[^A-Za-z0-9.@-]")
 _HAS_DIGEST = re.compile(r".*\.[0-9a-f]{16}\Z", re.DOTALL)
 _MAX_STEM_LENGTH = 47
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
@@ -77,13 +80,13 @@ class ImportPlan:
 def user_id_for(nick: str, owner_number: int = 1) -> UserId:
     """Return the id of the n-th person whose first nick is `nick`. Ids are stable, and unique per nick and number.
 
-    A nick that is a legal user id is used unchanged. Other nicks keep their legal characters and get a digest.
+    A nick of letters, digits, `.`, `@` and `-` is used unchanged. Other nicks keep these characters and get a digest.
     """
     # A nick that looks like it has a digest gets one too, so that the two kinds of ids cannot collide.
-    if owner_number == 1 and is_user_id(nick) and not _HAS_DIGEST.match(nick) and nick != IMPORTER:
+    if owner_number == 1 and _SIMPLE_NICK.match(nick) and not _HAS_DIGEST.match(nick) and nick != IMPORTER:
         return UserId(nick)
     key = f"{owner_number} {nick}".encode("utf-8", "surrogatepass")
-    stem = _ILLEGAL.sub("-", nick).strip(".@-")[:_MAX_STEM_LENGTH] or "user"
+    stem = _REPLACED.sub("-", nick).strip(".@-")[:_MAX_STEM_LENGTH] or "user"
     return UserId(f"{stem}.{hashlib.blake2b(key, digest_size=8).hexdigest()}")
 
 

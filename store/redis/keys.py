@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.base.ids import ConversationId, MessageId, UserId, partition_of
+from store.base.ids import ConversationId, MessageId, UserId, encode_user, partition_of
 
 USER_KEYS = (
     "meta", "sessions", "index", "list", "mutes", "log", "routes", "pending", "loading", "lock", "fence", "queue"
@@ -47,19 +47,19 @@ class Keys:
 
         The script derives the others from it, under the same hash tag.
         """
-        return (f"{self.namespace}{{u:{user}}}:meta",)
+        return (self.of_user(user, "meta"),)
 
     def of_user(self, user: UserId, name: str) -> str:
         """Return one of a user's keys."""
-        return f"{self.namespace}{{u:{user}}}:{name}"
+        return f"{self.namespace}{{u:{encode_user(user)}}}:{name}"
 
     def claim(self, user: UserId, key: str) -> str:
         """Return the key of a user's claim of an idempotency key."""
-        return f"{self.namespace}{{u:{user}}}:key:{key}"
+        return f"{self.namespace}{{u:{encode_user(user)}}}:key:{key}"
 
     def typing(self, user: UserId, conversation: ConversationId) -> str:
         """Return the key that exists for a while after a user's typing in a conversation was announced."""
-        return f"{self.namespace}{{u:{user}}}:typing:{conversation}"
+        return f"{self.namespace}{{u:{encode_user(user)}}}:typing:{conversation}"
 
     def head(self, conversation: ConversationId) -> str:
         """Return the key of a conversation's head: the first of `conversation`."""

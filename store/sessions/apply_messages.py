@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, UserId, encode_user
 from store.redis.cache import Cache, Call
 from store.sessions.apply_results import ApplyResult, parse_outcome, parse_own_message, parse_results
 from store.sessions.changes import LoggedChange
@@ -208,7 +208,7 @@ class FanoutCalls:
         for number in local:
             args += (self._changes[number].kind, self._changes[number].text)
         for numbers, users in groups:
-            args += (" ".join([local[number] for number in numbers]), len(users), *users)
+            args += (" ".join([local[number] for number in numbers]), len(users), *map(encode_user, users))
         return Call("fan_out", self._cache.keys.user(groups[0][1][0]), tuple(args))
 
     def _own_call(self, user: UserId, numbers: tuple[int, ...]) -> Call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from store.base.ids import ConversationId, UserId, gateway_id
+from store.base.ids import ConversationId, UserId, encode_user, gateway_id
 from store.conversations.conversation_fields import ConversationField as Head
 from store.mongo.client import Document
 from store.sessions.fields import (
@@ -71,7 +71,7 @@ def record_from(
         read_seq, read_n, delivered_seq = min(read_seq, write_seq), min(read_n, n), min(delivered_seq, write_seq)
     is_private, peer_read_seq, peer_delivered_seq = conversation.startswith("p_"), 0, 0
     if is_private:
-        is_first = conversation.startswith(f"{user}_", len("p_"))
+        is_first = conversation.startswith(f"{encode_user(user)}_", len("p_"))
         peer_read, peer_delivered, wrote_seq, wrote_n = _SIDES[0 if is_first else 1]
         peer_read_seq, peer_delivered_seq = head.get(peer_read, 0), head.get(peer_delivered, 0)
         if read_seq < head.get(wrote_seq, 0):

@@ -35,7 +35,7 @@ NOT_CACHED, APPENDED, ELSEWHERE = range(3)
 MESSAGE_PATTERN = r"^(%S+) (%d+) (%d+) ([01]) (%d+) (.*)$"
 """A message as `MessageDelta.text` writes it."""
 
-WAKE_UP_FRAME = '{"events":[[null,[["%s","",0,0]]]]}'
+WAKE_UP_FRAME = '{"events":[[null,[[%s,"",0,0]]]]}'
 """The frame that makes hubs compare a user's position with Redis, and read the log if events are missing."""
 
 LOCK_GRANTED_FRAME = '{"granted":"%s"}'

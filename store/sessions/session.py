@@ -10,7 +10,7 @@ import orjson
 
 from store.base.ids import ConversationId, UserId, session_id
 from store.sessions.fields import SessionFields, record_of
-from store.sessions.session_lists import count_unread, count_unread_mentions, ended_seq, is_valid
+from store.sessions.session_lists import count_read, count_unread, count_unread_mentions, ended_seq, is_valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,11 @@ class Session(SessionFields):
     def read_seq(self) -> int:
         """Position up to which nothing is left to read: it was read or deleted, or the group has ended."""
         return max(self.acknowledged_seq, ended_seq(self.record))
+
+    @property
+    def read_count(self) -> int:
+        """Countable messages up to `read_seq`, whoever wrote them; `n` minus this is `unread_count`. A gateway: 0."""
+        return count_read(self.record)
 
     @property
     def delivered_seq(self) -> int:

@@ -10,15 +10,15 @@ from typing import Any
 Json = dict[str, Any]
 
 SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
-    categoryId subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq
+    id writeSeq readSeq deliveredSeq readCount unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil
+    priority categoryId subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq
     conversation { __typename id type title }
     lastMessage { id seq content sender { id } }
 """
 
 MESSAGE = """
-    id conversationId seq content contentType state mentionsAll editCount editedAt recalledAt createdAt idempotencyKey
-    sender { id displayName } authorName authorAvatarUrl mentions { id } replyTo { id seq content }
+    id conversationId seq content metadata contentType state mentionsAll editCount editedAt recalledAt createdAt
+    idempotencyKey sender { id displayName } authorName authorAvatarUrl mentions { id } replyTo { id seq content }
     recalledBy { id } systemEvent { kind actor { id } targets { id } text }
 """
 

@@ -58,4 +58,4 @@ def test_named_settings_targets_modules_and_commands_exist(page: Path) -> None:
     for module in found(r"python -m ((?:tests|bench|server)[\w.]*)", page):
         assert importlib.util.find_spec(module), f"{page.name}: python -m {module}"
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    assert found(r"`(?:\.venv/bin/)?confab ([a-z-]+)", page) <= commands
+    assert found(r"`(?:\.venv/bin/)?confab ([a-z][a-z-]*)", page) <= commands

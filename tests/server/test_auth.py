@@ -66,15 +66,11 @@ async def test_issued_token_is_accepted(clock: Clock) -> None:
         ({"iat": NOW + LEEWAY_SECONDS + 1}, "iat"),
         ({"sub": 7}, "sub"),
         ({"sub": ""}, "sub"),
-        ({"sub": "al_ice"}, "sub"),
+        ({"sub": "al ice"}, "sub"),
         ({"sub": "alice\n"}, "sub"),
-        ({"sub": "-alice"}, "sub"),
-        ({"sub": "älice"}, "sub"),
-        ({"sub": "a" * 65}, "sub"),
-        ({"role": "root"}, "role"),
-        ({"role": ["admin"]}, "role"),
-        ({"name": 7}, "name"),
-        ({"picture": {}}, "picture"),
+        ({"sub": "al\u200bice"}, "sub"),
+        ({"sub": "al\ud800ice"}, "sub"),
+        ({"sub": "a" * 129}, "sub"),
     ],
 )
 async def test_refusal_names_the_invalid_claim(
@@ -155,9 +151,9 @@ async def test_issuer_must_match_the_setting(clock: Clock, refusal: Refusal) -> 
 
 
 async def test_refusals_contain_no_part_of_the_token(hs: Authenticator, refusal: Refusal) -> None:
-    for token in (signed(sub="no_such_id"), signed(role="emperor"), signed()[:-2], signed(exp=NOW - 60)):
+    for token in (signed(sub="no such id"), signed()[:-2], signed(exp=NOW - 60)):
         message = await refusal(hs, token)
-        assert not any(part in message for part in ("no_such_id", "emperor", SECRET, *token.split(".")))
+        assert not any(part in message for part in ("no such id", SECRET, *token.split(".")))
 
 
 async def test_every_algorithm_is_refused_without_a_key(clock: Clock, refusal: Refusal) -> None:
@@ -197,7 +193,7 @@ async def test_token_cache_is_bounded(hs: Authenticator, monkeypatch: pytest.Mon
 
 def test_tokens_are_issued_only_for_valid_users_and_times() -> None:
     settings = Settings(jwt_secret=SECRET)
-    for user, ttl in (("al_ice", 60.0), ("", 60.0), ("alice", 0.0), ("alice", -1.0), ("alice", float("inf"))):
+    for user, ttl in (("al ice", 60.0), ("", 60.0), ("alice", 0.0), ("alice", -1.0), ("alice", float("inf"))):
         with pytest.raises(InvalidInput):
             issue_token(settings, user, ttl_seconds=ttl)
     with pytest.raises(SettingsError, match="CONFAB_JWT_SECRET"):
@@ -245,7 +241,7 @@ async def test_websocket_without_a_token_is_anonymous(hs: Authenticator, payload
 
 @pytest.mark.parametrize(
     "authorization",
-    ["", "abc", 7, ["Bearer"], "Bearer x", f"Bearer {signed(exp=NOW - 60)}", f"Bearer {signed(sub='_')}"],
+    ["", "abc", 7, ["Bearer"], "Bearer x", f"Bearer {signed(exp=NOW - 60)}", f"Bearer {signed(sub=' ')}"],
 )
 async def test_websocket_with_an_invalid_token_is_closed_with_4403(hs: Authenticator, authorization: object) -> None:
     async def sign_in(_: Caller) -> None:

@@ -49,7 +49,7 @@ def test_user_ids_of_different_people_differ(people: set[tuple[str, int]]) -> No
     assert len({user_id_for(nick, bearer) for nick, bearer in people}) == len(people)
 
 
-def test_nick_that_is_a_legal_user_id_is_used_unchanged() -> None:
+def test_a_simple_nick_is_used_unchanged_as_a_user_id() -> None:
     assert [user_id_for(nick) for nick in ("crimsun", "Rattboi", "rattboi", "CN-fermi", "late.comer", "123")] == [
         "crimsun", "Rattboi", "rattboi", "CN-fermi", "late.comer", "123",
     ]  # fmt: skip

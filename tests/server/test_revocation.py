@@ -217,7 +217,7 @@ async def test_revoke_reports_which_database_is_unreachable(
 ) -> None:
     rows = _mongo_janitor[settings.mongo_database]["revocations"]
     with pytest.raises(CommandError, match=r"^A user id is"):
-        await revoke_tokens(settings, "al_ice", NOW)
+        await revoke_tokens(settings, "al ice", NOW)
     monkeypatch.setattr("server.cli.revoke.Mongo", partial(Mongo, timeout_ms=100))
     down = settings_with(mongo_url="mongodb://127.0.0.1:9")
     with pytest.raises(CommandError, match=r"^Nothing was revoked: MongoDB"):

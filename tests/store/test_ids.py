@@ -1,24 +1,56 @@
-"""Ids that clients send."""
+"""Forms of ids: which texts are ids, and which form user ids have inside other ids."""
 
 from __future__ import annotations
 
 import gc
+from itertools import combinations, product
+from urllib.parse import quote
 from weakref import ref
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from store.base.ids import ConversationKind, kind_of, parse_private
+from store.base.ids import (
+    ConversationId,
+    ConversationKind,
+    UserId,
+    decode_user,
+    encode_user,
+    is_user_id,
+    kind_of,
+    parse_private,
+    parse_session_id,
+    private_id,
+    session_id,
+)
+from store.redis.keys import Keys
+from tests.user_ids import NOT_USER_IDS, UNUSUAL_USER_IDS
+
+ASCII = "".join(map(chr, range(33, 127)))
+LONGEST = UserId("\N{GRINNING FACE}" * 128)
+LONGEST_AND_NEXT = UserId("\N{GRINNING FACE}" * 127 + "\N{GRINNING FACE WITH SMILING EYES}")
+
+user_ids = st.one_of(
+    st.sampled_from(UNUSUAL_USER_IDS),
+    st.text("aB09.@-_~%|/{}57CF", min_size=1, max_size=6),
+    st.text(min_size=1, max_size=128),
+).filter(is_user_id)
+sub_bizs = st.sampled_from([None, "shop", "b"])
 
 
 class Spelt(str):
     pass
 
 
-@pytest.mark.parametrize("text", ["g_" + "1" * 1_000, "p_a_" + "b" * 1_000, "x" * 1_000])
-def test_a_too_long_conversation_id_is_invalid_and_not_cached(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["g_" + "1" * 1_000, "p_a_" + "b" * 1_000, "x" * 1_000, "p_a_" + "%F0%9F%98%80" * 128, "p_a_" + "b" * 9_999]
+)
+def test_a_long_conversation_id_is_not_cached(text: str) -> None:
     spelt = Spelt(text)
-    assert kind_of(spelt) is None
-    assert parse_private(spelt) is None
+    is_valid = text.endswith("%80")
+    assert (kind_of(spelt) is not None) is is_valid
+    assert (parse_private(spelt) is not None) is is_valid
     gone = ref(spelt)
     del spelt
     gc.collect()
@@ -26,6 +58,115 @@ def test_a_too_long_conversation_id_is_invalid_and_not_cached(text: str) -> None
 
 
 def test_the_longest_conversation_id_is_valid() -> None:
-    longest = f"p_{'a' * 64}_{'b' * 64}~{'c' * 32}"
+    longest = private_id(LONGEST, LONGEST_AND_NEXT, "c" * 32)
     assert kind_of(longest) is ConversationKind.PRIVATE
-    assert parse_private(longest) == ("a" * 64, "b" * 64, "c" * 32)
+    assert parse_private(longest) == (LONGEST, LONGEST_AND_NEXT, "c" * 32)
+    assert parse_session_id(session_id(LONGEST, longest)) == (LONGEST, longest)
+
+
+@pytest.mark.parametrize("text", [*UNUSUAL_USER_IDS, *ASCII, ASCII, ".", "-", "a" * 128])
+def test_printable_characters_without_white_space_are_user_ids(text: str) -> None:
+    assert is_user_id(text)
+
+
+@pytest.mark.parametrize("text", NOT_USER_IDS)
+def test_other_texts_are_not_user_ids(text: str) -> None:
+    assert not is_user_id(text)
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        assert decode_user(quote(text, safe="@").replace("_", "%5F").replace("~", "%7E")) is None
+
+
+def test_ids_have_the_form_of_the_contract() -> None:
+    assert private_id(UserId("user_2N"), UserId("auth0|7")) == "p_auth0%7C7_user%5F2N"
+    assert private_id(UserId("b"), UserId("a"), "shop") == "p_a_b~shop"
+    assert encode_user(UserId("Az09.@-")) == "Az09.@-"
+    assert encode_user(UserId("\N{LATIN SMALL LETTER E WITH ACUTE}")) == "%C3%A9"
+    assert session_id(UserId("user_2N"), ConversationId("g_7")) == "s_user%5F2N_g_7"
+
+
+def test_people_are_sorted_before_they_are_encoded() -> None:
+    assert private_id(UserId("a_"), UserId("aA")) == "p_aA_a%5F"
+    assert parse_private("p_a%5F_aA") is None
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        "",
+        "%",
+        "%4",
+        "a%",
+        "%41",
+        "%2E",
+        "%5f",
+        "%7c",
+        "%C0%AF",
+        "%C3",
+        "%A9",
+        "%ED%A0%80",
+        "%F4%90%80%80",
+        "%20",
+        "%00",
+        "%E2%80%8B",
+        "a_b",
+        "~",
+        "a|b",
+        "\N{LATIN SMALL LETTER E WITH ACUTE}",
+        "a\n",
+        "\ud800",
+        "%ZZ",
+        "a" * 129,
+        "%7C" * 129,
+    ],
+)
+def test_other_encodings_are_refused(encoded: str) -> None:
+    assert decode_user(encoded) is None
+    assert parse_private(f"p_-_{encoded}") is None
+    assert parse_session_id(f"s_{encoded}_g_1") is None
+
+
+@settings(deadline=None)
+@given(user_ids)
+def test_an_encoded_user_id_is_safe_and_decodes_to_the_user_id(user: UserId) -> None:
+    encoded = encode_user(user)
+    assert decode_user(encoded) == user
+    assert set(encoded) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.@-%")
+    assert encoded == quote(user, safe="@").replace("_", "%5F").replace("~", "%7E")
+
+
+@settings(deadline=None)
+@given(st.text("aB%57Cf.@-_F", max_size=12))
+def test_an_accepted_encoding_is_the_only_one(text: str) -> None:
+    user = decode_user(text)
+    assert user is None or encode_user(user) == text
+
+
+@settings(deadline=None)
+@given(user_ids, user_ids, sub_bizs)
+def test_a_private_id_names_its_people(one: UserId, other: UserId, sub_biz: str | None) -> None:
+    assume(one != other)
+    conversation = private_id(one, other, sub_biz)
+    assert conversation == private_id(other, one, sub_biz)
+    assert parse_private(conversation) == (*sorted((one, other)), sub_biz)
+    for user in (one, other):
+        assert parse_session_id(session_id(user, conversation)) == (user, conversation)
+
+
+def test_different_people_have_different_conversations_and_keys() -> None:
+    near = [
+        UserId(text) for text in ("a", "a_b", "b", "b_a", "a%5Fb", "a~b", "a~", "~b", "_", "%5F", "a}", "a}:meta", "{")
+    ]
+    pairs = list(product(combinations(near, 2), ("b", None)))
+    assert len({private_id(*pair, sub_biz) for pair, sub_biz in pairs}) == len(pairs)
+    assert len({session_id(user, private_id(*pair)) for pair in combinations(near, 2) for user in pair}) == len(pairs)
+    keys = Keys("")
+    names = {keys.of_user(user, name) for user in near for name in ("meta", "lock")}
+    claims = {keys.claim(user, key) for user in near for key in ("k", "x}:meta", "}:key:k")}
+    assert len(names | claims) == 5 * len(near)
+
+
+@pytest.mark.parametrize("user", UNUSUAL_USER_IDS)
+def test_the_hash_tag_of_a_users_keys_is_the_whole_encoded_id(user: UserId) -> None:
+    key = Keys("confab").of_user(user, "meta")
+    assert key.count("{") == key.count("}") == 1
+    assert key[key.index("{") + 1 : key.index("}")] == f"u:{encode_user(user)}"

@@ -18,6 +18,11 @@ export type Scalars = {
   Cursor: { input: string; output: string; }
   /** ISO 8601 in UTC with milliseconds, for example 2026-01-02T03:04:05.678Z. */
   DateTime: { input: string; output: string; }
+  /**
+   * Any JSON value. Where clients store it: at most 8 KiB when encoded, at most 8 levels deep (a scalar is level 0); else
+   * INVALID_INPUT.
+   */
+  JSON: { input: unknown; output: unknown; }
   /** Milliseconds since the Unix epoch on the server's clock, as a JSON number below 2^53. */
   Timestamp: { input: number; output: number; }
 };
@@ -173,6 +178,8 @@ export type Message = Node & {
   contentType: ContentType;
   /** Null once recalled. */
   content?: Maybe<Scalars['String']['output']>;
+  /** Application data given by the sender. Null once recalled. */
+  metadata?: Maybe<Scalars['JSON']['output']>;
   state: MessageState;
   mentionsAll: Scalars['Boolean']['output'];
   editCount: Scalars['Int']['output'];
@@ -663,6 +670,7 @@ export type SendMessageInput = {
    */
   content: Scalars['String']['input'];
   contentType?: InputMaybe<ContentType>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
   /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
   mentions?: InputMaybe<Array<Scalars['ID']['input']>>;
   /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
@@ -693,6 +701,8 @@ export type Session = Node & {
   writeSeq: Scalars['Int']['output'];
   readSeq: Scalars['Int']['output'];
   deliveredSeq: Scalars['Int']['output'];
+  /** Messages up to readSeq that count as unread until read. */
+  readCount: Scalars['Int']['output'];
   /**
    * Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled message counts until it
    * is read.

@@ -90,7 +90,10 @@ end
 
 -- Makes the servers that hold connections of the user read the log, or start over if the state is gone.
 local function wake_hubs()
-  local frame = string.format(WAKE_UP_FRAME, string.match(TAG, '{u:([^}]*)}'))
+  local user = string.gsub(string.match(TAG, '{u:([^}]*)}'), '%%(%x%x)', function(byte)
+    return string.char(tonumber(byte, 16))
+  end)
+  local frame = string.format(WAKE_UP_FRAME, cjson.encode(user))
   for _, server in ipairs(list_routes()) do publish(server, frame) end
 end
 

@@ -2,7 +2,7 @@
 -- node as far as the caller knows. An error in one user's state concerns only that user: the state is dropped.
 -- KEYS[1]: the key `meta` of one of the users.
 -- ARGV: now (ms); number of changes, then kind and text of each (_changes.lua); then groups of users with the same
--- changes, each with the numbers of these, separated by spaces, the number of users, and their names.
+-- changes, each with the numbers of these, separated by spaces, the number of users, and their encoded ids.
 -- Returns a list of server sets (names separated by spaces), then for each user in turn
 --   NOT_CACHED  the state is not cached, or a load that is running will apply the changes
 --   APPENDED    applied; no server holds connections, and the ticks are the messages' times

@@ -6,6 +6,7 @@ import pytest
 
 from resolvers.users.callers import CallerRole
 from tests.api.client import UPSERT_USERS, Api, Json, Refusal, gather_all, make_caller, private_id, wait_until
+from tests.user_ids import NOT_USER_IDS
 
 USER = "query ($id: ID!) { user(id: $id) { id displayName avatarUrl isBot } node(id: $id) { __typename id } }"
 ME = "{ me { id displayName avatarUrl isBot } }"
@@ -107,12 +108,7 @@ async def test_ordinary_callers_cannot_upsert_users(api: Api) -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"id": "under_score"}, "id"),
-        ({"id": ""}, "id"),
-        ({"id": "-dash"}, "id"),
-        ({"id": "x" * 65}, "id"),
-        ({"id": "new\n"}, "id"),
-        ({"id": "\ud800"}, "id"),
+        *(({"id": text}, "id") for text in NOT_USER_IDS),
         ({"displayName": ""}, "displayName"),
         ({"displayName": " \u3000"}, "displayName"),
         ({"displayName": "x" * 101}, "displayName"),

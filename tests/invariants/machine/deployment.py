@@ -21,8 +21,8 @@ from tests.clock import ManualClock
 from tests.invariants.model.sessions import Json, Op, date_time
 
 SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
-    categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
+    id writeSeq readSeq deliveredSeq readCount unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil
+    priority categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
     lastMessage { seq conversationId state editCount }
 """
 GROUP = """title name avatarUrl memberCount viewerRole historyVisibility status owner { id }

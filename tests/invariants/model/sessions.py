@@ -326,6 +326,7 @@ class SessionModel:
             "writeSeq": conversation.last_seq(user) if conversation else 0,
             "readSeq": read,
             "deliveredSeq": max(session.received, self._hidden_seq(user, name)) if conversation else 0,
+            "readCount": sum(not s.system for s in conversation.messages[:read]) if conversation else 0,
             "unreadCount": self.unread_count(user, name),
             "unreadMentionCount": self.mention_count(user, name),
             "unreadStatus": session.reminder,
