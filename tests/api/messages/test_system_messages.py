@@ -233,7 +233,7 @@ async def test_a_service_that_acts_writes_as_the_user(api: Api) -> None:
 async def test_a_service_writes_into_a_private_conversation(
     open_api: OpenApi, deployments: Deployments, author: str
 ) -> None:
-    """It moves nobody's positions, in Redis or in MongoDB."""
+    """It moves no positions, in Redis or in MongoDB."""
     async with open_api(f"private {author}") as api:
         alice, bob = await api.create_users("alice", "bob")
         private = private_id(alice, bob)
@@ -242,7 +242,6 @@ async def test_a_service_writes_into_a_private_conversation(
         sessions = {user: await api.own_session(user, private) for user in (alice, bob)}
         before = {user: [session[field] for field in fields] for user, session in sessions.items()}
         caller = service(bob if author == "peer" else None)
-        # The first one is appended to cached states. After the load, the second one is applied by the general code.
         for seq in (2, 3):
             payload = await announce(api, caller, private)
             assert (payload["message"]["sender"]["id"], payload["message"]["seq"]) == (caller.user_id, seq)
@@ -278,6 +277,8 @@ async def test_a_private_conversation_may_begin_with_a_system_message(
                 session = await api.own_session(user, private)
                 assert (session["status"], session["unreadCount"], session["writeSeq"]) == ("ACTIVE", 0, 1)
                 assert session["lastMessage"]["content"] == "shipped"
+                # Nobody has read it yet, the sender included.
+                assert (session["readSeq"], session["peerReadSeq"], session["peerDeliveredSeq"]) == (0, 0, 0)
 
 
 async def test_a_system_message_revives_no_deleted_session(api: Api) -> None:
