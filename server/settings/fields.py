@@ -185,6 +185,8 @@ class RuleSettings(_Section):
     """Most members of a group."""
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """Time in which senders may recall their own messages."""
+    user_directory: bool = False
+    """`searchUsers` finds all users. If false, it finds only people who share a conversation with the caller."""
 
 
 class ObservabilitySettings(_Section):

@@ -94,6 +94,11 @@ class Session(SessionFields):
         return count_unread_mentions(self.conversation, self.record) if self.valid else 0
 
     @property
+    def is_unread(self) -> bool:
+        """True if it is valid and has unread messages, or is marked unread."""
+        return self.valid and (self.unread_count > 0 or self.unread_status)
+
+    @property
     def unread_status(self) -> bool:
         """True if marked unread and not read since. Reading further, also by sending, removes the mark."""
         return self.unread_mark is not None and self.acknowledged_seq <= self.unread_mark

@@ -156,7 +156,7 @@ class Api(SessionCalls, GroupCalls):
         await gather_all(*(self.services.sign_in(make_caller(user)) for user in users))
         return users
 
-    async def run(self, caller: str | Caller | None, query: str, **variables: Any) -> Json:
+    async def run(self, caller: str | Caller | None, query: str, /, **variables: Any) -> Json:
         """Return the response to a query or mutation."""
         request_caller = make_caller(caller) if isinstance(caller, str) else caller
         request = GraphQLRequest(query, variables or None)
@@ -171,14 +171,14 @@ class Api(SessionCalls, GroupCalls):
         decoded: Json = orjson.loads(orjson.dumps(response))
         return decoded
 
-    async def data(self, caller: str | Caller | None, query: str, **variables: Any) -> Json:
+    async def data(self, caller: str | Caller | None, query: str, /, **variables: Any) -> Json:
         """Return the response's data; fail on an error."""
         response = await self.run(caller, query, **variables)
         assert "errors" not in response, response["errors"]
         data: Json = response["data"]
         return data
 
-    async def expect_refusal(self, caller: str | Caller | None, query: str, **variables: Any) -> Refusal:
+    async def expect_refusal(self, caller: str | Caller | None, query: str, /, **variables: Any) -> Refusal:
         """Return the only error of the response; fail if there is none, or more than one."""
         response = await self.run(caller, query, **variables)
         assert len(response.get("errors", ())) == 1, response

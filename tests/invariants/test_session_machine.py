@@ -66,6 +66,10 @@ class SessionMachine(Walk):
         seq = 1_000 if up_to is None else up_to
         self.do(self.actions.change(self.model, "receive", self.users[who], which, seq), process)
 
+    @rule(who=WHO, which=st.none() | st.lists(ANY, max_size=5), up_to=UP_TO, process=PROCESS)
+    def mark_many(self, who: int, which: list[int] | None, up_to: int | None, process: int) -> None:
+        self.do(self.actions.mark_many(self.model, self.users[who], which, up_to), process)
+
     @rule(who=WHO, which=ANY, hard=st.booleans(), process=PROCESS)
     def delete(self, who: int, which: int, hard: bool, process: int) -> None:
         self.do(self.actions.change(self.model, "delete", self.users[who], which, hard), process)

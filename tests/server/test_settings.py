@@ -100,6 +100,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "keep_alive_seconds": "1",
         "max_group_members": "3",
         "recall_seconds": "0",
+        "user_directory": "true",
         "data_center": "31",
         "log_level": "debug",
         "log_format": "CONSOLE",

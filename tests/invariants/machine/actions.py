@@ -11,7 +11,7 @@ from tests.invariants.model.groups import GROUP_KINDS
 from tests.invariants.model.messages import REVISIONS
 from tests.invariants.model.sessions import Json, Op, SessionModel, gateway, private_conversation
 
-BURST = ("send", "send", "read", "receive", "delete", "mute", "pin", "remind", "assign")
+BURST = ("send", "send", "read", "read_many", "receive", "delete", "mute", "pin", "remind", "assign")
 GROUP_BURST = (
     "send",
     "send",
@@ -89,6 +89,13 @@ class Actions:
         names = [name for name in model.names(user) if not name.startswith("b_")]
         return Op("assign", user, "", ([names[any_ % len(names)] for any_ in which if names], folder))
 
+    def mark_many(self, model: SessionModel, user: str, which: Sequence[int] | None, up_to: int | None = None) -> Op:
+        """Return a reading of sessions, a session may be named twice; None: of all. up_to: acknowledge this seq."""
+        names = [name for name in model.names(user) if up_to is None or not name.startswith("b_")]
+        if up_to is None:
+            return Op("read_many", user, "", [names[i % len(names)] for i in which if names] if which else None)
+        return Op("receive_many", user, "", [(names[i % len(names)], up_to + i % 2) for i in which or () if names])
+
     def group(self, model: SessionModel, kind: str, user: str, any_: int, whom: Sequence[int], more: int = 0) -> Op:
         """Return a change of a group, allowed or not, or a send if there is no group. more: from 0 to 3."""
         groups = self._groups(model)
@@ -134,6 +141,8 @@ class Actions:
             return self.revise(model, kind, user, any_, number)
         if kind in GROUP_KINDS:
             return self.group(model, kind, user, any_, [number], number)
+        if kind == "read_many":
+            return self.mark_many(model, user, (any_, number) if number else None)
         if kind == "assign":
             return self.assign(model, user, (0, 1), FOLDERS[number % 2])
         values = {"mute": (None, False, 3_600_000, None), "delete": (False, True, False, True), "pin": (0, 1, 5, 5),

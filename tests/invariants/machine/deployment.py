@@ -46,6 +46,8 @@ DOCUMENTS = {
         message {{ id seq }} session {{ {SESSION} }} }} }}""",
     "read": _change_session("$id: ID!, $seq: Int", "markRead(conversationId: $id, upToSeq: $seq)"),
     "receive": _change_session("$id: ID!, $seq: Int!", "ackDelivered(conversationId: $id, upToSeq: $seq)"),
+    "read_many": _change_session("$ids: [ID!]", "markManyRead(conversationIds: $ids)"),
+    "receive_many": _change_session("$marks: [DeliveryMark!]!", "ackManyDelivered(marks: $marks)"),
     "delete": _change_session("$id: ID!, $hard: Boolean", "deleteSession(conversationId: $id, hard: $hard)"),
     "mute": _change_session(
         "$id: ID!, $muted: Boolean!, $until: DateTime", "muteSession(conversationId: $id, muted: $muted, until: $until)"
@@ -85,6 +87,10 @@ def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
             return {"input": to | {"content": text, "mentions": mentions, "replyToId": answered}}
         case "read" | "receive":
             return {"id": op.target, "seq": op.value}
+        case "read_many":
+            return {"ids": op.value}
+        case "receive_many":
+            return {"marks": [{"conversationId": name, "upToSeq": seq} for name, seq in op.value]}
         case "delete":
             return {"id": op.target, "hard": op.value}
         case "mute":

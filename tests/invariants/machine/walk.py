@@ -21,7 +21,7 @@ from tests.invariants.machine.replay import replay
 from tests.invariants.model.sessions import Op, SessionModel
 
 HOUR_MS = 3_600_000
-STEP_MS = 20
+STEP_MS = 60
 """More ms than one step takes ticks. So a user's clock never runs ahead of time, and a lost cache cannot move it back.
 """
 

@@ -119,6 +119,25 @@ class SessionModel:
             session.reminder = False
             self.touch(op.user, op.target, why="READ")
 
+    def _read_many(self, op: Op) -> None:
+        """Mark as read. value: the conversations, or None for all that are unread."""
+        names = op.value
+        if names is None:
+            unread = [
+                name for name in self.names(op.user) if not name.startswith("b_") and self.is_valid(op.user, name)
+            ]
+            names = [n for n in unread if self.unread_count(op.user, n) or self.sessions[op.user, n].reminder]
+        for name in dict.fromkeys(names):
+            self._read(Op("read", op.user, name))
+
+    def _receive_many(self, op: Op) -> None:
+        """Acknowledge as delivered. value: conversations and seqs."""
+        highest: dict[str, int] = {}
+        for name, seq in op.value:
+            highest[name] = max(highest.get(name, 0), seq)
+        for name, seq in highest.items():
+            self._receive(Op("receive", op.user, name, seq))
+
     def _receive(self, op: Op) -> None:
         """Acknowledge as delivered. value: the seq."""
         session, seq = self.sessions[op.user, op.target], min(op.value, self.conversations[op.target].last_seq(op.user))
