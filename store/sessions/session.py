@@ -75,7 +75,7 @@ class Session(SessionFields):
 
     @property
     def read_count(self) -> int:
-        """Countable messages up to `read_seq`, whoever wrote them; `n` minus this is `unread_count`. A gateway: 0."""
+        """Countable messages up to `read_seq`, of all senders; `n` minus this is `unread_count`. A gateway: 0."""
         return count_read(self.record)
 
     @property

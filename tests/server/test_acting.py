@@ -57,7 +57,19 @@ async def test_event_streams_run_for_the_user_of_the_header(side: Any) -> None:
     await stream.task
 
 
-@pytest.mark.parametrize(("value", "user"), [("%61lice", "alice"), ("al%69c%65", "alice"), ("a.b%40c", "a.b@c")])
+@pytest.mark.parametrize(
+    ("value", "user"),
+    [
+        ("%61lice", "alice"),
+        ("a.b%40c", "a.b@c"),
+        ("auth0%7c7", "auth0|7"),
+        ("auth0|7", "auth0|7"),
+        ("100%25", "100%"),
+        ("a+b", "a+b"),
+        ("%F0%9F%98%80", "\N{GRINNING FACE}"),
+        ("%75" * 128, "u" * 128),
+    ],
+)
 async def test_the_header_is_percent_encoded(side: Any, value: str, user: str) -> None:
     assert (await ask(side, value)).status_code == 200
     assert side.engine.executed[0][1].caller.user_id == user
