@@ -109,6 +109,8 @@ ROOT_FIELDS = [
     mutation("updateMe", "updateMe(metadata: {a: 1}) { id }", SIGNED_IN),
     *(session_mutation(CALLS[name]) for name in FIRST_OF_EACH),
     mutation("ackDelivered", "ackDelivered(conversationId: $id, upToSeq: 1) { id }", OWN_SESSION, **_GROUP),
+    mutation("ackManyDelivered", "ackManyDelivered(marks: [{conversationId: $id, upToSeq: 1}]) { id }", OWN_SESSION,
+        **_GROUP),
     mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }', MEMBERS,
         **_GROUP),
     mutation(
@@ -154,7 +156,8 @@ VISIBLE_WITH_OBJECT = """
     GroupMember: role joinedAt user
     SeqRange: fromSeq toSeq
     Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
-    Message: createdAt sender mentions metadata
+    Message: createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
+    SystemEvent: kind actor targets text
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
     MessageCreated: message cursor

@@ -76,6 +76,11 @@ export type Delivery = {
   readCount: Scalars['Int']['output'];
 };
 
+export type DeliveryMark = {
+  conversationId: Scalars['ID']['input'];
+  upToSeq: Scalars['Int']['input'];
+};
+
 /** The closed list behind extensions.code. */
 export type ErrorCode =
   | 'UNAUTHENTICATED'
@@ -188,6 +193,13 @@ export type Message = Node & {
   recalledAt?: Maybe<Scalars['DateTime']['output']>;
   createdAt: Scalars['DateTime']['output'];
   sender: User;
+  /** What to show as the author: the nickname in a workspace, the name a webhook gave, or the display name. */
+  authorName: Scalars['String']['output'];
+  authorAvatarUrl?: Maybe<Scalars['String']['output']>;
+  /** Who recalled it: the sender or a moderator. */
+  recalledBy?: Maybe<User>;
+  /** What a SYSTEM message announces, for clients that phrase it themselves in the reader's language. */
+  systemEvent?: Maybe<SystemEvent>;
   mentions: Array<User>;
   replyTo?: Maybe<Message>;
   /** The sender's own key, visible to the sender only. */
@@ -267,11 +279,18 @@ export type Mutation = {
    */
   markRead: Session;
   /**
+   * markRead for up to 200 conversations in one change with one SyncSession. Without ids: all that are unread, muted ones
+   * included.
+   */
+  markManyRead: Array<Session>;
+  /**
    * Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; beyond writeSeq means
    * writeSeq. While the caller is INVISIBLE, senders learn of it only with the next markRead or when the caller is visible
    * again.
    */
   ackDelivered: Session;
+  /** ackDelivered for up to 200 conversations at once. */
+  ackManyDelivered: Array<Session>;
   /**
    * Soft delete of the caller's own view: status INVALID, unread cleared without receipts; history stays. The next message
    * that is not SYSTEM revives it with its priority, mute and category. hard: true also forgets those. Other devices
@@ -375,9 +394,19 @@ export type MutationMarkReadArgs = {
 };
 
 
+export type MutationMarkManyReadArgs = {
+  conversationIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+};
+
+
 export type MutationAckDeliveredArgs = {
   conversationId: Scalars['ID']['input'];
   upToSeq: Scalars['Int']['input'];
+};
+
+
+export type MutationAckManyDeliveredArgs = {
+  marks: Array<DeliveryMark>;
 };
 
 
@@ -866,6 +895,26 @@ export type SyncSession = {
   cursor: Scalars['Cursor']['output'];
   reset: Scalars['Boolean']['output'];
 };
+
+export type SystemEvent = {
+  __typename: 'SystemEvent';
+  kind: SystemEventKind;
+  actor: User;
+  targets: Array<User>;
+  text?: Maybe<Scalars['String']['output']>;
+};
+
+export type SystemEventKind =
+  | 'MEMBERS_JOINED'
+  | 'MEMBER_LEFT'
+  | 'MEMBER_REMOVED'
+  | 'OWNER_CHANGED'
+  | 'RENAMED'
+  | 'TOPIC_CHANGED'
+  | 'MESSAGE_PINNED'
+  | 'CHANNEL_ARCHIVED'
+  | 'CHANNEL_UNARCHIVED'
+  | 'CUSTOM';
 
 export type TypingStarted = {
   __typename: 'TypingStarted';
