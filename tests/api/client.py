@@ -27,6 +27,7 @@ from tests.api.session_calls import MESSAGE, SESSION, SessionCalls
 from tests.api.session_calls import Json as Json
 from tests.api.stream_responses import iterate_responses
 from tests.clock import DAY_MS, ManualClock
+from tests.user_ids import private_id as private_id
 
 TIMEOUT_SECONDS = 20.0
 """A wait that takes longer than this fails the test. Long enough for a busy machine."""
@@ -78,11 +79,6 @@ class Refusal:
     code: str
     field: str | None = None
     retryable: bool = False
-
-
-def private_id(one: str, other: str, sub_biz: str | None = None) -> str:
-    """Return the id of two users' private conversation, optionally within a subBiz, in the form of the contract."""
-    return "p_" + "_".join(sorted((one, other))) + (f"~{sub_biz}" if sub_biz else "")
 
 
 def make_caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = None) -> Caller:

@@ -193,6 +193,13 @@ export type Message = Node & {
   recalledAt?: Maybe<Scalars['DateTime']['output']>;
   createdAt: Scalars['DateTime']['output'];
   sender: User;
+  /** What to show as the author: the nickname in a workspace, the name a webhook gave, or the display name. */
+  authorName: Scalars['String']['output'];
+  authorAvatarUrl?: Maybe<Scalars['String']['output']>;
+  /** Who recalled it: the sender or a moderator. */
+  recalledBy?: Maybe<User>;
+  /** What a SYSTEM message announces, for clients that phrase it themselves in the reader's language. */
+  systemEvent?: Maybe<SystemEvent>;
   mentions: Array<User>;
   replyTo?: Maybe<Message>;
   /** The sender's own key, visible to the sender only. */
@@ -888,6 +895,26 @@ export type SyncSession = {
   cursor: Scalars['Cursor']['output'];
   reset: Scalars['Boolean']['output'];
 };
+
+export type SystemEvent = {
+  __typename: 'SystemEvent';
+  kind: SystemEventKind;
+  actor: User;
+  targets: Array<User>;
+  text?: Maybe<Scalars['String']['output']>;
+};
+
+export type SystemEventKind =
+  | 'MEMBERS_JOINED'
+  | 'MEMBER_LEFT'
+  | 'MEMBER_REMOVED'
+  | 'OWNER_CHANGED'
+  | 'RENAMED'
+  | 'TOPIC_CHANGED'
+  | 'MESSAGE_PINNED'
+  | 'CHANNEL_ARCHIVED'
+  | 'CHANNEL_UNARCHIVED'
+  | 'CUSTOM';
 
 export type TypingStarted = {
   __typename: 'TypingStarted';

@@ -68,7 +68,8 @@ local function message(text, is_own, mentions_user)
   end
   -- Too many gaps to keep. Load the state again, which subscribers notice, instead of losing a message silently.
   if record[GAPS] and #record[GAPS] > 2 * MAX_GAPS then return UNKNOWN end
-  local written_ms, others_seq, own_seq = countable == 1 and at or 0, is_own and 0 or seq, is_own and seq or 0
+  local written_ms, own_seq = countable == 1 and at or 0, is_own and seq or 0
+  local others_seq = (countable == 1 and not is_own) and seq or 0
   receive(conversation, record, seq, n, written_ms, others_seq, own_seq, n, mentions_user and int(seq) or '')
   local move = { conversation = conversation, record = record, old = before, is_new = is_new }
   return { moves = { move }, at = at, entry = entry, old = old }
