@@ -141,7 +141,7 @@ ROOT_FIELDS = [
 VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
-    Group: id type title name avatarUrl memberCount historyVisibility status createdAt owner
+    Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
     GroupEdge: node cursor
     GroupMemberConnection: edges pageInfo
@@ -155,6 +155,7 @@ VISIBLE_WITH_OBJECT = """
     MessageCreated: message cursor
     MessageUpdated: message cursor
     MessageRecalled: message cursor
+    GroupChanged: group cursor
     Delivery: status recipientCount deliveredCount readCount
     Receipt: status deliveredAt readAt user
     ReceiptConnection: edges pageInfo
