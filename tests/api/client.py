@@ -43,6 +43,7 @@ EVENT = f"""
         id name title avatarUrl metadata memberCount historyVisibility status owner {{ id }} }} }}
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
     ... on TypingStarted {{ conversationId user {{ id }} at }}
+    ... on TypingStopped {{ conversationId user {{ id }} at }}
     ... on CaughtUp {{ cursor reset }}
 """
 

@@ -115,6 +115,7 @@ ROOT_FIELDS = [
     mutation("sendMessage", 'sendMessage(input: {toUserId: $id, content: "hi"}) { message { id } }', SIGNED_IN,
         id="@other_member"),
     mutation("startTyping", "startTyping(conversationId: $id)", MEMBERS, **_GROUP),
+    mutation("stopTyping", "stopTyping(conversationId: $id)", MEMBERS, **_GROUP),
     mutation("editMessage", 'editMessage(messageId: $id, content: "new") { id }', outcomes_by_relation(INVISIBLE,
         FORMER_MEMBER, OK, NOT_PERMITTED, NOT_PERMITTED), id="@message"),
     mutation("recallMessage", "recallMessage(messageId: $id) { id }", MEMBERS, id="@message"),
@@ -162,6 +163,7 @@ VISIBLE_WITH_OBJECT = """
     ReceiptEdge: node cursor
     ReceiptAdvanced: conversationId status seq cursor user
     TypingStarted: conversationId at user
+    TypingStopped: conversationId at user
     CaughtUp: cursor reset
     User: id displayName avatarUrl isBot
     SendMessagePayload: message replayed

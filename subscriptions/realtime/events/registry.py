@@ -9,7 +9,7 @@ from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from subscriptions.realtime.events.sessions import SessionChanged
-from subscriptions.realtime.events.typing import TypingStarted
+from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 
 EVENT_KINDS: tuple[type[Event], ...] = (
     MessageCreated,
@@ -19,7 +19,7 @@ EVENT_KINDS: tuple[type[Event], ...] = (
     GroupChanged,
     SessionChanged,
 )
-EPHEMERAL_KINDS: tuple[type[EphemeralEvent], ...] = (TypingStarted,)
+EPHEMERAL_KINDS: tuple[type[EphemeralEvent], ...] = (TypingStarted, TypingStopped)
 
 _BY_CODE = {kind.code: kind for kind in EVENT_KINDS}
 
