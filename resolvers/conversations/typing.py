@@ -25,7 +25,7 @@ async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
 
 
 async def stop_typing(app: Confab, user: UserId, conversation: str) -> bool:
-    """Notify the members to whom `start_typing` was announced that the user is no longer typing.
+    """Notify the other connected members that the user is no longer typing, if `start_typing` was announced.
 
     Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
     """

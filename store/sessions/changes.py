@@ -201,7 +201,7 @@ class Revise:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupUpdate:
+class NewGroupVersion:
     """A field of the group or a role of a member changed, by the change that gave the group this version."""
 
     kind: ClassVar[str] = "group"

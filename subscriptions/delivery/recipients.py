@@ -9,7 +9,7 @@ from store.base.ids import ConversationId, UserId
 from store.messages.message import CommittedMessage
 from store.sessions.apply_messages import MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult
-from store.sessions.changes import Dissolve, GroupUpdate, Join, Leave, LoggedChange, logged_change
+from store.sessions.changes import Dissolve, NewGroupVersion, Join, Leave, LoggedChange, logged_change
 from store.sessions.fields import SyncReason
 from store.store import Store
 from subscriptions.realtime.events.groups import GroupChanged
@@ -117,7 +117,7 @@ class RecipientSlice:
         """Return the update of the group as it is applied to the sessions of `notified`."""
         change = self.committed.reserved.change
         assert change is not None
-        update = GroupUpdate(self.conversation, change.version)
+        update = NewGroupVersion(self.conversation, change.version)
         entry = GroupChanged.log_entry(self.conversation, change.version)
         return logged_change(update, change.update_time_ms(self.committed.at_ms), entry)
 

@@ -181,7 +181,7 @@ function changes.revise(change)
   return changed_one(change, move)
 end
 
--- GroupUpdate. v (version of the group). Only versions that were not applied yet move the session.
+-- NewGroupVersion. v (version of the group). Only versions that were not applied yet move the session.
 function changes.group(change)
   local conversation, version = change.c, change.v
   local record = get(conversation)
