@@ -9,7 +9,7 @@ from store.base.ids import ConversationId, UserId
 from store.messages.message import CommittedMessage
 from store.sessions.apply_messages import MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult
-from store.sessions.changes import Dissolve, NewGroupVersion, Join, Leave, LoggedChange, logged_change
+from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, NewGroupVersion, logged_change
 from store.sessions.fields import SyncReason
 from store.store import Store
 from subscriptions.realtime.events.groups import GroupChanged

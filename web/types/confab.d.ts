@@ -77,6 +77,11 @@ export type Delivery = {
   readCount: Scalars['Int']['output'];
 };
 
+export type DeliveryMark = {
+  conversationId: Scalars['ID']['input'];
+  upToSeq: Scalars['Int']['input'];
+};
+
 /** The closed list behind extensions.code. */
 export type ErrorCode =
   | 'UNAUTHENTICATED'
@@ -121,6 +126,7 @@ export type Group = Conversation & Node & {
 export type GroupMembersArgs = {
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
+  query?: InputMaybe<Scalars['String']['input']>;
 };
 
 /** Name, picture, metadata, a role or historyVisibility changed. */
@@ -196,6 +202,13 @@ export type Message = Node & {
   recalledAt?: Maybe<Scalars['DateTime']['output']>;
   createdAt: Scalars['DateTime']['output'];
   sender: User;
+  /** What to show as the author: the nickname in a workspace, the name a webhook gave, or the display name. */
+  authorName: Scalars['String']['output'];
+  authorAvatarUrl?: Maybe<Scalars['String']['output']>;
+  /** Who recalled it: the sender or a moderator. */
+  recalledBy?: Maybe<User>;
+  /** What a SYSTEM message announces, for clients that phrase it themselves in the reader's language. */
+  systemEvent?: Maybe<SystemEvent>;
   mentions: Array<User>;
   replyTo?: Maybe<Message>;
   /** The sender's own key, visible to the sender only. */
@@ -267,17 +280,26 @@ export type Mutation = {
    * picture fill what is not set.
    */
   upsertUsers: Array<User>;
+  /** The caller's own profile; null leaves a field as it is, avatarUrl: "" removes the picture. */
+  updateMe: User;
   /**
    * Clears unreadCount, sets readSeq to writeSeq (or to upToSeq if that is lower; never backwards), clears the offline
    * queue up to there, and notifies the senders. upToSeq beyond writeSeq means writeSeq; below 0: INVALID_INPUT.
    */
   markRead: Session;
   /**
+   * markRead for up to 200 conversations in one change with one SyncSession. Without ids: all that are unread, muted ones
+   * included.
+   */
+  markManyRead: Array<Session>;
+  /**
    * Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; beyond writeSeq means
    * writeSeq. While the caller is INVISIBLE, senders learn of it only with the next markRead or when the caller is visible
    * again.
    */
   ackDelivered: Session;
+  /** ackDelivered for up to 200 conversations at once. */
+  ackManyDelivered: Array<Session>;
   /**
    * Soft delete of the caller's own view: status INVALID, unread cleared without receipts; history stays. The next message
    * that is not SYSTEM revives it with its priority, mute and category. hard: true also forgets those. Other devices
@@ -369,15 +391,32 @@ export type MutationUpsertUsersArgs = {
 };
 
 
+export type MutationUpdateMeArgs = {
+  displayName?: InputMaybe<Scalars['String']['input']>;
+  avatarUrl?: InputMaybe<Scalars['String']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
+};
+
+
 export type MutationMarkReadArgs = {
   conversationId: Scalars['ID']['input'];
   upToSeq?: InputMaybe<Scalars['Int']['input']>;
 };
 
 
+export type MutationMarkManyReadArgs = {
+  conversationIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+};
+
+
 export type MutationAckDeliveredArgs = {
   conversationId: Scalars['ID']['input'];
   upToSeq: Scalars['Int']['input'];
+};
+
+
+export type MutationAckManyDeliveredArgs = {
+  marks: Array<DeliveryMark>;
 };
 
 
@@ -518,6 +557,13 @@ export type Query = {
   __typename: 'Query';
   me: User;
   user?: Maybe<User>;
+  /** Users by id, in the order asked for; null for unknown ones. At most 200. */
+  users: Array<Maybe<User>>;
+  /**
+   * People the caller may start a conversation with, by prefix of display name, nickname or id; case and diacritics are
+   * ignored. Without directory access (a setting): only people who share a conversation or workspace with the caller.
+   */
+  searchUsers: UserConnection;
   /**
    * The session list in display order: pinned first by priority, then by writeTs, newest first. Sessions inside a subBiz
    * are not in the main list (subBiz: null); one gateway session represents them. INVALID sessions are left out.
@@ -559,6 +605,19 @@ export type Query = {
 
 export type QueryUserArgs = {
   id: Scalars['ID']['input'];
+};
+
+
+export type QueryUsersArgs = {
+  ids: Array<Scalars['ID']['input']>;
+};
+
+
+export type QuerySearchUsersArgs = {
+  query: Scalars['String']['input'];
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
 };
 
 
@@ -852,6 +911,26 @@ export type SyncSession = {
   reset: Scalars['Boolean']['output'];
 };
 
+export type SystemEvent = {
+  __typename: 'SystemEvent';
+  kind: SystemEventKind;
+  actor: User;
+  targets: Array<User>;
+  text?: Maybe<Scalars['String']['output']>;
+};
+
+export type SystemEventKind =
+  | 'MEMBERS_JOINED'
+  | 'MEMBER_LEFT'
+  | 'MEMBER_REMOVED'
+  | 'OWNER_CHANGED'
+  | 'RENAMED'
+  | 'TOPIC_CHANGED'
+  | 'MESSAGE_PINNED'
+  | 'CHANNEL_ARCHIVED'
+  | 'CHANNEL_UNARCHIVED'
+  | 'CUSTOM';
+
 export type TypingStarted = {
   __typename: 'TypingStarted';
   conversationId: Scalars['ID']['output'];
@@ -883,6 +962,19 @@ export type User = Node & {
   displayName: Scalars['String']['output'];
   avatarUrl?: Maybe<Scalars['String']['output']>;
   isBot: Scalars['Boolean']['output'];
+  metadata?: Maybe<Scalars['JSON']['output']>;
+};
+
+export type UserConnection = {
+  __typename: 'UserConnection';
+  edges: Array<UserEdge>;
+  pageInfo: PageInfo;
+};
+
+export type UserEdge = {
+  __typename: 'UserEdge';
+  node: User;
+  cursor: Scalars['String']['output'];
 };
 
 export type UserInput = {
@@ -890,4 +982,5 @@ export type UserInput = {
   displayName: Scalars['String']['input'];
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
   isBot?: InputMaybe<Scalars['Boolean']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
