@@ -42,7 +42,7 @@ async def list_members(
     start = _decode_cursor("u", after)
     if not access.is_current:
         return None
-    members = await _list_current(app, access)
+    members = [m for m in await app.store.conversations.list_members(access.head.conversation) if m.is_current]
     rest = [member for member in members if start is None or member.user > start]
     edges = [Edge(member, ("u", member.user)) for member in rest[:size]]
     return Page(edges, has_next=len(rest) > size, has_previous=start is not None)
@@ -54,15 +54,19 @@ async def _search_members(
     position = decode_name_cursor("n", after)
     if not access.is_current:
         return None
-    members = {member.user: member for member in await _list_current(app, access)}
-    results = await app.store.user_search.find_among(members, query, position, size)
-    edges = [Edge(members[found.user.id], ("n", *found.position)) for found in results.found]
+    store, group = app.store, access.head.conversation
+    members = (await store.conversations.list_current_members([group])).get(group, ())
+    results = await store.user_search.find_among(members, query, position, size)
+    people = [found.user.id for found in results.found]
+    snapshot = await store.conversations.find_group_snapshot(group, people) if people else None
+    records = snapshot.members if snapshot is not None else {}
+    edges = [
+        Edge(records[found.user.id], ("n", *found.position))
+        for found in results.found
+        # Members may have left since the list was read.
+        if found.user.id in records and records[found.user.id].is_current
+    ]
     return Page(edges, has_next=results.has_more, has_previous=position is not None)
-
-
-async def _list_current(app: Confab, access: Access) -> list[Member]:
-    members = await app.store.conversations.list_members(access.head.conversation)
-    return [member for member in members if member.is_current]
 
 
 def _decode_cursor(kind: str, after: str | None) -> str | None:

@@ -16,6 +16,7 @@ async def test_members_are_found_by_name_page_by_page(api: Api) -> None:
     for page in (1, 2, 100):
         assert await find_members(api, zoe, group, "ANN", page=page) == [anna, bea]
     assert await find_members(api, zoe, group, "zoe") == [zoe]
+    assert await find_members(api, zoe, group, "x4") == []
     assert await find_members(api, zoe, group, owner) == [owner]
     assert await find_members(api, zoe, group, "ost") == [anna]
     # As without a query: in order of ids, the viewer included.

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from resolvers.users import people as people_search
-from tests.api.client import Api, Refusal, gather_all
+from tests.api.client import Api, Refusal, gather_all, make_caller
 from tests.api.conftest import OpenApi
 from tests.api.users.searches import SEARCH, find_page, find_people
 
@@ -228,3 +228,15 @@ async def test_an_unknown_workspace_is_not_found(api: Api) -> None:
     (viewer,) = await api.create_users("viewer")
     query = 'query ($id: ID!) { searchUsers(query: "a", workspaceId: $id) { edges { cursor } } }'
     assert await api.expect_refusal(viewer, query, id="w_1") == Refusal("NOT_FOUND", "workspaceId")
+
+
+async def test_a_name_that_comes_with_a_token_is_found(api: Api, directory: Api) -> None:
+    for process in (api, directory):
+        viewer, named = await process.create_users("viewer", "user")
+        await process.send(viewer, named)
+        for name in ("Lea $n", "Other"):
+            # A token fills a name only once.
+            await process.data(make_caller(named, name=name), "{ me { id } }")
+            assert await find_people(process, viewer, "lea n") == [named]
+            assert named not in await find_people(process, viewer, "other")
+        assert await find_people(process, viewer, named) == [named]
