@@ -1,7 +1,7 @@
-"""The text by which users are found: folded names and ids, and the fields of a user's row made from them.
+"""The text by which users are found: normalized names and ids, and the fields of a user's row made from them.
 
 Fields of a row of `users`:
-    s   the folded name, a tab, the folded id with "_" for spaces; people are listed in the order of (s, _id)
+    s   the normalized name, a tab, the normalized id with "_" for spaces; people are listed in the order of (s, _id)
     k   beginnings of s at each word of the name, and of the id; only with a user directory
     sv  checksum of the name and the form that s and k were made from, which shows whether they are current
 """
@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 _FORM = 1
-"""Raised with every change of the fold: all rows are then made again."""
+"""Raised with every change of `normalize`: all rows are then made again."""
 
 _LONGEST = 100
-"""Characters of a folded name, id or query that count."""
+"""Characters of a normalized name, id or query that count."""
 
 _MOST_WORDS = 25
 """Words of a name at which its beginnings are kept for the directory."""
@@ -45,22 +45,22 @@ _PLAIN = str.maketrans(
 )
 
 
-def fold(text: str) -> str:
+def normalize(text: str) -> str:
     """Return the words of a text in lower case, without diacritics and punctuation, separated by one space.
 
     Each Han character and each symbol, such as an emoji, is a word of its own. Punctuation stays in a text that has
     nothing else.
     """
     if text.isascii():
-        plain = text.lower().translate(_PLAIN)
+        words = text.lower().translate(_ASCII).split()
     else:
         plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text.translate(_PLAIN)).casefold())
-        plain = plain.translate(_PLAIN)
-    words = "".join(map(_fold_character, plain)).split() or ["".join(text.casefold().split())]
+        words = "".join(map(_normalize_character, plain.translate(_PLAIN))).split()
+    words = words or ["".join(text.casefold().split())]
     return " ".join(words)[:_LONGEST].rstrip()
 
 
-def _fold_character(character: str) -> str:
+def _normalize_character(character: str) -> str:
     if character.isalnum():
         return f" {character} " if _is_han(character) else character
     category = unicodedata.category(character)
@@ -76,8 +76,12 @@ def _is_han(character: str) -> bool:
     return "\u3400" <= character <= "\u9fff" or "\U00020000" <= character <= "\U0003ffff"
 
 
+_ASCII = {code: "".join(map(_normalize_character, chr(code).translate(_PLAIN))) for code in range(128)}
+"""What `_PLAIN` and `_normalize_character` make of ASCII, in one table."""
+
+
 class SearchQuery(NamedTuple):
-    """A folded query. `text` is not empty."""
+    """A normalized query. `text` is not empty."""
 
     text: str
 
@@ -104,14 +108,14 @@ class SearchQuery(NamedTuple):
 
 
 def parse_query(text: str) -> SearchQuery | None:
-    """Return a folded query, or None if nothing of it is left."""
-    folded = fold(text)
-    return SearchQuery(folded) if folded else None
+    """Return a normalized query, or None if nothing of it is left."""
+    normalized = normalize(text)
+    return SearchQuery(normalized) if normalized else None
 
 
 def search_text(name: str | None, user: str) -> str:
     """Return s of a user. A user without a name is shown by the id."""
-    return f"{fold(name or user)}\t{fold(user).replace(' ', '_')}"
+    return f"{normalize(name or user)}\t{normalize(user).replace(' ', '_')}"
 
 
 def search_fields(name: str | None, user: str, *, has_directory: bool) -> dict[str, Any]:

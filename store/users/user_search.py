@@ -20,7 +20,7 @@ from store.users.user_rows import PROFILE, set_fields, user_from_row
 _log = structlog.get_logger()
 
 IN_ORDER = (("s", 1), ("_id", 1))
-"""Order of results: by folded name."""
+"""Order of results: by normalized name."""
 
 FILL_INTERVAL_MS = 3_600_000
 """Time between two passes over all users in a deployment."""

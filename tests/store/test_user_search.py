@@ -17,7 +17,7 @@ from store.mongo.collections import BY_ID, BY_SEARCH_KEY, USERS
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
-from store.users.search_text import SearchQuery, fold, parse_query, search_fields
+from store.users.search_text import SearchQuery, normalize, parse_query, search_fields
 from store.users.user import User
 from store.users.user_search import IN_ORDER, among_filter, directory_filter
 
@@ -119,10 +119,10 @@ def test_both_ways_of_searching_find_the_same_people(name: str, user: str, text:
 
 
 @given(NAMES, NAMES)
-def test_folding_twice_is_folding_once_and_every_beginning_at_a_word_matches(name: str, user: str) -> None:
-    folded = fold(name)
-    assert fold(folded) == folded
-    words = folded.split(" ")
+def test_normalizing_twice_is_normalizing_once_and_every_beginning_at_a_word_matches(name: str, user: str) -> None:
+    normalized = normalize(name)
+    assert normalize(normalized) == normalized
+    words = normalized.split(" ")
     for first in range(len(words)):
         rest = " ".join(words[first:])
         for end in range(1, len(rest) + 1):
