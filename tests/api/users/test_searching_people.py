@@ -184,7 +184,7 @@ async def test_a_user_whose_name_an_older_server_changed_is_found_after_the_next
         await process.create_group(viewer, *ids.values())
         # As servers did that did not know the search: existing users, and new ones.
         process.database.users.update_one({"_id": ids["a"]}, {"$set": {"n": "Newer Name"}})
-        process.database.users.update_one({"_id": ids["b"]}, {"$unset": {"s": "", "k": "", "sv": ""}})
+        process.database.users.update_one({"_id": ids["b"]}, {"$unset": {"s": "", "i": "", "k": "", "sv": ""}})
         process.services.app.store.users.invalidate(None)
         assert ids["a"] not in await find_people(process, viewer, "former")
         assert await process.services.app.store.user_search.fill() == 2
@@ -215,7 +215,7 @@ async def test_turning_the_directory_on_makes_existing_users_searchable(open_api
         ({"text": "x", "first": 0}, "first"),
         ({"text": "x", "first": 101}, "first"),
         ({"text": "x", "after": "nonsense"}, "after"),
-        ({"text": "x", "after": "cAph"}, "after"),
+        ({"text": "x", "after": "dQph"}, "after"),
     ],
     ids=ascii,
 )
