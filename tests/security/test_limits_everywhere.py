@@ -129,6 +129,14 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
             "mutation ($l: [ID!]!) { assignCategory(conversationIds: $l) { id } }",
             [private_id("a", user) for user in user_ids],
         ),
+        "markManyRead": (
+            "mutation ($l: [ID!]!) { markManyRead(conversationIds: $l) { id } }",
+            [private_id("a", user) for user in user_ids],
+        ),
+        "ackManyDelivered": (
+            "mutation ($l: [DeliveryMark!]!) { ackManyDelivered(marks: $l) { id } }",
+            [{"conversationId": private_id("a", user), "upToSeq": 1} for user in user_ids],
+        ),
         "inviteMembers": (
             f'mutation ($l: [ID!]!) {{ inviteMembers(groupId: "{sample.group}", userIds: $l) {{ id }} }}',
             user_ids,

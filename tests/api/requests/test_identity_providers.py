@@ -18,7 +18,7 @@ from resolvers.users.callers import CallerRole
 from server.auth.authenticator import Authenticator
 from server.settings import Settings, check_fit_to_serve, load_settings, warn_of_foreign_tokens
 from tests.api.client import Api
-from tests.api.requests.provider_tokens import TOKENS, Claims, ProviderToken
+from tests.api.requests.provider_tokens import TOKENS, Claims, ProviderToken, reissue
 from tests.server.jwks_server import JwksServer, jwk, serving_keys
 
 GUIDE = Path(__file__).parents[3] / "docs" / "auth.md"
@@ -85,7 +85,7 @@ def _settings(token: ProviderToken, monkeypatch: pytest.MonkeyPatch) -> Settings
 
 def _issue(token: ProviderToken, changes: Claims) -> str:
     """Return the signed token. None removes a claim that the changes name."""
-    claims = {**token.claims, **changes}
+    claims = {**reissue(token.claims), **changes}
     present = {name: value for name, value in claims.items() if name not in changes or value is not None}
     heading, number = token.recipe
     key = KEYS.get(token.algorithm) or recipes()[heading][number]["CONFAB_JWT_SECRET"]
