@@ -78,7 +78,7 @@ def _is_han(character: str) -> bool:
 
 
 _ASCII = {code: "".join(map(_normalize_character, chr(code).translate(_PLAIN))) for code in range(128)}
-"""What `_PLAIN` and `_normalize_character` make of ASCII, in one table."""
+"""Results of `_PLAIN` and `_normalize_character` for ASCII, in one table."""
 
 
 class SearchQuery(NamedTuple):
