@@ -221,14 +221,14 @@ async def test_revoke_reports_which_database_is_unreachable(
     monkeypatch.setattr("server.cli.revoke.Mongo", partial(Mongo, timeout_ms=100))
     down = settings_with(mongo_url="mongodb://127.0.0.1:9")
     with pytest.raises(CommandError, match=r"^Nothing was revoked: MongoDB"):
-        await revoke_tokens(down, "alice", NOW)
+        await revoke_tokens(down, "auth0|7", NOW)
     monkeypatch.undo()
     assert list(rows.find()) == []
     down = settings_with(redis_url="redis://127.0.0.1:9")
     with pytest.raises(CommandError, match=r"^The revocation is stored, but Redis"):
-        await revoke_tokens(down, "alice", NOW + 0.2)
-    assert list(rows.find()) == [{"_id": "alice", "at": round((NOW + 0.2) * 1000)}]
-    assert await revoke_tokens(settings, "alice", NOW + 0.2) == "2027-01-15T08:00:01Z"
+        await revoke_tokens(down, "auth0|7", NOW + 0.2)
+    assert list(rows.find()) == [{"_id": "auth0|7", "at": round((NOW + 0.2) * 1000)}]
+    assert await revoke_tokens(settings, "auth0|7", NOW + 0.2) == "2027-01-15T08:00:01Z"
 
 
 # Keys
