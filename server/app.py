@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from resolvers.base.app import Confab
 from resolvers.base.rate_limits import check_rate
+from server.auth.acting import ACT_AS_HEADER
 from server.auth.auth_guard import AuthGuard
 from server.auth.authenticator import Authenticator
 from server.auth.websocket import websocket_authenticator
@@ -254,7 +255,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
                 CORSMiddleware,
                 allow_origins=settings.cors_origins,
                 allow_methods=["GET", "POST", "PUT", "DELETE"],
-                allow_headers=["authorization", "content-type", REQUEST_ID_HEADER, TOKEN_HEADER],
+                allow_headers=["authorization", "content-type", ACT_AS_HEADER, REQUEST_ID_HEADER, TOKEN_HEADER],
                 expose_headers=[REQUEST_ID_HEADER, "retry-after"],
             )
         )

@@ -9,7 +9,7 @@ import orjson
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, NotFound
-from resolvers.conversations.access import access_conversation, left_conversation, no_conversation
+from resolvers.conversations.access import access_conversation, left_conversation, may_be_in, no_conversation
 from resolvers.conversations.visibility import is_visible
 from store.base.ids import (
     ConversationId,
@@ -60,8 +60,10 @@ async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> C
     conversation = ConversationId(new.conversation or "")
     if conversation == private_id(sender, sender):
         raise InvalidInput("you can't send a message to yourself; name another user", field="conversationId")
-    people = parse_private(conversation)
-    if kind_of(conversation) in (None, ConversationKind.SUB_BIZ) or (people is not None and sender not in people[:2]):
+    if kind_of(conversation) in (None, ConversationKind.SUB_BIZ):
+        raise no_conversation()
+    # The membership of groups is checked at the reservation.
+    if new.kind is not MessageKind.SYSTEM and not may_be_in(sender, conversation):
         raise no_conversation()
     return conversation
 
@@ -88,18 +90,21 @@ def check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[UserI
 
 
 async def find_reply_target(
-    app: Confab, sender: UserId, conversation: ConversationId, reply_to: str
-) -> tuple[MessageId, int]:
-    """Return id and seq of the message replied to, if the sender can see it in the conversation.
+    app: Confab, sender: UserId, conversation: ConversationId, new: NewMessage
+) -> tuple[MessageId, int] | None:
+    """Return id and seq of the message replied to, if the sender can see it in the conversation; None: no reply.
 
     Raises NotFound and NotAMember for a sender who can't write there, then InvalidInput.
     """
+    if new.reply_to is None:
+        return None
     access = await access_conversation(app, sender, conversation)
-    if access is None and kind_of(conversation) is ConversationKind.GROUP:
-        raise no_conversation()
-    if access is not None and not access.is_current:
-        raise left_conversation()
-    wanted = parse_message_id(reply_to)
+    if new.kind is not MessageKind.SYSTEM:
+        if access is None and kind_of(conversation) is ConversationKind.GROUP:
+            raise no_conversation()
+        if access is not None and not access.is_current:
+            raise left_conversation()
+    wanted = parse_message_id(new.reply_to)
     found = await app.store.messages.find_in_conversation(conversation, wanted) if wanted is not None else None
     if found is None or access is None or not is_visible(found.seq, access.ranges):
         raise InvalidInput("replyToId must name a message of this conversation that you can see", field="replyToId")

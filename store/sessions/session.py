@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from store.base.ids import ConversationId, UserId, session_id
-from store.sessions.fields import SessionFields
+from store.sessions.fields import SessionFields, record_of
 from store.sessions.session_lists import count_read, count_unread, count_unread_mentions, ended_seq, is_valid
 
 
@@ -75,7 +75,7 @@ class Session(SessionFields):
 
     @property
     def read_count(self) -> int:
-        """Countable messages up to `read_seq`, whoever wrote them; `n` minus this is `unread_count`. A gateway: 0."""
+        """Countable messages up to `read_seq`, of all senders; `n` minus this is `unread_count`. A gateway: 0."""
         return count_read(self.record)
 
     @property
@@ -107,6 +107,12 @@ class Session(SessionFields):
 def session_from(user: UserId, conversation: ConversationId, record: bytes) -> Session:
     """Return the session of a record as Redis stores it."""
     return Session(user, conversation, orjson.loads(record))
+
+
+def invalid_session(user: UserId, conversation: ConversationId, seq: int) -> Session:
+    """Return a session that is stored nowhere: INVALID, with everything up to a seq read."""
+    record = record_of(write_seq=seq, acknowledged_seq=seq, received_seq=seq, deleted_seq=seq, deleted_n=0)
+    return Session(user, conversation, record)
 
 
 class WaitingMessages(NamedTuple):

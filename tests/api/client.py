@@ -27,6 +27,7 @@ from tests.api.session_calls import MESSAGE, SESSION, SessionCalls
 from tests.api.session_calls import Json as Json
 from tests.api.stream_responses import iterate_responses
 from tests.clock import DAY_MS, ManualClock
+from tests.user_ids import private_id as private_id
 
 TIMEOUT_SECONDS = 20.0
 """A wait that takes longer than this fails the test. Long enough for a busy machine."""
@@ -39,8 +40,11 @@ EVENT = f"""
     ... on MessageCreated {{ cursor message {{ {MESSAGE} }} }}
     ... on MessageUpdated {{ cursor message {{ {MESSAGE} }} }}
     ... on MessageRecalled {{ cursor message {{ {MESSAGE} }} }}
+    ... on GroupChanged {{ cursor group {{
+        id name title avatarUrl metadata memberCount historyVisibility status owner {{ id }} }} }}
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
     ... on TypingStarted {{ conversationId user {{ id }} at }}
+    ... on TypingStopped {{ conversationId user {{ id }} at }}
     ... on CaughtUp {{ cursor reset }}
 """
 
@@ -78,11 +82,6 @@ class Refusal:
     code: str
     field: str | None = None
     retryable: bool = False
-
-
-def private_id(one: str, other: str, sub_biz: str | None = None) -> str:
-    """Return the id of two users' private conversation, optionally within a subBiz, in the form of the contract."""
-    return "p_" + "_".join(sorted((one, other))) + (f"~{sub_biz}" if sub_biz else "")
 
 
 def make_caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = None) -> Caller:

@@ -18,7 +18,8 @@ SESSION = """
 
 MESSAGE = """
     id conversationId seq content metadata contentType state mentionsAll editCount editedAt recalledAt createdAt
-    idempotencyKey sender { id displayName } mentions { id } replyTo { id seq content }
+    idempotencyKey sender { id displayName } authorName authorAvatarUrl mentions { id } replyTo { id seq content }
+    recalledBy { id } systemEvent { kind actor { id } targets { id } text }
 """
 
 MARK_READ = f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"

@@ -21,12 +21,14 @@ from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
 from tests.invariants.machine.deployment import CREATE_GROUP, ClockedDeployment
 from tests.invariants.machine.walk import ANY, HOUR_MS, PROCESS, WHO, Walk
 from tests.invariants.model.sessions import Json
+from tests.user_ids import NAMES
 
 LONG = int(os.environ.get("CONFAB_TEST_MACHINE_EXAMPLES", "0"))
 """The number of random examples. 0: a few examples that are always the same."""
 
 MUTES = st.sampled_from((None, False, 2_000, HOUR_MS, 30 * HOUR_MS))
 PRIORITIES = st.sampled_from((0, 1, 5, 1000))
+FIVE_NAMES = st.lists(st.sampled_from(NAMES), min_size=5, max_size=5, unique=True)
 FOUNDERS = st.lists(WHO, min_size=3, max_size=4, unique=True)
 CHANGES = st.sampled_from(("remove", "remove", "leave", "leave", "transfer", "role", "role", "update", "update"))
 FOLDER = st.sampled_from((None, *FOLDERS))
@@ -104,8 +106,9 @@ class SessionMachine(Walk):
         if sure == 0:
             self.do(self.actions.group(self.model, kind, self.users[who], which, []), process)
 
-    @initialize(members=FOUNDERS, inside=st.booleans(), process=PROCESS)
-    def begin(self, members: list[int], inside: bool, process: int) -> None:
+    @initialize(names=FIVE_NAMES, members=FOUNDERS, inside=st.booleans(), process=PROCESS)
+    def begin(self, names: list[str], members: list[int], inside: bool, process: int) -> None:
+        self.meet(names)
         self.found(members, inside, process)
 
     @rule(members=FOUNDERS, inside=st.booleans(), process=PROCESS)

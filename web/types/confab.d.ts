@@ -74,6 +74,7 @@ export type ConversationType =
 export type CreateGroupInput = {
   name: Scalars['String']['input'];
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
   memberIds: Array<Scalars['ID']['input']>;
   historyVisibility?: InputMaybe<HistoryVisibility>;
   subBiz?: InputMaybe<Scalars['String']['input']>;
@@ -120,6 +121,7 @@ export type Group = Conversation & Node & {
   session?: Maybe<Session>;
   name: Scalars['String']['output'];
   avatarUrl?: Maybe<Scalars['String']['output']>;
+  metadata?: Maybe<Scalars['JSON']['output']>;
   memberCount: Scalars['Int']['output'];
   historyVisibility: HistoryVisibility;
   status: GroupStatus;
@@ -137,6 +139,13 @@ export type GroupMembersArgs = {
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
   query?: InputMaybe<Scalars['String']['input']>;
+};
+
+/** Name, picture, metadata, a role or historyVisibility changed. */
+export type GroupChanged = {
+  __typename: 'GroupChanged';
+  group: Group;
+  cursor: Scalars['Cursor']['output'];
 };
 
 export type GroupConnection = {
@@ -205,6 +214,13 @@ export type Message = Node & {
   recalledAt?: Maybe<Scalars['DateTime']['output']>;
   createdAt: Scalars['DateTime']['output'];
   sender: User;
+  /** What to show as the author: the nickname in a workspace, the name a webhook gave, or the display name. */
+  authorName: Scalars['String']['output'];
+  authorAvatarUrl?: Maybe<Scalars['String']['output']>;
+  /** Who recalled it: the sender or a moderator. */
+  recalledBy?: Maybe<User>;
+  /** What a SYSTEM message announces, for clients that phrase it themselves in the reader's language. */
+  systemEvent?: Maybe<SystemEvent>;
   mentions: Array<User>;
   replyTo?: Maybe<Message>;
   /** The sender's own key, visible to the sender only. */
@@ -251,7 +267,7 @@ export type MessageEdge = {
  * cursor: resume after this event; a client that has applied it holds everything before it. CaughtUp marks the moment
  * between what was missed and what is live; reset: true means: start over from syncSessions.
  */
-export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | TypingStarted | CaughtUp;
+export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | GroupChanged | TypingStarted | TypingStopped | CaughtUp;
 
 export type MessageRecalled = {
   __typename: 'MessageRecalled';
@@ -373,6 +389,7 @@ export type Mutation = {
    * hide the indicator after 8 s, after TypingStopped, or with the next message.
    */
   startTyping: Scalars['Boolean']['output'];
+  stopTyping: Scalars['Boolean']['output'];
   /**
    * On a WebSocket: replaces the connection's token before it expires (same user, else FORBIDDEN); subscriptions continue.
    * Answers the new expiry. Over HTTP: INVALID_INPUT.
@@ -513,6 +530,11 @@ export type MutationDeleteConversationArgs = {
 
 
 export type MutationStartTypingArgs = {
+  conversationId: Scalars['ID']['input'];
+};
+
+
+export type MutationStopTypingArgs = {
   conversationId: Scalars['ID']['input'];
 };
 
@@ -902,6 +924,26 @@ export type SyncSession = {
   reset: Scalars['Boolean']['output'];
 };
 
+export type SystemEvent = {
+  __typename: 'SystemEvent';
+  kind: SystemEventKind;
+  actor: User;
+  targets: Array<User>;
+  text?: Maybe<Scalars['String']['output']>;
+};
+
+export type SystemEventKind =
+  | 'MEMBERS_JOINED'
+  | 'MEMBER_LEFT'
+  | 'MEMBER_REMOVED'
+  | 'OWNER_CHANGED'
+  | 'RENAMED'
+  | 'TOPIC_CHANGED'
+  | 'MESSAGE_PINNED'
+  | 'CHANNEL_ARCHIVED'
+  | 'CHANNEL_UNARCHIVED'
+  | 'CUSTOM';
+
 export type TypingStarted = {
   __typename: 'TypingStarted';
   conversationId: Scalars['ID']['output'];
@@ -909,10 +951,21 @@ export type TypingStarted = {
   user: User;
 };
 
-/** Fields that are left out stay as they are. avatarUrl: null removes the picture. */
+export type TypingStopped = {
+  __typename: 'TypingStopped';
+  conversationId: Scalars['ID']['output'];
+  at: Scalars['Timestamp']['output'];
+  user: User;
+};
+
+/**
+ * Fields that are left out stay as they are. avatarUrl: null removes the picture. metadata: null leaves it as it is; {}
+ * empties it.
+ */
 export type UpdateGroupInput = {
   name?: InputMaybe<Scalars['String']['input']>;
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
   historyVisibility?: InputMaybe<HistoryVisibility>;
 };
 

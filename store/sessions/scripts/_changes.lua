@@ -68,7 +68,8 @@ local function message(text, is_own, mentions_user)
   end
   -- Too many gaps to keep. Load the state again, which subscribers notice, instead of losing a message silently.
   if record[GAPS] and #record[GAPS] > 2 * MAX_GAPS then return UNKNOWN end
-  local written_ms, others_seq, own_seq = countable == 1 and at or 0, is_own and 0 or seq, is_own and seq or 0
+  local written_ms, own_seq = countable == 1 and at or 0, is_own and seq or 0
+  local others_seq = (countable == 1 and not is_own) and seq or 0
   receive(conversation, record, seq, n, written_ms, others_seq, own_seq, n, mentions_user and int(seq) or '')
   local move = { conversation = conversation, record = record, old = before, is_new = is_new }
   return { moves = { move }, at = at, entry = entry, old = old }
@@ -197,6 +198,19 @@ function changes.revise(change)
   -- This event carries the message, so the message's own event is not needed after it.
   fill_gap(record, seq)
   move.keeps_tick = seq ~= record[WRITE_SEQ]
+  return changed_one(change, move)
+end
+
+-- NewGroupVersion. v (version of the group). Only versions that were not applied yet move the session.
+function changes.group(change)
+  local conversation, version = change.c, change.v
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  if record[LAST_READABLE_SEQ] or record[DISSOLVED] or version <= (record[GROUP_VERSION] or 0) then
+    return unchanged(conversation)
+  end
+  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
+  record[GROUP_VERSION] = version
   return changed_one(change, move)
 end
 

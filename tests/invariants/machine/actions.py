@@ -9,7 +9,8 @@ from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
 from tests.invariants.machine.deployment import DOCUMENTS, ClockedDeployment
 from tests.invariants.model.groups import GROUP_KINDS
 from tests.invariants.model.messages import REVISIONS
-from tests.invariants.model.sessions import Json, Op, SessionModel, gateway, private_conversation
+from tests.invariants.model.sessions import Json, Op, SessionModel, gateway
+from tests.user_ids import private_id
 
 BURST = ("send", "send", "read", "read_many", "receive", "delete", "mute", "pin", "remind", "assign")
 GROUP_BURST = (
@@ -35,6 +36,8 @@ UPDATES: tuple[Json, ...] = (
     {"name": "Group", "avatarUrl": None},
     {"avatarUrl": "https://example.org/a.png", "historyVisibility": "FULL"},
     {"name": None, "historyVisibility": None},
+    {"metadata": {"topic": ["a", {"b": None}]}},
+    {"metadata": {}, "name": "Team"},
 )
 PAST = "2026-01-02T03:04:05.678Z"
 FUTURE = "2099-01-02T03:04:05.678Z"
@@ -58,7 +61,7 @@ class Actions:
             mentions = list(conversation.intervals)[:2] if mention else []
             return Op("send", user, name, (mentions, mentions_all, self._text(), self._reply(name, any_)))
         peer = [other for other in self.users if other != user][any_ % 4]
-        name = private_conversation(user, peer, SUB_BIZ if any_ % 8 >= 4 else None)
+        name = private_id(user, peer, SUB_BIZ if any_ % 8 >= 4 else None)
         return Op("send", user, name, ([peer] if mention else [], False, self._text(), self._reply(name, any_)))
 
     def _groups(self, model: SessionModel) -> list[str]:
@@ -152,7 +155,7 @@ class Actions:
     def bad(self, model: SessionModel, user: str, any_: int, number: int) -> tuple[str, Json, Refusal]:
         """Return a document, variables, and the error that they lead to. number: below BAD."""
         own = self.change(model, "remind", user, any_).target
-        strange = private_conversation(*[other for other in self.users if other != user][:2])
+        strange = private_id(*[other for other in self.users if other != user][:2])
         b_shop = gateway(SUB_BIZ)
         cases: list[tuple[str, Json, str]] = [
             ("remind", {"id": strange}, "conversationId"),

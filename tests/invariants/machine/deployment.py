@@ -19,13 +19,14 @@ from server.settings import UNLIMITED, load_settings
 from tests.api.client import TIMEOUT_SECONDS, Api, parse_refusal
 from tests.clock import ManualClock
 from tests.invariants.model.sessions import Json, Op, date_time
+from tests.user_ids import people_of
 
 SESSION = """
     id writeSeq readSeq deliveredSeq readCount unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil
     priority categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
     lastMessage { seq conversationId state editCount }
 """
-GROUP = """title name avatarUrl memberCount viewerRole historyVisibility status owner { id }
+GROUP = """title name avatarUrl metadata memberCount viewerRole historyVisibility status owner { id }
     visibleRanges { fromSeq toSeq } lastMessage { seq } members { edges { node { role user { id } } } }"""
 REVISED = "content editCount"
 CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id } }"
@@ -80,9 +81,8 @@ def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
             mentions, mentions_all, text, reply = op.value
             to: Json = {"conversationId": op.target, "mentionAll": mentions_all}
             if op.target.startswith("p_"):
-                pair, _, sub_biz = op.target[2:].partition("~")
-                (peer,) = (user for user in pair.split("_") if user != op.user)
-                to = {"toUserId": peer, "subBiz": sub_biz or None}
+                (peer,) = (user for user in people_of(op.target) if user != op.user)
+                to = {"toUserId": peer, "subBiz": op.target.partition("~")[2] or None}
             answered = ids[op.target, reply] if reply is not None else None
             return {"input": to | {"content": text, "mentions": mentions, "replyToId": answered}}
         case "read" | "receive":

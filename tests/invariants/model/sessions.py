@@ -11,9 +11,12 @@ from tests.api.client import Refusal
 from tests.invariants.model import groups, messages
 from tests.invariants.model.conversation import OWNER, Json, ModelConversation, ModelMessage
 from tests.invariants.model.operation import Op as Op
+from tests.user_ids import people_of
 
 ModelEvent = tuple[str, str, int, str]
 """An event: its kind, the conversation, the seq of the message or position, and the user who caused it."""
+
+GROUP_CHANGED = "GroupChanged"
 
 
 @dataclass
@@ -31,10 +34,6 @@ class ModelSession:
     until: int | None = None
     reminder: bool = False
     category: str | None = None
-
-
-def private_conversation(one: str, other: str, sub_biz: str | None = None) -> str:
-    return "p_" + "_".join(sorted((one, other))) + (f"~{sub_biz}" if sub_biz else "")
 
 
 def gateway(sub_biz: str) -> str:
@@ -92,8 +91,8 @@ class SessionModel:
         """Send. value: mentions, mentionAll, the text, and the seq of the message that it answers."""
         mentions, mentions_all, text, reply = op.value
         if op.target not in self.conversations:
-            pair, _, sub_biz = op.target[2:].partition("~")
-            self._open(op.target, ModelConversation(dict.fromkeys(pair.split("_"), ""), sub_biz or None))
+            sub_biz = op.target.partition("~")[2] or None
+            self._open(op.target, ModelConversation(dict.fromkeys(people_of(op.target), ""), sub_biz))
         conversation = self.conversations[op.target]
         sent = conversation.add_message(
             op.user, mentions=mentions, mentions_all=mentions_all, texts=[text], reply=reply, at=self.now
@@ -210,6 +209,12 @@ class SessionModel:
         for member in self.conversations[name].members:
             self.emit(member, "MessageCreated", name, sent)
             self.touch(member, name, rewrite=not sent.system)
+
+    def change_group(self, name: str) -> None:
+        """Send GroupChanged to the members."""
+        for member in self.conversations[name].members:
+            self.events[member].append((GROUP_CHANGED, name, 0, ""))
+            self.touch(member, name)
 
     def emit(self, user: str, what: str, name: str, sent: ModelMessage) -> None:
         """Add an event about a message, in its present form."""
