@@ -180,6 +180,8 @@ class ObservabilitySettings(_Section):
     """Port of /metrics for Prometheus. Without it there are no metrics."""
     metrics_host: str = Field("127.0.0.1", min_length=1)
     """Address of the port for Prometheus."""
+    metrics_token: Annotated[SecretStr, AfterValidator(check.check_metrics_token)] | None = None
+    """If set, /metrics answers only to requests with `Authorization: Bearer <this token>`."""
     metrics_port_count: int = Field(1, ge=1, le=256)
     """Number of ports from `metrics_port` on; each process takes one. Set by `confab serve --workers`."""
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(check.to_upper)] = "INFO"
@@ -229,6 +231,11 @@ RENAMED = {
     "metrics_ports": "metrics_port_count",
 }
 """Former names of settings. They are refused with a message that contains the new name."""
+
+
+def is_secret(field: str) -> bool:
+    """Return whether the value of a field must not be shown."""
+    return "SecretStr" in str(Settings.model_fields[field].annotation)
 
 
 def variable(field: str) -> str:

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from server.settings.accepted import accepted_values
 from server.settings.checks import find_contradictions, read_secret_file
 from server.settings.errors import SettingsError
-from server.settings.fields import ENV_PREFIX, RENAMED, Settings, variable
+from server.settings.fields import ENV_PREFIX, RENAMED, Settings, is_secret, variable
 from server.settings.validators import redact_url
 
 
@@ -63,6 +63,6 @@ def _describe(details: ErrorDetails) -> str:
     # Validators of Confab say which values are accepted. Messages of pydantic are written for programmers.
     reason = details.get("ctx", {}).get("error")
     accepted = str(reason) if isinstance(reason, ValueError) else accepted_values(field)
-    if field == "jwt_secret":
+    if is_secret(field):
         return f"{name} should be {accepted}."
     return f"{name} is {redact_url(str(details['input']))!r}, but should be {accepted}."
