@@ -22,7 +22,16 @@ from pathlib import Path
 import orjson
 from redis.crc import key_slot
 
-from store.base.ids import PARTITIONS, ConversationId, UserId, group_id, is_user_id, partition_of, private_id
+from store.base.ids import (
+    PARTITIONS,
+    ConversationId,
+    UserId,
+    encode_user,
+    group_id,
+    is_user_id,
+    partition_of,
+    private_id,
+)
 from store.base.snowflakes import first_id_at
 
 USERS, CONVERSATIONS = 100_000, 200_000
@@ -109,7 +118,7 @@ def redis_table(users: Sequence[str], talk: Sequence[Conversation]) -> list[str]
         for person in c.people[:200]:
             at_user[person] += c.rate * (1 + 2 / len(c.people))
     by_slot = [(key_slot(f"{{p:{partition}}}".encode()), load) for partition, load in by_partition]
-    users_by_slot = [(key_slot(f"{{u:{user}}}".encode()), load) for user, load in at_user.items()]
+    users_by_slot = [(key_slot(f"{{u:{encode_user(user)}}}".encode()), load) for user, load in at_user.items()]
     all_commands = sum(load for _, load in by_slot) + sum(at_user.values())
     lines = [
         f"{PARTITIONS} partitions of conversations: max/mean {max_over_mean(_sums(by_partition), PARTITIONS):.2f}; "

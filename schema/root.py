@@ -43,7 +43,15 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
 
 
 async def find_node(context: Context, id: str) -> Node | None:
-    """Return the object with an id if the viewer may see it, else None. The form of the id shows its type."""
+    """Return the object with an id if the viewer may see it, else None.
+
+    The form of the id shows its type. A user id may have any form: it names the user if the viewer sees no other object
+    with that id.
+    """
+    return await _find_by_form(context, id) or await find_user(context, id)
+
+
+async def _find_by_form(context: Context, id: str) -> Node | None:
     viewer = context.viewer
     if kind_of(id) is not None:
         conversation: Node | None = await context.find_conversation(id)
@@ -51,9 +59,7 @@ async def find_node(context: Context, id: str) -> Node | None:
     if parse_message_id(id) is not None:
         return await find_message(context, id)
     session = parse_session_id(id)
-    if session is not None:
-        return await find_session(context, session[1]) if session[0] == viewer else None
-    return await find_user(context, id)
+    return await find_session(context, session[1]) if session is not None and session[0] == viewer else None
 
 
 @strawberry.type

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
+import structlog
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from resolvers.base.app import Confab
 from resolvers.base.rate_limits import check_rate
+from server.auth.acting import ACT_AS_HEADER
 from server.auth.auth_guard import AuthGuard
 from server.auth.authenticator import Authenticator
 from server.auth.websocket import websocket_authenticator
@@ -40,10 +42,12 @@ from server.process.fd_limits import max_sockets
 from server.process.gc_tuning import tune_garbage_collection
 from server.process.graceful_shutdown import SHUTDOWN_STATE, GracefulShutdown
 from server.services import Services, open_services
-from server.settings import Settings, load_settings
+from server.settings import Settings, load_settings, warn_of_foreign_tokens
 from server.sse.setup import open_event_streams
 from subscriptions.transport.engine import GraphQLEngine
 from subscriptions.transport.websocket import TransportLimits, WebSocketTransport
+
+_log = structlog.get_logger(__name__)
 
 GRAPHQL_PATH = "/graphql"
 
@@ -61,6 +65,9 @@ def create_app(settings: Settings | None = None) -> Starlette:
         settings = load_settings()
         configure_logging(settings)
         tune_garbage_collection()
+    warning = warn_of_foreign_tokens(settings)
+    if warning is not None:
+        _log.warning("foreign_tokens_accepted", reason=warning)
     authenticator = Authenticator(settings)
     persisted = load_persisted_operations(settings)
 
@@ -249,7 +256,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
                 CORSMiddleware,
                 allow_origins=settings.cors_origins,
                 allow_methods=["GET", "POST", "PUT", "DELETE"],
-                allow_headers=["authorization", "content-type", REQUEST_ID_HEADER, TOKEN_HEADER],
+                allow_headers=["authorization", "content-type", ACT_AS_HEADER, REQUEST_ID_HEADER, TOKEN_HEADER],
                 expose_headers=[REQUEST_ID_HEADER, "retry-after"],
             )
         )

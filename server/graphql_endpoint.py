@@ -11,8 +11,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from resolvers.base.errors import ConfabError, Unavailable
-from resolvers.users.callers import Caller
+from resolvers.base.errors import ConfabError, Unauthenticated, Unavailable
+from resolvers.users.callers import Caller, act_as
+from server.auth.acting import ACT_AS_HEADER, user_of_request
 from server.auth.authenticator import bearer_token
 from server.http.overload_responses import OVERLOAD_RESPONSES
 from server.http.request import (
@@ -150,10 +151,17 @@ class GraphQLEndpoint:
 
     async def _get_caller(self, request: Request) -> Caller | None:
         token = bearer_token(request.headers.get("authorization"))
+        user = user_of_request(request.headers)
         if token is None:
+            if user is not None:
+                raise Unauthenticated(f"{ACT_AS_HEADER} needs a token: Authorization: Bearer <token>.")
             return None
         caller = await self._authenticate(token)
         bind_contextvars(user=caller.user_id)
+        if user is not None:
+            caller = act_as(caller, user, ACT_AS_HEADER)
+            if caller.acted_by is not None:
+                bind_contextvars(user=caller.user_id, acted_by=caller.acted_by)
         return caller
 
 

@@ -116,7 +116,15 @@ async def open_services(
     )
     fallback_redis = FallbackRedisServer()
     deployment_clock = DeploymentClock(clock or SystemClock())
-    store = build_store(mongo, cache, deployment_clock, settings.data_center, rates=rates, fallback=fallback_redis)
+    store = build_store(
+        mongo,
+        cache,
+        deployment_clock,
+        settings.data_center,
+        rates=rates,
+        fallback=fallback_redis,
+        has_directory=settings.user_directory,
+    )
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)

@@ -39,6 +39,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "list_names": _USER,
     "list_page": _USER,
     "list_undelivered": _USER,
+    "list_unread": _USER,
     "load_begin": _USER,
     "load_finish": (*_USER, "_changes"),
     "load_part": _USER,

@@ -29,6 +29,7 @@ from store.sessions.user_locks import UserLocks
 from store.sessions.user_transactions import UserTransactions
 from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
+from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 
 
@@ -43,6 +44,7 @@ class Store:
     ids: Snowflakes
     deployment: Deployment
     users: UserStore
+    user_search: UserSearch
     conversations: ConversationStore
     messages: MessageStore
     outbox: OutboxStore
@@ -71,13 +73,23 @@ def build_store(
     *,
     rates: RatesPerMinute | None = None,
     fallback: FallbackServer | None = None,
+    has_directory: bool = False,
 ) -> Store:
     """Connect the repositories with each other.
 
-    Opens nothing. fallback: the Redis to use while the deployment's is unavailable.
+    Opens nothing.
+
+    Args:
+        mongo: The deployment's MongoDB.
+        cache: Its Redis.
+        clock: Its time.
+        data_center: Part of the ids of messages.
+        rates: Rates per user; None: no limits.
+        fallback: The Redis to use while the deployment's is unavailable.
+        has_directory: Users may search the directory.
     """
     keys = cache.keys
-    deployment = Deployment(mongo, cache, keys, clock, fallback)
+    deployment = Deployment(mongo, cache, keys, clock, fallback, has_directory=has_directory)
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
@@ -90,7 +102,8 @@ def build_store(
         clock=clock,
         ids=Snowflakes(clock, data_center),
         deployment=deployment,
-        users=UserStore(mongo),
+        users=UserStore(mongo, has_directory=has_directory),
+        user_search=UserSearch(mongo, clock, has_directory=has_directory),
         conversations=conversations,
         messages=MessageStore(mongo),
         outbox=OutboxStore(cache, keys),

@@ -194,6 +194,8 @@ class NaiveDevice:
         seq = session["writeSeq"] = message["seq"]
         session["lastMessage"] = self._with_newest_text(message)
         if own and counts:
+            if "readCount" in session:
+                session["readCount"] += session["unreadCount"] + 1
             session |= {"unreadCount": 0, "unreadMentionCount": 0, "unreadStatus": False}
             session["readSeq"] = session["deliveredSeq"] = seq
         elif counts and seq > session["readSeq"]:

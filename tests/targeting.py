@@ -28,6 +28,8 @@ RANGED = {MEMBERS, RECEIPTS, SESSIONS}
 
 EXCEPTIONS: dict[str, str] = {
     "messages {'_id': {'$gt": "loss recovery reads recent messages once (loss_recovery.py)",
+    "users {'k':": "the directory is searched on every shard, each of which reads one page (user_search.py)",
+    "users {'_id': {'$gt'": "users without current search fields are looked for once an hour (user_search.py)",
     "users {}": "the demo checks once whether there are users (begin_demo)",
 }
 """Prefixes of queries that may go to every shard, with the reason."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote, unquote
+
 UNUSUAL_USER_IDS = (
     "auth0|7",
     "user_2N",
@@ -20,6 +22,14 @@ UNUSUAL_USER_IDS = (
     "cafe\N{COMBINING ACUTE ACCENT}",
     "\N{GRINNING FACE}" * 128,
 )
+
+NAMES = (
+    "ann",
+    "ben",
+    *(user for user in UNUSUAL_USER_IDS if len(user) < 100),
+    "\N{GRINNING FACE}" * 119,
+)
+"""Names that `create_users` makes unusual user ids of: the last one gets 128 characters."""
 
 NOT_USER_IDS = (
     "",
@@ -42,3 +52,18 @@ NOT_USER_IDS = (
     "a" * 129,
     "\N{GRINNING FACE}" * 129,
 )
+
+
+def encoded(user: str) -> str:
+    """Return the form that a user id has inside other ids, as the contract tells it."""
+    return quote(user, safe="@").replace("_", "%5F").replace("~", "%7E")
+
+
+def private_id(one: str, other: str, sub_biz: str | None = None) -> str:
+    """Return the id of two users' private conversation, optionally within a subBiz, in the form of the contract."""
+    return "p_" + "_".join(map(encoded, sorted((one, other)))) + (f"~{sub_biz}" if sub_biz else "")
+
+
+def people_of(conversation: str) -> list[str]:
+    """Return the users of a private conversation, by its id."""
+    return [unquote(user) for user in conversation[2:].partition("~")[0].split("_")]

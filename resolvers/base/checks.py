@@ -59,12 +59,12 @@ def check_key(key: str | None) -> None:
     check_encodable(key, "idempotencyKey")
 
 
-def check_avatar_url(url: str | None) -> None:
+def check_avatar_url(url: str | None, field: str = "avatarUrl") -> None:
     """Raise InvalidInput for a text that can't be the address of a picture."""
     if url is None:
         return
     if len(url) > LONGEST_URL or not url.startswith(("https://", "http://")) or not url.isprintable():
-        raise InvalidInput(f"avatarUrl must be an http(s) URL of at most {LONGEST_URL} characters", field="avatarUrl")
+        raise InvalidInput(f"{field} must be an http(s) URL of at most {LONGEST_URL} characters", field=field)
 
 
 def check_name(name: str, field: str) -> None:

@@ -13,6 +13,9 @@ from resolvers.base.errors import InvalidInput
 from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import Position
 
+_LONGEST = 8_000
+"""Characters. Longer than any cursor, also one with the longest ids of a user and a conversation."""
+
 
 class SyncCursors:
     """Encodes positions on one user's clock. The part before the tick rarely changes, and is kept encoded."""
@@ -89,7 +92,7 @@ def _encode(text: str) -> str:
 
 
 def _decode(text: str) -> str | None:
-    if len(text) > 2_000:
+    if len(text) > _LONGEST:
         return None
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()

@@ -18,31 +18,35 @@ from bisect import bisect_right
 from resolvers.base.checks import LONGEST_NAME, check_name
 
 _ZWNJ, _ZWJ = "\u200c", "\u200d"
-_BRAILLE_BLANK = "\u2800"
 _LONGEST_CLEANED = 10 * LONGEST_NAME
 """Cleaning takes time per character, and clients choose the length."""
 
-_LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f]+")
 _VIRAMA_CLASS = 9
 
-_VISIBLE_FORMAT_CHARACTERS = frozenset(
-    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+_FLAG_OF_A_REGION = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"
+_HIDDEN_CHARACTERS = (
+    "\u00ad\u034f\u061c"
+    "\u115f\u1160"  # fillers of Hangul
+    "\u17b4\u17b5"  # inherent vowels of Khmer
+    "\u180b-\u180f"  # selectors and vowel separator of Mongolian
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f"  # joiners, marks, embeddings, overrides, isolates
+    "\u3164"
+    "\ufe00-\ufe0f"  # variation selectors
+    "\ufeff\uffa0\ufff0-\ufffb"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"  # tags, and variation selectors of ideographs
 )
-"""Signs around numbers in Arabic, Syriac and Kaithi: the only characters of category Cf that are seen."""
+"""Format characters (Cf), and characters that Unicode calls default ignorable.
 
-_HIDDEN_RANGES = (
-    (0x034F, 0x034F),  # combining grapheme joiner
-    (0x115F, 0x1160),  # fillers of Hangul
-    (0x17B4, 0x17B5),  # inherent vowels of Khmer
-    (0x180B, 0x180F),  # selectors and vowel separator of Mongolian
-    (0x2065, 0x2065),
-    (0x3164, 0x3164),  # filler of Hangul
-    (0xFE00, 0xFE0F),  # variation selectors
-    (0xFFA0, 0xFFA0),  # halfwidth filler of Hangul
-    (0xFFF0, 0xFFF8),
-    (0xE0000, 0xE0FFF),  # tags, variation selectors of ideographs, and code points reserved for such
-)
-"""Characters outside of category Cf that are not seen (Default_Ignorable_Code_Point)."""
+The signs around numbers in Arabic, Syriac and Kaithi are in Cf too, but are seen.
+"""
+
+_BLANKS = "\u2028\u2029\u2800"
+"""Line separator, paragraph separator, and the blank of Braille: they become a space."""
+
+_HIDDEN = re.compile(f"{_FLAG_OF_A_REGION}|[{_HIDDEN_CHARACTERS}{_BLANKS}]")
+"""A hidden character, or a flag whose tags stay."""
 
 _JOINING_RANGES = (
     (0x0600, 0x0DFF),  # Arabic to Sinhala
@@ -64,28 +68,18 @@ _EMOJI_OUTSIDE_OF_RANGES = frozenset("\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030
 _EMOJI_SELECTOR = "\ufe0f"
 _KEYCAP = "\u20e3"
 
-_REGION_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
-
 
 def clean_name(name: str) -> str:
     """Return a name without characters that cannot be seen. Lone surrogates and control characters stay."""
-    if name.isascii():
-        return name
-    kept: list[str] = []
-    position = 0
-    while position < len(name):
-        flag = _REGION_FLAG.match(name, position)
-        if flag is not None:
-            kept.append(flag[0])
-            position = flag.end()
-            continue
-        character = name[position]
-        position += 1
-        if character == _BRAILLE_BLANK:
-            kept.append(" ")
-        elif not _is_hidden(character) or _has_effect(character, "".join(kept[-2:]), name[position : position + 1]):
-            kept.append(character)
-    return "".join(kept)
+    kept, end = "", 0
+    for found in _HIDDEN.finditer(name):
+        kept += name[end : found.start()]
+        end = found.end()
+        if found[0] in _BLANKS:
+            kept += " "
+        elif len(found[0]) > 1 or _has_effect(found[0], kept[-2:], name[end : end + 1]):
+            kept += found[0]
+    return kept + name[end:]
 
 
 def accept_name(name: str, field: str) -> str:
@@ -109,12 +103,6 @@ def accept_foreign_name(name: str, field: str) -> str:
     return accept_name(name, field)
 
 
-def _is_hidden(character: str) -> bool:
-    if unicodedata.category(character) == "Cf":
-        return character not in _VISIBLE_FORMAT_CHARACTERS
-    return _is_in(character, _HIDDEN_RANGES)
-
-
 def _has_effect(character: str, before: str, after: str) -> bool:
     """Return whether a character that is not seen changes how its neighbours are shown."""
     previous = before[-1:]
@@ -123,7 +111,7 @@ def _has_effect(character: str, before: str, after: str) -> bool:
     if character in (_ZWJ, _ZWNJ):
         if unicodedata.combining(previous) == _VIRAMA_CLASS:
             return True
-        if _is_joining(previous) and _is_joining(after):
+        if _is_joining(previous) and _is_joining(after) and not _HIDDEN.match(after):
             return True
         return character == _ZWJ and _is_emoji(before.rstrip(_EMOJI_SELECTOR)[-1:]) and _is_emoji(after)
     code = ord(character)

@@ -26,6 +26,7 @@ from resolvers.users.users import access_users
 from store.base.ids import ConversationId, ConversationKind, UserId, is_user_id, kind_of
 from store.conversations.conversation import GroupSnapshot, Member
 from store.conversations.group_change import GroupEnd, GroupFields, ProposedChange
+from store.messages.system_events import SystemEvent, SystemEventKind
 
 MAX_NAMED = 20
 """Largest number of users that the text of an invitation names."""
@@ -49,7 +50,8 @@ async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequen
             return None
         if snapshot.head.member_count + len(new) > max_members:
             raise _group_full(max_members)
-        return GroupDecision(ProposedChange(joining=tuple(new)), _invitation_text(names, inviter, new), new)
+        event = SystemEvent(SystemEventKind.MEMBERS_JOINED)
+        return GroupDecision(ProposedChange(joining=tuple(new)), event, _invitation_text(names, inviter, new), new)
 
     await carry_out(app, inviter, conversation, wanted, decide)
     return await view_group(app, inviter, conversation)
@@ -63,7 +65,9 @@ async def remove_member(app: Confab, actor: UserId, group: str, user: str) -> Ac
     def decide(snapshot: GroupSnapshot, member: Member) -> GroupDecision:
         check_removal(member, user, snapshot.members.get(target))
         text = f"{names[actor]} removed {names[target]}"
-        return GroupDecision(ProposedChange(leaving=(target,)), text, [target])
+        return GroupDecision(
+            ProposedChange(leaving=(target,)), SystemEvent(SystemEventKind.MEMBER_REMOVED), text, [target]
+        )
 
     await carry_out(app, actor, conversation, [target], decide)
     return await view_group(app, actor, conversation)
@@ -76,7 +80,8 @@ async def leave_group(app: Confab, user: UserId, group: str) -> None:
 
     def decide(_snapshot: GroupSnapshot, member: Member) -> GroupDecision:
         check_leaving(member)
-        return GroupDecision(ProposedChange(leaving=(user,)), f"{names[user]} left", [user])
+        event = SystemEvent(SystemEventKind.MEMBER_LEFT)
+        return GroupDecision(ProposedChange(leaving=(user,)), event, f"{names[user]} left", [user])
 
     await carry_out(app, user, conversation, [], decide)
 
@@ -93,7 +98,8 @@ async def transfer_owner(app: Confab, actor: UserId, group: str, user: str) -> A
         check_owner(member)
         check_target(member, user, snapshot.members.get(target))
         change = ProposedChange(roles=((actor, MEMBER), (target, OWNER)), fields={"owner": target})
-        return GroupDecision(change, f"{names[actor]} made {names[target]} the owner", [target])
+        event = SystemEvent(SystemEventKind.OWNER_CHANGED)
+        return GroupDecision(change, event, f"{names[actor]} made {names[target]} the owner", [target])
 
     await carry_out(app, actor, conversation, [target], decide)
     return await view_group(app, actor, conversation)
@@ -146,8 +152,10 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
             fields["avatar_url"] = update.avatar_url
         if update.full_history is not None and update.full_history != info.full_history:
             fields["full_history"] = update.full_history
-        text = f"{names[actor]} renamed the group to {update.name}" if "name" in fields else None
-        return GroupDecision(ProposedChange(fields=fields), text) if fields else None
+        if "name" not in fields:
+            return GroupDecision(ProposedChange(fields=fields)) if fields else None
+        event = SystemEvent(SystemEventKind.RENAMED, update.name)
+        return GroupDecision(ProposedChange(fields=fields), event, f"{names[actor]} renamed the group to {update.name}")
 
     await carry_out(app, actor, conversation, [], decide)
     return await view_group(app, actor, conversation)

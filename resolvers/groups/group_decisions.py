@@ -20,15 +20,20 @@ from store.conversations.conversation import GroupSnapshot, Member
 from store.conversations.group_change import ProposedChange
 from store.messages.message import Message, MessageKind
 from store.messages.outbox_store import Refusal
+from store.messages.system_events import SystemEvent
 from store.redis.single_flight import retry_until_true
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDecision:
-    """A change to make. `text`: of the SYSTEM message that announces it; None: no message. `about`: its mentions."""
+    """A change to make, and the SYSTEM message that announces it.
+
+    `event`: None if no message announces it. `text`: of the message. `about`: its mentions, the event's targets.
+    """
 
     change: ProposedChange
-    text: str | None = None
+    event: SystemEvent | None = None
+    text: str = ""
     about: Sequence[UserId] = ()
 
 
@@ -105,13 +110,14 @@ async def _try_to_carry_out(
         conversation=group,
         sender=actor,
         kind=MessageKind.SYSTEM,
-        text=decision.text or "",
+        text=decision.text,
         mentions=tuple(decision.about),
+        system_event=decision.event,
     )
     # Without a primary, a reserved change would be made later, when the caller no longer expects it.
     store.mongo.require_primary()
     reserved = await store.outbox.reserve_change(
-        message, snapshot.version, decision.change, announced=decision.text is not None
+        message, snapshot.version, decision.change, announced=decision.event is not None
     )
     if isinstance(reserved, Refusal):
         return False

@@ -7,8 +7,10 @@ from resolvers.base.cursors import decode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.conversations.access import Access, access_conversation
+from resolvers.users.people import check_query, decode_name_cursor
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.conversations.conversation import Member
+from store.users.search_text import SearchQuery
 
 
 async def find_group(app: Confab, viewer: UserId, group: str) -> Access | None:
@@ -26,16 +28,41 @@ async def list_groups(app: Confab, viewer: UserId, first: int | None, after: str
     return Page(edges, has_next=len(rest) > size, has_previous=start is not None)
 
 
-async def list_members(app: Confab, access: Access, first: int | None, after: str | None) -> Page[Member] | None:
-    """Return a page of a group's members in order of user ids. None for former members. Raises InvalidInput."""
+async def list_members(
+    app: Confab, access: Access, first: int | None, after: str | None, query: str | None
+) -> Page[Member] | None:
+    """Return a page of a group's members. None for former members. Raises InvalidInput.
+
+    In order of user ids; with a query, those whose name or id it begins, in order of names.
+    """
     size = check_page_size(first, "first")
+    wanted = check_query(query) if query is not None else None
+    if wanted is not None:
+        return await _search_members(app, access, size, after, wanted)
     start = _decode_cursor("u", after)
     if not access.is_current:
         return None
-    members = [m for m in await app.store.conversations.list_members(access.head.conversation) if m.is_current]
+    members = await _list_current(app, access)
     rest = [member for member in members if start is None or member.user > start]
     edges = [Edge(member, ("u", member.user)) for member in rest[:size]]
     return Page(edges, has_next=len(rest) > size, has_previous=start is not None)
+
+
+async def _search_members(
+    app: Confab, access: Access, size: int, after: str | None, query: SearchQuery
+) -> Page[Member] | None:
+    position = decode_name_cursor("n", after)
+    if not access.is_current:
+        return None
+    members = {member.user: member for member in await _list_current(app, access)}
+    results = await app.store.user_search.find_among(members, query, position, size)
+    edges = [Edge(members[found.user.id], ("n", *found.position)) for found in results.found]
+    return Page(edges, has_next=results.has_more, has_previous=position is not None)
+
+
+async def _list_current(app: Confab, access: Access) -> list[Member]:
+    members = await app.store.conversations.list_members(access.head.conversation)
+    return [member for member in members if member.is_current]
 
 
 def _decode_cursor(kind: str, after: str | None) -> str | None:

@@ -9,7 +9,7 @@ import orjson
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, NotFound
-from resolvers.conversations.access import access_conversation, left_conversation, no_conversation
+from resolvers.conversations.access import access_conversation, left_conversation, may_be_in, no_conversation
 from resolvers.conversations.visibility import is_visible
 from store.base.ids import (
     ConversationId,
@@ -40,6 +40,8 @@ class NewMessage:
     reply_to: str | None = None
     key: str | None = None
     sub_biz: str | None = None
+    metadata: object = None
+    """A JSON value."""
 
 
 async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> ConversationId:
@@ -58,8 +60,10 @@ async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> C
     conversation = ConversationId(new.conversation or "")
     if conversation == private_id(sender, sender):
         raise InvalidInput("you can't send a message to yourself; name another user", field="conversationId")
-    people = parse_private(conversation)
-    if kind_of(conversation) in (None, ConversationKind.SUB_BIZ) or (people is not None and sender not in people[:2]):
+    if kind_of(conversation) in (None, ConversationKind.SUB_BIZ):
+        raise no_conversation()
+    # The membership of groups is checked at the reservation.
+    if new.kind is not MessageKind.SYSTEM and not may_be_in(sender, conversation):
         raise no_conversation()
     return conversation
 
@@ -86,25 +90,35 @@ def check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[UserI
 
 
 async def find_reply_target(
-    app: Confab, sender: UserId, conversation: ConversationId, reply_to: str
-) -> tuple[MessageId, int]:
-    """Return id and seq of the message replied to, if the sender can see it in the conversation.
+    app: Confab, sender: UserId, conversation: ConversationId, new: NewMessage
+) -> tuple[MessageId, int] | None:
+    """Return id and seq of the message replied to, if the sender can see it in the conversation; None: no reply.
 
     Raises NotFound and NotAMember for a sender who can't write there, then InvalidInput.
     """
+    if new.reply_to is None:
+        return None
     access = await access_conversation(app, sender, conversation)
-    if access is None and kind_of(conversation) is ConversationKind.GROUP:
-        raise no_conversation()
-    if access is not None and not access.is_current:
-        raise left_conversation()
-    wanted = parse_message_id(reply_to)
+    if new.kind is not MessageKind.SYSTEM:
+        if access is None and kind_of(conversation) is ConversationKind.GROUP:
+            raise no_conversation()
+        if access is not None and not access.is_current:
+            raise left_conversation()
+    wanted = parse_message_id(new.reply_to)
     found = await app.store.messages.find_in_conversation(conversation, wanted) if wanted is not None else None
     if found is None or access is None or not is_visible(found.seq, access.ranges):
         raise InvalidInput("replyToId must name a message of this conversation that you can see", field="replyToId")
     return found.id, found.seq
 
 
-def input_digest(conversation: ConversationId, new: NewMessage, mentions: tuple[UserId, ...]) -> str:
-    """Return a digest of the input, after its destination is resolved and defaults are filled in."""
-    parts = [conversation, new.content, new.kind.value, sorted(mentions), new.mention_all, new.reply_to]
+def input_digest(
+    conversation: ConversationId, new: NewMessage, mentions: tuple[UserId, ...], metadata: str | None
+) -> str:
+    """Return a digest of the input, after its destination is resolved and defaults are filled in.
+
+    Parts that were added later are left out if they are absent: servers of other versions make the same digest.
+    """
+    parts: list[object] = [conversation, new.content, new.kind.value, sorted(mentions), new.mention_all, new.reply_to]
+    if metadata is not None:
+        parts.append({"metadata": metadata})
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

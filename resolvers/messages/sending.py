@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content, check_key, check_sub_biz
 from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RateLimited, Unavailable
+from resolvers.base.metadata import encode_metadata
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import left_conversation, no_conversation
 from resolvers.messages.idempotency import claim_message, wait_for_duplicate
@@ -18,12 +19,13 @@ from resolvers.messages.new_messages import (
     mentioned_outsider,
     resolve_destination,
 )
-from store.base.ids import MessageId, UserId
+from store.base.ids import MessageId, UserId, parse_private
 from store.messages.idempotency_claims import Claim
 from store.messages.message import Message, MessageKind, ReservedMessage
 from store.messages.outbox_store import Refusal
+from store.messages.system_events import CUSTOM
 from store.redis.single_flight import retry_until_true
-from store.sessions.session import Session
+from store.sessions.session import Session, invalid_session
 
 _ATTEMPTS = 4
 
@@ -37,20 +39,24 @@ class SendResult:
     replayed: bool
 
 
-async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResult:
-    """Send a message. It is durable when this returns. Sending reads the conversation.
+async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_service: bool = False) -> SendResult:
+    """Send a message. It is durable when this returns. Sending reads the conversation, unless the message is SYSTEM.
 
-    The same key with the same input returns the original message.
+    The same key with the same input returns the original message. `by_service`: the caller has role service, so the
+    message may be SYSTEM, in any conversation.
 
     Raises:
         InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited: Nothing was stored.
         Unavailable, Unreachable: The message may have been stored. Sending it again with the same key is safe.
     """
     check_content(new.content)
-    if new.kind is MessageKind.SYSTEM:
-        raise InvalidInput("only the server writes SYSTEM messages; choose another contentType", field="contentType")
+    if new.kind is MessageKind.SYSTEM and not by_service:
+        raise InvalidInput(
+            "only callers with role service may send SYSTEM messages; choose another contentType", field="contentType"
+        )
     check_key(new.key)
     check_sub_biz(new.sub_biz)
+    metadata = encode_metadata(new.metadata)
     if new.key is None:
         check_rate(app.store.rate_limits.sends, sender)
     conversation = await resolve_destination(app, sender, new)
@@ -58,7 +64,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResu
     # Checked before the reservation, which would keep the message until MongoDB has a primary again, when its sender
     # may no longer want it.
     app.store.mongo.require_primary()
-    reply_to = await find_reply_target(app, sender, conversation, new.reply_to) if new.reply_to is not None else None
+    reply_to = await find_reply_target(app, sender, conversation, new)
     message = Message(
         id=MessageId(app.store.ids.next()),
         conversation=conversation,
@@ -69,7 +75,9 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResu
         mentions_all=new.mention_all,
         reply_to=reply_to,
         key=new.key,
-        digest=input_digest(conversation, new, mentions) if new.key else None,
+        digest=input_digest(conversation, new, mentions, metadata) if new.key else None,
+        metadata=metadata,
+        system_event=CUSTOM if new.kind is MessageKind.SYSTEM else None,
     )
     may_create = new.to_user is not None
     if message.key is None or message.digest is None:
@@ -87,6 +95,17 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage) -> SendResu
         raise
 
 
+def session_of_outsider(message: Message) -> Session | None:
+    """Return a session for a service that wrote into a conversation without being in it.
+
+    None if the sender has, or will have, a session of their own.
+    """
+    people = parse_private(message.conversation)
+    if message.kind is not MessageKind.SYSTEM or (people is not None and message.sender in people[:2]):
+        return None
+    return invalid_session(message.sender, message.conversation, message.seq)
+
+
 async def _find_sender_session(app: Confab, message: Message) -> Session | None:
     """Return the sender's session with a durable message applied to it.
 
@@ -94,8 +113,10 @@ async def _find_sender_session(app: Confab, message: Message) -> Session | None:
     """
     snapshot = await app.store.sessions.find_many(message.sender, [message.conversation])
     session = next(iter(snapshot.sessions), None)
-    if session is not None and min(session.write_seq, session.read_seq) >= message.seq:
-        return session
+    if session is not None:
+        applied_seq = min(session.write_seq, session.read_seq) if message.kind.countable else session.write_seq
+        if applied_seq >= message.seq:
+            return session
     return (await app.delivery.deliver_stored(message)).sender.session
 
 
@@ -110,7 +131,7 @@ async def _send_in_turn(app: Confab, message: Message, *, may_create: bool) -> S
     if reserved is None:
         original = await wait_for_duplicate(app, message)
         return SendResult(original, await _find_sender_session(app, original), replayed=True)
-    if not reserved.sender_cached:
+    if not reserved.sender_cached and message.kind.countable:
         # The sender's old read position is needed to notify the senders of the messages that become read.
         await app.store.sessions.load(message.sender)
     sent = await app.delivery.send(reserved)

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resolvers.base.app import Confab
-from resolvers.sessions.user_transactions import Decision, commit
+from resolvers.sessions.user_transactions import Decision, commit, sessions_after
 from store.base.errors import Fenced, Unreachable
-from store.base.ids import ConversationId
+from store.base.ids import ConversationId, gateway_id
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
-from store.sessions.changes import Delivered, Read
+from store.sessions.changes import AcknowledgeMany, Delivered, Read
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
+
+MAX_SESSIONS = 200
+"""Sessions that one change acknowledges: Redis executes nothing else meanwhile, and devices get one event with all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +60,20 @@ class Acknowledgement:
         return ReceiptAdvanced(self.change.conversation, self.before.user, self.kind, self.change.seq)
 
     @property
-    def decision(self) -> Decision:
-        """The change of the session, for the user's devices."""
-        reason = SyncReason.READ if isinstance(self.change, Read) else SyncReason.DELIVERED
-        return Decision(self.change, reason, self.receipt)
+    def reason(self) -> SyncReason:
+        """The reason that the user's devices get."""
+        return SyncReason.READ if isinstance(self.change, Read) else SyncReason.DELIVERED
 
 
 async def acknowledge(
     app: Confab, transaction: UserTransaction, due: Sequence[Acknowledgement]
 ) -> dict[ConversationId, Session]:
-    """Commit acknowledgements with their receipts, and notify the senders.
+    """Commit acknowledgements of one kind with their receipts as one change, and notify the senders.
 
-    Returns the sessions after the change; empty if the user's state is not cached.
+    Returns the sessions in `transaction` as they are after the change, and the gateways that it moved.
     """
+    if not due:
+        return dict(transaction.sessions)
     marks = [
         ReceiptMark(each.change.conversation, transaction.user, each.kind, each.change.seq)
         for each in due
@@ -77,7 +81,7 @@ async def acknowledge(
     ]
     receipt_writes = app.store.receipts.prepare_writes(marks, transaction.at)
     try:
-        changed = await commit(app, transaction, [each.decision for each in due], receipt_writes)
+        changed = await commit(app, transaction, [_decision(due)], receipt_writes)
     except (Fenced, Unreachable, asyncio.CancelledError):
         # A part may have been written, so a retry may find nothing left to do.
         for each in due:
@@ -85,7 +89,18 @@ async def acknowledge(
         raise
     for each in due:
         _notify_senders(app, each, transaction.at, store_mark=False)
-    return changed
+    moved = [each.change.conversation for each in due]
+    gateways = {gateway_id(each.before.sub_biz) for each in due if each.before.sub_biz is not None}
+    return await sessions_after(app, transaction.user, transaction.sessions, [*moved, *sorted(gateways)], changed)
+
+
+def _decision(due: Sequence[Acknowledgement]) -> Decision:
+    """Return the change of the sessions, for the user's devices: one event, and the receipts."""
+    if len(due) == 1:
+        return Decision(due[0].change, due[0].reason, due[0].receipt)
+    parts = [(each.change, each.receipt.log_entry() if each.receipt is not None else None) for each in due]
+    receipts = [each.receipt for each in due if each.receipt is not None]
+    return Decision(AcknowledgeMany(parts), due[0].reason, receipts=receipts)
 
 
 def _notify_senders(app: Confab, each: Acknowledgement, at_ms: int, *, store_mark: bool) -> None:

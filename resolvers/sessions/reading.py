@@ -1,19 +1,19 @@
-"""Reading: moves a user's read position, and notifies senders."""
+"""Reading: moves a user's read positions, and notifies senders."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 from resolvers.base.app import Confab
-from resolvers.base.errors import InvalidInput, NotFound
-from resolvers.sessions.acknowledging import Acknowledgement, acknowledge
-from resolvers.sessions.user_transactions import existing_session, known_conversation, load_session
-from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from resolvers.base.errors import InvalidInput
+from resolvers.sessions.acknowledging import MAX_SESSIONS, Acknowledgement, acknowledge
+from resolvers.sessions.user_transactions import existing_session, known_conversation
+from store.base.ids import ConversationId, ConversationKind, UserId, gateway_id, kind_of
 from store.sessions.changes import Read
 from store.sessions.session import Session
 from store.sessions.session_store import list_name
 from store.sessions.user_transactions import UserTransaction
-
-_SESSIONS_PER_TRANSACTION = 200
-"""Sessions inside a subBiz that one transaction reads, because a lock lasts only some seconds."""
 
 
 async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int | None) -> Session:
@@ -24,37 +24,81 @@ async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int
     if up_to_seq is not None and up_to_seq < 0:
         raise InvalidInput("upToSeq must not be negative", field="upToSeq")
     wanted = known_conversation(conversation, "conversationId")
-    if kind_of(wanted) is ConversationKind.SUB_BIZ:
-        return await _read_inside(app, user, wanted)
-
-    async def work(transaction: UserTransaction) -> Session:
-        session = existing_session(transaction, wanted, "conversationId")
-        if up_to_seq is None or up_to_seq >= session.write_seq:
-            due = _read_all(session)
-        else:
-            due = await _read_up_to(app, session, up_to_seq)
-        if due is None:
-            return session
-        return (await acknowledge(app, transaction, [due])).get(wanted) or await load_session(app, user, wanted)
-
-    return await app.store.user_transactions.run(user, [wanted], work)
+    read = await _read_named(app, user, [wanted], "conversationId", None if _is_gateway(wanted) else up_to_seq)
+    return read[wanted]
 
 
-async def _read_inside(app: Confab, user: UserId, gateway: ConversationId) -> Session:
-    """Read all sessions that are in a subBiz now."""
-    if await app.store.sessions.find(user, gateway) is None:
-        raise NotFound("there is no such conversation", field="conversationId")
-    inside = await app.store.sessions.list_names(user, list_name(gateway.removeprefix("b_"), None))
+async def mark_many_read(app: Confab, user: UserId, conversations: Sequence[str] | None) -> list[Session]:
+    """Mark all messages of some conversations as read, as one change. If one of them is unknown, none is read.
+
+    None: all that are unread or marked unread, as one change for each MAX_SESSIONS of them. Returns the sessions of
+    the conversations, each once and in this order; for None those that were read, and their gateways.
+    Raises InvalidInput, NotFound.
+    """
+    if conversations is None:
+        unread = [session for session in await app.store.sessions.list_unread_candidates(user) if session.is_unread]
+        newest_first = sorted(unread, key=lambda session: (-session.write_ts, session.conversation))
+        names = [session.conversation for session in newest_first]
+        gateways = dict.fromkeys(gateway_id(s.sub_biz) for s in newest_first if s.sub_biz is not None)
+        read = await _read(app, user, names, (), "conversationIds")
+        return [read[name] for name in (*names, *gateways) if name in read]
+    if len(conversations) > MAX_SESSIONS:
+        raise InvalidInput(f"at most {MAX_SESSIONS} conversations at a time", field="conversationIds")
+    wanted = [known_conversation(name, "conversationIds") for name in dict.fromkeys(conversations)]
+    read = await _read_named(app, user, wanted, "conversationIds")
+    return [read[name] for name in wanted]
+
+
+def _is_gateway(conversation: ConversationId) -> bool:
+    return kind_of(conversation) is ConversationKind.SUB_BIZ
+
+
+async def _read_named(
+    app: Confab, user: UserId, wanted: Sequence[ConversationId], argument: str, up_to_seq: int | None = None
+) -> dict[ConversationId, Session]:
+    """Read conversations that a client named, for a subBiz all sessions that are in it now.
+
+    Returns their sessions. Raises NotFound, which names the argument.
+    """
+    lists = [list_name(name.removeprefix("b_"), None) for name in wanted if _is_gateway(name)]
+    inside = await asyncio.gather(*(app.store.sessions.list_names(user, name) for name in lists))
+    names = list(dict.fromkeys([*wanted, *(name for names in inside for name in names)]))
+    return await _read(app, user, names, wanted, argument, up_to_seq)
+
+
+async def _read(
+    app: Confab,
+    user: UserId,
+    names: Sequence[ConversationId],
+    required: Sequence[ConversationId],
+    argument: str,
+    up_to_seq: int | None = None,
+) -> dict[ConversationId, Session]:
+    """Read sessions, as one change for each MAX_SESSIONS of them: a lock lasts only some seconds.
+
+    required: The first names, at most MAX_SESSIONS. Nothing is read unless the user has a session of each.
+    """
 
     async def work(transaction: UserTransaction) -> dict[ConversationId, Session]:
-        due = [read for session in transaction.sessions.values() if (read := _read_all(session)) is not None]
-        return await acknowledge(app, transaction, due) if due else {}
+        for name in unchecked:
+            existing_session(transaction, name, argument)
+        sessions = [session for session in transaction.sessions.values() if not session.is_gateway]
+        due = [read for session in sessions if (read := await _decide(app, session, up_to_seq)) is not None]
+        return await acknowledge(app, transaction, due)
 
-    changed: dict[ConversationId, Session] = {}
-    for start in range(0, len(inside), _SESSIONS_PER_TRANSACTION):
-        some = inside[start : start + _SESSIONS_PER_TRANSACTION]
-        changed |= await app.store.user_transactions.run(user, some, work)
-    return changed.get(gateway) or await load_session(app, user, gateway)
+    read: dict[ConversationId, Session] = {}
+    unchecked = required
+    for start in range(0, len(names), MAX_SESSIONS):
+        read |= await app.store.user_transactions.run(user, names[start : start + MAX_SESSIONS], work)
+        unchecked = ()
+    return read
+
+
+async def _decide(app: Confab, session: Session, up_to_seq: int | None) -> Acknowledgement | None:
+    """Return the acknowledgement up to a seq; None: nothing is left to read there, and there is no unread mark."""
+    if up_to_seq is None or up_to_seq >= session.write_seq:
+        return _read_all(session)
+    return await _read_up_to(app, session, up_to_seq)
 
 
 def _read_all(session: Session) -> Acknowledgement | None:

@@ -1,15 +1,25 @@
-"""Receiving: moves a user's delivered position, and notifies senders."""
+"""Receiving: moves a user's delivered positions, and notifies senders."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
-from resolvers.sessions.acknowledging import Acknowledgement, acknowledge
-from resolvers.sessions.user_transactions import existing_session, known_conversation, load_session
-from store.base.ids import UserId
+from resolvers.sessions.acknowledging import MAX_SESSIONS, Acknowledgement, acknowledge
+from resolvers.sessions.user_transactions import existing_session, known_conversation
+from store.base.ids import ConversationId, UserId
 from store.sessions.changes import Delivered
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
+
+
+class DeliveryMark(NamedTuple):
+    """Everything up to a seq of a conversation has arrived."""
+
+    conversation: str
+    up_to_seq: int
 
 
 async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq: int) -> Session:
@@ -17,28 +27,50 @@ async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq:
 
     An unread mark is kept. Raises InvalidInput, also for a gateway; NotFound.
     """
-    if up_to_seq < 0:
+    (session,) = await ack_many_delivered(app, user, [DeliveryMark(conversation, up_to_seq)])
+    return session
+
+
+async def ack_many_delivered(app: Confab, user: UserId, marks: Sequence[DeliveryMark]) -> list[Session]:
+    """Like `ack_delivered` for several conversations, as one change. If one mark is refused, nothing is changed.
+
+    Of two marks of a conversation the higher one counts. Returns the sessions, each once, in the order of the marks.
+    """
+    if len(marks) > MAX_SESSIONS:
+        raise InvalidInput(f"at most {MAX_SESSIONS} marks at a time", field="marks")
+    if any(mark.up_to_seq < 0 for mark in marks):
         raise InvalidInput("upToSeq must not be negative", field="upToSeq")
-    wanted = known_conversation(conversation, "conversationId")
+    seqs: dict[ConversationId, int] = {}
+    for conversation, seq in marks:
+        wanted = known_conversation(conversation, "conversationId")
+        seqs[wanted] = max(seqs.get(wanted, 0), seq)
+    if not seqs:
+        return []
 
-    async def work(transaction: UserTransaction) -> Session:
-        session = existing_session(transaction, wanted, "conversationId")
-        if session.is_gateway:
-            raise InvalidInput("this does not apply to a subBiz", field="conversationId")
-        due = await _decide(app, session, up_to_seq)
-        if due is None:
-            return session
-        return (await acknowledge(app, transaction, [due])).get(wanted) or await load_session(app, user, wanted)
+    async def work(transaction: UserTransaction) -> list[Session]:
+        for name in seqs:
+            if existing_session(transaction, name, "conversationId").is_gateway:
+                raise InvalidInput("this does not apply to a subBiz", field="conversationId")
+        after = await acknowledge(app, transaction, await _decide(app, transaction.sessions, seqs))
+        return [after[name] for name in seqs]
 
-    return await app.store.user_transactions.run(user, [wanted], work)
+    return await app.store.user_transactions.run(user, list(seqs), work)
 
 
-async def _decide(app: Confab, session: Session, seq: int) -> Acknowledgement | None:
-    """Return the acknowledgement; None if there is nothing to acknowledge. Deleted messages are not acknowledged."""
-    seq = min(seq, session.write_seq)
-    if seq <= session.delivered_seq or not session.valid:
-        return None
-    if seq < session.write_seq:
-        # A message that is not durable yet has not arrived, even if later ones have.
-        seq, _ = await app.store.messages.find_place(session.conversation, seq)
-    return Acknowledgement(session, Delivered(session.conversation, seq)) if seq > session.delivered_seq else None
+async def _decide(
+    app: Confab, sessions: Mapping[ConversationId, Session], seqs: Mapping[ConversationId, int]
+) -> list[Acknowledgement]:
+    """Return the acknowledgements of what is not acknowledged yet. Deleted messages are not acknowledged."""
+    due = {
+        name: min(seq, sessions[name].write_seq)
+        for name, seq in seqs.items()
+        if sessions[name].valid and min(seq, sessions[name].write_seq) > sessions[name].delivered_seq
+    }
+    # A message that is not durable yet has not arrived, even if later ones have.
+    in_part = [(name, seq) for name, seq in due.items() if seq < sessions[name].write_seq]
+    due |= {name: place.seq for name, place in (await app.store.messages.find_places(in_part)).items()}
+    return [
+        Acknowledgement(sessions[name], Delivered(name, seq))
+        for name, seq in due.items()
+        if seq > sessions[name].delivered_seq
+    ]

@@ -11,7 +11,14 @@ from typing import Any
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_category
 from resolvers.base.errors import InvalidInput
-from resolvers.sessions.user_transactions import Decision, commit, existing_session, known_conversation, load_session
+from resolvers.sessions.user_transactions import (
+    Decision,
+    commit,
+    existing_session,
+    known_conversation,
+    load_session,
+    sessions_after,
+)
 from store.base.ids import UserId
 from store.sessions.changes import SetFields, deletion
 from store.sessions.fields import Field, SyncReason
@@ -102,11 +109,8 @@ async def assign_category(
         if not due:
             return sessions
         changed = await commit(app, transaction, [Decision(SetFields(due, values), SyncReason.CATEGORY)])
-        missing = [name for name in due if name not in changed]
-        if missing:
-            found = await app.store.sessions.find_many(user, missing)
-            changed |= {session.conversation: session for session in found.sessions}
-        return [changed.get(session.conversation, session) for session in sessions]
+        after = await sessions_after(app, user, transaction.sessions, due, changed)
+        return [after[name] for name in wanted]
 
     return await app.store.user_transactions.run(user, wanted, work)
 

@@ -5,7 +5,7 @@ Locking and storing is in `store/sessions/user_transactions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from resolvers.base.app import Confab
@@ -25,12 +25,17 @@ from subscriptions.realtime.outgoing_events import OutgoingEvents
 class Decision:
     """A change that a use case has decided, and the reason that the user's devices get.
 
-    `receipt`: the receipt that the senders of messages get for the change.
+    Attributes:
+        change: The change.
+        reason: The reason.
+        receipt: The user's own acknowledgement, if the change is one. The event of the sessions carries it.
+        receipts: Those of a change of several sessions: events of their own, right after the event of the sessions.
     """
 
     change: RowChange
     reason: SyncReason
     receipt: ReceiptAdvanced | None = None
+    receipts: Sequence[ReceiptAdvanced] = ()
 
 
 async def commit(
@@ -44,7 +49,7 @@ async def commit(
     Args:
         app: The application.
         transaction: The user's transaction, which this ends.
-        decisions: At least one.
+        decisions: At least one. Only the last one may have `receipts`.
         other_writes: Writes to MongoDB made in the same round trip.
 
     Returns:
@@ -60,8 +65,36 @@ async def commit(
     for decision, result in zip(decisions, committed.results, strict=True):
         event = SessionChanged(decision.reason, result.sessions, result.total_unread, decision.receipt)
         outgoing.add(event, [(transaction.user, result)], stored_at=committed.times)
+        moved = {session.conversation for session in result.sessions}
+        receipts = [receipt for receipt in decision.receipts if receipt.conversation in moved]
+        for number, receipt in enumerate(receipts, start=1):
+            outgoing.add(receipt, [(transaction.user, result.following(number))])
     app.bus.send(outgoing)
     return {session.conversation: session for result in committed.results for session in result.sessions}
+
+
+async def sessions_after(
+    app: Confab,
+    user: UserId,
+    before: Mapping[ConversationId, Session],
+    due: Iterable[ConversationId],
+    changed: Mapping[ConversationId, Session],
+) -> dict[ConversationId, Session]:
+    """Return sessions as they are after a change. Those that its result lacks are read: no round trip if it has all.
+
+    Args:
+        app: The application.
+        user: Their user.
+        before: Sessions before the change.
+        due: The conversations whose sessions the change was for.
+        changed: What `commit` returned.
+    """
+    after = {**before, **changed}
+    missing = [conversation for conversation in due if conversation not in changed]
+    if missing:
+        found = await app.store.sessions.find_many(user, missing)
+        after |= {session.conversation: session for session in found.sessions}
+    return after
 
 
 async def load_session(app: Confab, user: UserId, conversation: ConversationId) -> Session:

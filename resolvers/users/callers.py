@@ -1,11 +1,12 @@
-"""Callers: authenticated users."""
+"""Callers: authenticated users, and services that act for a user."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from store.base.ids import UserId
+from resolvers.base.errors import Forbidden, InvalidInput
+from store.base.ids import UserId, is_user_id
 
 
 class CallerRole(StrEnum):
@@ -20,8 +21,9 @@ class CallerRole(StrEnum):
 class Caller:
     """An authenticated user, from the claims of the token. Times in seconds since the epoch.
 
-    `issued_at`: None if the token has no `iat`. `key`: the authenticator's own reference to the key that signed the
-    token.
+    `user_id`: the user whose request this is. `acted_by`: the token's user if that is another one, who acts for
+    `user_id`. `role`: the token's, also while acting. `issued_at`: None if the token has no `iat`. `key`: the
+    authenticator's own reference to the key that signed the token.
     """
 
     user_id: UserId
@@ -30,4 +32,27 @@ class Caller:
     name: str | None = None
     picture: str | None = None
     issued_at: float | None = None
+    acted_by: UserId | None = None
     key: object = field(default=None, compare=False, repr=False)
+
+    @property
+    def token_user(self) -> UserId:
+        """The user that the token was issued to."""
+        return self.acted_by or self.user_id
+
+
+def act_as(caller: Caller, user: str | None, field: str) -> Caller:
+    """Return the caller as it acts for a user. For services and admins; acting for oneself, or None, changes nothing.
+
+    Raises Forbidden, and InvalidInput if the text is not a user id. `field`: where it was given.
+    """
+    if user is None:
+        return caller
+    if caller.role not in (CallerRole.SERVICE, CallerRole.ADMIN):
+        raise Forbidden("only callers with role service or admin may act for a user", field=field)
+    if not is_user_id(user):
+        raise InvalidInput("name the user to act for by a user id", field=field)
+    if user == caller.token_user:
+        return caller
+    # The token's name and picture are not those of the user.
+    return replace(caller, user_id=UserId(user), acted_by=caller.token_user, name=None, picture=None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url
 from resolvers.base.errors import Forbidden, InvalidInput, NotFound
+from resolvers.base.metadata import encode_metadata
 from resolvers.base.names import accept_name
 from resolvers.users.callers import Caller, CallerRole
 from store.base.ids import USER_ID_RULE, UserId, is_user_id
@@ -58,6 +59,24 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
         await app.store.users.upsert_many(accepted)
         await app.bus.announce_users([user.id for user in accepted])
     return accepted
+
+
+async def update_me(
+    app: Confab, viewer: UserId, display_name: str | None, avatar_url: str | None, metadata: object
+) -> User:
+    """Change the viewer's own profile. None leaves a field as it is; avatar_url "" removes the picture.
+
+    If it changes nothing, nobody is notified. Raises InvalidInput.
+    """
+    name = accept_name(display_name, "displayName") if display_name is not None else None
+    if avatar_url:
+        check_avatar_url(avatar_url)
+    user, has_changed = await app.store.users.update(
+        viewer, name=name, avatar_url=avatar_url, metadata=encode_metadata(metadata)
+    )
+    if has_changed:
+        await app.bus.announce_users([viewer])
+    return user
 
 
 def _accept_user(user: User) -> User:

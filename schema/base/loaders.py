@@ -68,16 +68,15 @@ class Loaders:
 
     def user(self, user: UserId) -> User | Awaitable[User]:
         """Return a user; without waiting if this process has the user in memory."""
-        return self._app.store.users.find_cached(user) or self.users.find(user)
+        return self._app.store.users.find_shown(user) or self.users.find(user)
 
     def prefetch_users(self, users: Iterable[UserId]) -> asyncio.Future[None] | None:
         """Begin to read the users that this process does not have in memory: see `BatchLoader.prefetch`."""
-        find_cached = self._app.store.users.find_cached
-        return self.users.prefetch([user for user in users if find_cached(user) is None])
+        find_shown = self._app.store.users.find_shown
+        return self.users.prefetch([user for user in users if find_shown(user) is None])
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
-        found = await self._app.store.users.find_many(users)
-        return [found.get(user) or User(user, None, None, False) for user in users]
+        return await self._app.store.users.list_shown(users)
 
     async def head(self, conversation: ConversationId) -> Head | None:
         """Return the head of a conversation, without a check of access. None if there is no such conversation."""

@@ -26,11 +26,11 @@ class ViewerDependency(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ViewerIdentity:
-    """The viewer's id and role: different for every user."""
+    """Everything that results may depend on: different for every user, and for every caller who acts for a user."""
 
     def value_for(self, caller: Caller) -> Hashable:
-        """Return the caller's id and role."""
-        return caller.user_id, caller.role
+        """Return the caller's id and role, and who acts for them."""
+        return caller.user_id, caller.role, caller.acted_by
 
 
 @dataclass(frozen=True, slots=True)

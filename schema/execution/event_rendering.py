@@ -187,7 +187,7 @@ class Rendering:
             if first is not None:
                 await self._notify(await first)
             while self._waiters:
-                callers = {waiter.caller.user_id: waiter.caller for waiter in self._waiters}
+                callers = {IDENTITY.value_for(waiter.caller): waiter.caller for waiter in self._waiters}
                 individual = [c for c in callers.values() if any(results.is_individual(c) for results in self._results)]
                 chosen = individual[:_MAX_CONCURRENT_EXECUTIONS] or [next(iter(callers.values()))]
                 outcomes = [self._render(caller) for caller in chosen]

@@ -111,11 +111,11 @@ class Group(Conversation, Node):
 
     @strawberry.field(description="Null to people who are no longer in it. query: by prefix of the display name.")
     async def members(
-        self, info: Info, first: int | None = 50, after: str | None = None
+        self, info: Info, first: int | None = 50, after: str | None = None, query: str | None = None
     ) -> GroupMemberConnection | None:
         context = info.context
         access = await context.loaders.access(self.conversation_id)
-        page = await groups.list_members(context.app, access, first, after) if access is not None else None
+        page = await groups.list_members(context.app, access, first, after, query) if access is not None else None
         return _member_connection(page) if page is not None else None
 
     @strawberry.field

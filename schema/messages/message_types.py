@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 import strawberry
@@ -13,8 +14,9 @@ from resolvers.base.pages import Edge, Page
 from resolvers.messages import history, receipts
 from schema.base.context import Context, Info
 from schema.base.nodes import Node, PageInfo
-from schema.base.scalars import DateTime
+from schema.base.scalars import JSON, DateTime
 from schema.compiler import prefetched_by, reads, then
+from schema.messages.authors import load_author
 from schema.messages.receipt_types import (
     DeliveryType,
     ReceiptConnection,
@@ -22,6 +24,7 @@ from schema.messages.receipt_types import (
     delivery_from,
     receipt_connection,
 )
+from schema.messages.system_event_types import SystemEventType, system_event_from
 from schema.users.user_types import UserType, load_user
 from store.messages.message import Message, MessageKind
 
@@ -52,6 +55,11 @@ def _prefetch_mentions(context: Context, messages: Sequence[MessageType]) -> asy
     return context.loaders.prefetch_users([user for message in messages for user in message.record.mentions])
 
 
+def _prefetch_recallers(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[None] | None:
+    users = [message.record.recalled_by for message in messages]
+    return context.loaders.prefetch_users([user for user in users if user is not None])
+
+
 def _prefetch_replies(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[Any] | None:
     return context.loaders.prefetch_readable(
         [(m.record.conversation, m.record.reply_to[1]) for m in messages if m.record.reply_to is not None]
@@ -75,6 +83,9 @@ class MessageType(Node):
     )
     content_type: ContentType = reads("record.kind")
     content: str | None = reads("record.text", description="Null once recalled.")
+    metadata: JSON | None = reads(
+        "record.metadata", description="Application data given by the sender. Null once recalled."
+    )
     state: MessageState = reads("record.is_recalled")
     mentions_all: bool = reads("record.mentions_all")
     edit_count: int = reads("record.edits")
@@ -85,6 +96,31 @@ class MessageType(Node):
     @strawberry.field(metadata=prefetched_by(_prefetch_senders))
     def sender(self, info: Info) -> UserType:
         return load_user(info.context, self.record.sender)
+
+    @strawberry.field(
+        description="What to show as the author: the nickname in a workspace, the name a webhook gave, or the display "
+        "name.",
+        metadata=prefetched_by(_prefetch_senders),
+    )
+    def author_name(self, info: Info) -> str:
+        return then(load_author(info.context, self.record), attrgetter("name"))
+
+    @strawberry.field(metadata=prefetched_by(_prefetch_senders))
+    def author_avatar_url(self, info: Info) -> str | None:
+        return then(load_author(info.context, self.record), attrgetter("avatar_url"))
+
+    @strawberry.field(
+        description="Who recalled it: the sender or a moderator.", metadata=prefetched_by(_prefetch_recallers)
+    )
+    def recalled_by(self, info: Info) -> UserType | None:
+        user = self.record.recalled_by
+        return load_user(info.context, user) if user is not None else None
+
+    @strawberry.field(
+        description="What a SYSTEM message announces, for clients that phrase it themselves in the reader's language."
+    )
+    def system_event(self) -> SystemEventType | None:
+        return system_event_from(self.record)
 
     @strawberry.field(metadata=prefetched_by(_prefetch_mentions))
     def mentions(self, info: Info) -> list[UserType]:

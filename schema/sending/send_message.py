@@ -7,7 +7,9 @@ import strawberry
 from resolvers.base.errors import Unavailable
 from resolvers.messages import sending
 from resolvers.messages.new_messages import NewMessage
+from resolvers.users.callers import CallerRole
 from schema.base.context import Info
+from schema.base.scalars import JSON
 from schema.compiler import then
 from schema.messages.message_types import ContentType, MessageType, message_from
 from schema.sessions.session_types import SessionType, session_from
@@ -27,6 +29,7 @@ class SendMessageInput:
         "may be empty. A message to oneself: INVALID_INPUT."
     )
     content_type: ContentType | None = ContentType.TEXT
+    metadata: JSON | None = None
     mentions: list[strawberry.ID] | None = strawberry.field(
         default_factory=list,
         description="Members of the conversation only (INVALID_INPUT); in a channel: people who can see it.",
@@ -53,6 +56,7 @@ class SendMessageInput:
             reply_to=self.reply_to_id,
             key=self.idempotency_key,
             sub_biz=self.sub_biz,
+            metadata=self.metadata,
         )
 
 
@@ -65,7 +69,11 @@ class SendMessagePayload:
     @strawberry.field
     def session(self, info: Info) -> SessionType:
         loaders, session = info.context.loaders, self.result.session
-        return then(session or loaders.sessions.load(self.result.message.conversation), _sender_session)
+        message = self.result.message
+        return then(
+            session or loaders.sessions.load(message.conversation),
+            lambda found: _sender_session(found or sending.session_of_outsider(message)),
+        )
 
 
 def _sender_session(session: Session | None) -> SessionType:
@@ -91,5 +99,12 @@ class SendingMutations:
         "nothing; with any other input: IDEMPOTENCY_CONFLICT."
     )
     async def send_message(self, info: Info, input: SendMessageInput) -> SendMessagePayload:
-        result = await sending.send_message(info.context.app, info.context.viewer, input.to_new_message())
+        context = info.context
+        assert context.caller is not None
+        result = await sending.send_message(
+            context.app,
+            context.viewer,
+            input.to_new_message(),
+            by_service=context.caller.role is CallerRole.SERVICE,
+        )
         return SendMessagePayload(result=result, message=message_from(result.message), replayed=result.replayed)

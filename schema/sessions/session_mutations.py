@@ -10,6 +10,12 @@ from schema.base.scalars import DateTime
 from schema.sessions.session_types import SessionType, session_from
 
 
+@strawberry.input(name="DeliveryMark")
+class DeliveryMarkInput:
+    conversation_id: strawberry.ID
+    up_to_seq: int
+
+
 @strawberry.type
 class SessionMutations:
     @strawberry.mutation(
@@ -22,6 +28,17 @@ class SessionMutations:
         return session_from(await reading.mark_read(context.app, context.viewer, conversation_id, up_to_seq))
 
     @strawberry.mutation(
+        description="markRead for up to 200 conversations in one change with one SyncSession. Without ids: all that "
+        "are unread, muted ones included."
+    )
+    async def mark_many_read(
+        self, info: Info, conversation_ids: list[strawberry.ID] | None = None
+    ) -> list[SessionType]:
+        context = info.context
+        read = await reading.mark_many_read(context.app, context.viewer, conversation_ids)
+        return [session_from(session) for session in read]
+
+    @strawberry.mutation(
         description="Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; "
         "beyond writeSeq means writeSeq. While the caller is INVISIBLE, senders learn of it only with the next "
         "markRead or when the caller is visible again."
@@ -29,6 +46,13 @@ class SessionMutations:
     async def ack_delivered(self, info: Info, conversation_id: strawberry.ID, up_to_seq: int) -> SessionType:
         context = info.context
         return session_from(await receiving.ack_delivered(context.app, context.viewer, conversation_id, up_to_seq))
+
+    @strawberry.mutation(description="ackDelivered for up to 200 conversations at once.")
+    async def ack_many_delivered(self, info: Info, marks: list[DeliveryMarkInput]) -> list[SessionType]:
+        context = info.context
+        wanted = [receiving.DeliveryMark(mark.conversation_id, mark.up_to_seq) for mark in marks]
+        acknowledged = await receiving.ack_many_delivered(context.app, context.viewer, wanted)
+        return [session_from(session) for session in acknowledged]
 
     @strawberry.mutation(
         description="Soft delete of the caller's own view: status INVALID, unread cleared without receipts; history "

@@ -54,6 +54,7 @@ class SessionType(Node):
     )
     read_seq: int = reads("record.read_seq")
     delivered_seq: int = reads("record.delivered_seq")
+    read_count: int = reads("record.read_count", description="Messages up to readSeq that count as unread until read.")
     unread_count: int = reads(
         "record.unread_count",
         description="Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled "

@@ -6,8 +6,10 @@ from typing import Any
 
 import strawberry
 
+from resolvers.base.pages import Edge, Page
 from schema.base.context import Context
-from schema.base.nodes import Node
+from schema.base.nodes import Node, PageInfo
+from schema.base.scalars import JSON
 from schema.compiler import reads, then
 from store.base.ids import UserId, is_user_id
 from store.users.user import User
@@ -20,6 +22,7 @@ class UserType(Node):
     display_name: str = reads("record.display_name")
     avatar_url: str | None = reads("record.avatar_url")
     is_bot: bool = reads("record.is_bot")
+    metadata: JSON | None = reads("record.metadata")
 
 
 @strawberry.input
@@ -28,11 +31,32 @@ class UserInput:
     display_name: str
     avatar_url: str | None = None
     is_bot: bool | None = False
+    metadata: JSON | None = None
+
+
+@strawberry.type
+class UserEdge:
+    edge: strawberry.Private[Edge[User]]
+    node: UserType
+    cursor: str = reads("edge.cursor")
+
+
+@strawberry.type
+class UserConnection:
+    edges: list[UserEdge]
+    page_info: PageInfo
 
 
 def user_from(user: User) -> UserType:
     """Return the GraphQL object of a user."""
     return UserType(record=user)
+
+
+def user_connection(page: Page[User]) -> UserConnection:
+    """Return the Relay connection of a page of users."""
+    return UserConnection(
+        edges=[UserEdge(edge=edge, node=user_from(edge.node)) for edge in page.edges], page_info=PageInfo(page=page)
+    )
 
 
 def load_user(context: Context, user: UserId) -> Any:

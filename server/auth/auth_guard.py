@@ -90,4 +90,4 @@ class AuthGuard:
             close_where(lambda caller: isinstance(caller, Caller) and is_invalid(caller), close)
 
     def _is_revoked(self, caller: Caller) -> bool:
-        return self._revocations.is_revoked(caller.user_id, caller.issued_at)
+        return self._revocations.is_revoked(caller.token_user, caller.issued_at)

@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import jwt
+from pydantic import SecretStr
 
 from resolvers.base.errors import InvalidInput, Unauthenticated
 from resolvers.users.callers import Caller, CallerRole
 from server.auth.jwks import ALGORITHMS, Clock, JwksError, KeySet, PublicKey, load_from_file, load_from_url, parse_jwks
-from server.auth.token_claims import LAST_SECOND, LEEWAY_SECONDS, caller_of
+from server.auth.left_out_claims import LeftOutClaims
+from server.auth.token_claims import LAST_SECOND, LEEWAY_SECONDS, ClaimRules, caller_of
 from server.settings import Settings, SettingsError, variable
 from store.base.ids import USER_ID_RULE, is_user_id
 
@@ -56,19 +58,19 @@ def bearer_token(header: str | None) -> str | None:
 class Authenticator:
     """Checks tokens.
 
-    The header's alg decides which key is used: HS256 is checked with the secret only; RS256, ES256 and EdDSA are
-    checked with public keys of that type only. Raises SettingsError if the secret or the JWK set file is unusable.
+    The header's alg decides which keys are used: HS256 is checked with the secrets only, any other algorithm with
+    public keys for it only. Raises SettingsError if a secret or the JWK set file is unusable.
     """
 
     def __init__(self, settings: Settings, clock: Clock = time.time) -> None:
         self._clock = clock
-        self._audience = settings.jwt_audience
-        self._issuer = settings.jwt_issuer
-        self._secret = _secret_key(settings)
+        self._rules = ClaimRules.from_settings(settings)
+        self._secrets = _secret_keys(settings)
         self._key_sets = _key_sets(settings, clock)
         self._cache: dict[bytes, tuple[Caller, float]] = {}
         self._headers: dict[str, dict[str, Any]] = {}
         """Parsed headers. An issuer's tokens usually have the same one."""
+        self._left_out = LeftOutClaims()
 
     async def authenticate(self, token: str) -> Caller:
         """Return the caller of a token.
@@ -84,7 +86,7 @@ class Authenticator:
         if cached is not None and now < cached[1]:
             return cached[0]
         claims, key = await self._verified_claims(token)
-        caller = caller_of(claims, self._clock(), audience=self._audience, issuer=self._issuer)
+        caller = caller_of(claims, self._clock(), self._rules, self._left_out.log)
         caller = replace(caller, key=key)
         self._add_to_cache(digest, caller, now)
         return caller
@@ -106,19 +108,17 @@ class Authenticator:
         self._cache[digest] = caller, min(caller.expires_at + LEEWAY_SECONDS, now + TOKEN_CACHE_SECONDS)
 
     async def _verified_claims(self, token: str) -> tuple[dict[str, Any], PublicKey | None]:
-        """Return the claims of a token, and the public key that signed it. None means the secret."""
+        """Return the claims of a token, and the public key that signed it. None means a secret."""
         header = self._header_of(token)
         public = await self._public_key(header)
-        key = self._secret if public is None else public.jwk
-        assert key is not None
-        try:
-            return jwt.decode(token, key, algorithms=[key.algorithm_name], options=_SIGNATURE_ONLY), public
-        except jwt.InvalidSignatureError as error:
-            raise Unauthenticated(
-                "The token's signature is wrong: sign it with a key that this server knows."
-            ) from error
-        except (jwt.PyJWTError, UnicodeError) as error:
-            raise Unauthenticated("The token is not a well-formed JWT.") from error
+        for key in self._secrets if public is None else (public.jwk,):
+            try:
+                return jwt.decode(token, key, algorithms=[key.algorithm_name], options=_SIGNATURE_ONLY), public
+            except jwt.InvalidSignatureError:
+                continue
+            except (jwt.PyJWTError, UnicodeError) as error:
+                raise Unauthenticated("The token is not a well-formed JWT.") from error
+        raise Unauthenticated("The token's signature is wrong: sign it with a key that this server knows.")
 
     def _header_of(self, token: str) -> dict[str, Any]:
         """Return the header of a token, which is not verified yet."""
@@ -135,12 +135,12 @@ class Authenticator:
         return header
 
     async def _public_key(self, header: dict[str, Any]) -> PublicKey | None:
-        """Return the public key that a token's header names. None means the secret."""
+        """Return the public key that a token's header names. None means the secrets."""
         algorithm = str(header.get("alg"))
-        if algorithm == "HS256" and self._secret is not None:
+        if algorithm == "HS256" and self._secrets:
             return None
-        if algorithm not in ALGORITHMS.values() or not self._key_sets:
-            raise Unauthenticated("The token's signing algorithm is not accepted by this server.")
+        if algorithm not in ALGORITHMS or not self._key_sets:
+            raise Unauthenticated("The token's signing algorithm (alg in its header) is not accepted by this server.")
         for key_set in self._key_sets:
             key = await key_set.find(header.get("kid"), algorithm)
             if key is not None:
@@ -157,41 +157,46 @@ def issue_token(
     *,
     clock: Clock = time.time,
 ) -> str:
-    """Return a token signed with the secret, valid for `ttl_seconds`.
+    """Return a token signed with the secret, valid for `ttl_seconds`, that servers with these settings accept.
 
     Raises InvalidInput if `user` is not a user id or the time is not above 0, and SettingsError if no secret is set.
     """
-    secret = _secret_key(settings)
-    if secret is None:
+    if settings.jwt_secret is None:
         raise SettingsError([f"{variable('jwt_secret')} is not set: a token can only be signed with it."])
     if not is_user_id(user):
         raise InvalidInput(f"A user id is {USER_ID_RULE}.", field="user")
     now = clock()
     if not 0 < ttl_seconds < LAST_SECOND - now:
         raise InvalidInput("A token's time to live should be a number of seconds above 0.", field="ttl")
+    rules = ClaimRules.from_settings(settings)
+    # A path is a valid name of a claim, and is found as such.
     claims = {
-        "sub": user,
-        "role": role.value,
+        rules.name: name,
+        rules.audience: next(iter(rules.audiences), None),
+        rules.role: role.value,
+        rules.user: user,
+        "iss": rules.issuer,
         "iat": int(now),
         "exp": math.ceil(now + ttl_seconds),
-        "name": name,
-        "iss": settings.jwt_issuer,
-        "aud": settings.jwt_audience,
     }
     present = {claim: value for claim, value in claims.items() if value is not None}
-    return jwt.encode(present, secret, algorithm="HS256")
+    return jwt.encode(present, _secret_key(settings.jwt_secret, "jwt_secret"), algorithm="HS256")
 
 
-def _secret_key(settings: Settings) -> jwt.PyJWK | None:
-    if settings.jwt_secret is None:
-        return None
-    secret = settings.jwt_secret.get_secret_value().encode()
+def _secret_keys(settings: Settings) -> tuple[jwt.PyJWK, ...]:
+    """Return the keys of the secrets. Tokens are signed with the first, if there is a current secret."""
+    current = () if settings.jwt_secret is None else (_secret_key(settings.jwt_secret, "jwt_secret"),)
+    return current + tuple(_secret_key(secret, "jwt_previous_secrets") for secret in settings.jwt_previous_secrets)
+
+
+def _secret_key(value: SecretStr, field: str) -> jwt.PyJWK:
+    secret = value.get_secret_value().encode()
     key = jwt.PyJWK({"kty": "oct", "k": urlsafe_b64encode(secret).decode()}, "HS256")
     try:
         key.Algorithm.prepare_key(secret)
     except jwt.InvalidKeyError as error:
         raise SettingsError(
-            [f"{variable('jwt_secret')} is a public or private key, but should be a secret for HS256."]
+            [f"{variable(field)} contains a public or private key, but should contain a secret for HS256."]
         ) from error
     return key
 

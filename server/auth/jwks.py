@@ -28,8 +28,17 @@ MIN_FETCH_INTERVAL_SECONDS = 10.0
 
 FETCH_TIMEOUT_SECONDS = 5.0
 
-ALGORITHMS = {("RSA", None): "RS256", ("EC", "P-256"): "ES256", ("OKP", "Ed25519"): "EdDSA"}
-"""Algorithm that a key of each type (kty, crv) may verify. Keys of other types are ignored."""
+_ALGORITHMS = {
+    ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    ("EC", "P-256"): ("ES256",),
+    ("EC", "P-384"): ("ES384",),
+    ("EC", "P-521"): ("ES512",),
+    ("OKP", "Ed25519"): ("EdDSA",),
+}
+"""Algorithms of each type of key (kty, crv). A key verifies one of them: its `alg`, or without `alg` the first."""
+
+ALGORITHMS = frozenset(algorithm for algorithms in _ALGORITHMS.values() for algorithm in algorithms)
+"""Algorithms of public keys that are accepted."""
 
 _PUBLIC_MEMBERS = ("kty", "crv", "n", "e", "x", "y")
 
@@ -59,7 +68,7 @@ def parse_jwks(document: bytes) -> tuple[PublicKey, ...]:
     except (ValueError, KeyError, TypeError) as error:
         raise JwksError("not a JWK set") from error
     if not keys:
-        raise JwksError(f"no signing key for {', '.join(ALGORITHMS.values())} in the JWK set")
+        raise JwksError("no signing key in the JWK set (RSA of 2048 bits, P-256, P-384, P-521, Ed25519)")
     return keys
 
 
@@ -70,8 +79,9 @@ def _public_key(member: Any) -> PublicKey | None:
     if isinstance(operations, list) and "verify" not in operations:
         return None
     kty, kid = str(member.get("kty")), member.get("kid")
-    algorithm = ALGORITHMS.get((kty, None if kty == "RSA" else str(member.get("crv"))))
-    if algorithm is None or member.get("alg", algorithm) != algorithm:
+    algorithms = _ALGORITHMS.get((kty, None if kty == "RSA" else str(member.get("crv"))), ())
+    algorithm = member.get("alg", next(iter(algorithms), None))
+    if algorithm not in algorithms:
         return None
     if kid is not None and not isinstance(kid, str):
         return None

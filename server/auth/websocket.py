@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from resolvers.base.errors import RateLimited, Unauthenticated, Unavailable
-from resolvers.users.callers import Caller
+from resolvers.base.errors import Forbidden, InvalidInput, RateLimited, Unauthenticated, Unavailable
+from resolvers.users.callers import Caller, act_as
+from server.auth.acting import ACT_AS_KEY, user_of_connection
 from server.auth.authenticator import bearer_token
 from server.overload.load_shedding import LoadShedding
-from subscriptions.transport.close_codes import FORBIDDEN, TRY_AGAIN_LATER
+from subscriptions.transport.close_codes import FORBIDDEN, INVALID_MESSAGE, TRY_AGAIN_LATER
 from subscriptions.transport.engine import Json
 from subscriptions.transport.websocket import Authenticate, Authenticated, ConnectionRefusedByAuth
 
@@ -24,9 +25,12 @@ def websocket_authenticator(
     """Return a function that authenticates the payload of a connection_init.
 
     The token is in `Authorization` or `authorization`, as "Bearer <token>". Without it the connection is anonymous.
+    `actAs` names the user that the caller acts for. The connection counts towards that user's limits.
 
     Close codes:
-        4403: the token is refused; the reason says why. Clients reconnect, possibly with a new token.
+        4403: the token is refused, or may not act for users; the reason says why. Clients reconnect, possibly with a
+            new token.
+        4400: `actAs` is not a user id. Clients give up.
         1013: the process is overloaded, the token cannot be checked at the moment, or `count_connection` raised
             RateLimited because the user opens too many connections. In the last case the reason says when to retry.
 
@@ -34,31 +38,36 @@ def websocket_authenticator(
     """
 
     async def authenticate_payload(payload: Json | None) -> Authenticated:
-        header = (payload or {}).get("Authorization", (payload or {}).get("authorization"))
+        payload = payload or {}
+        header, user = payload.get("Authorization", payload.get("authorization")), user_of_connection(payload)
         try:
             if header is not None and not isinstance(header, str):
                 raise Unauthenticated("Authorization should be a string: Bearer <token>.")
             token = bearer_token(header)
             if token is None:
+                if user is not None:
+                    raise Unauthenticated(f"{ACT_AS_KEY} needs a token in Authorization.")
                 return Authenticated(None)
             if not load_shedding.enter():
                 load_shedding.refused.connections += 1
                 raise ConnectionRefusedByAuth(OVERLOADED)
             try:
-                caller = await authenticate(token)
+                caller = act_as(await authenticate(token), user, ACT_AS_KEY)
                 count_connection(caller)
                 await sign_in(caller)
                 # A revocation during sign_in has closed only the connections that existed by then.
-                caller = await authenticate(token)
+                caller = act_as(await authenticate(token), user, ACT_AS_KEY)
             finally:
                 load_shedding.leave()
-        except Unauthenticated as refusal:
+        except (Unauthenticated, Forbidden) as refusal:
             raise ConnectionRefusedByAuth(FORBIDDEN.because(refusal.message)) from refusal
+        except InvalidInput as invalid:
+            raise ConnectionRefusedByAuth(INVALID_MESSAGE.because(invalid.message)) from invalid
         except Unavailable as unavailable:
             raise ConnectionRefusedByAuth(TRY_AGAIN_LATER) from unavailable
         except RateLimited as limited:
             reason = f"Try again later: too many connections were opened; retry in {limited.retry_after_ms} ms"
             raise ConnectionRefusedByAuth(TRY_AGAIN_LATER.because(reason)) from limited
-        return Authenticated(caller, caller.expires_at, caller.user_id)
+        return Authenticated(caller, caller.expires_at, caller.user_id, caller.acted_by)
 
     return authenticate_payload

@@ -18,7 +18,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from resolvers.base.checks import LONGEST_CONTENT, check_name
+from resolvers.base.checks import LONGEST_CONTENT
+from resolvers.base.names import accept_name
 from server.chat_import.group import ImportedPeople, open_group
 from server.chat_import.log_file import ChatFile, read_chat
 from server.chat_import.plan import IMPORTER, ImportPlan, SendStep, make_plan
@@ -58,7 +59,7 @@ async def run_import(settings: Settings, path: Path, group: str) -> ImportSummar
     If cancelled, running steps are finished first. Raises CommandError and ConfabError after printing the progress.
     """
     console = Console(stderr=True, highlight=False, markup=False)
-    check_name(group, "--group")
+    accept_name(group, "--group")
     chat = read_chat(path)
     plan = make_plan(chat)
     reached = 0

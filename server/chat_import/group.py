@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from resolvers.base.app import Confab
+from resolvers.base.names import clean_name
 from resolvers.base.pages import LARGEST_PAGE
 from resolvers.groups.group_changes import invite_members
 from resolvers.groups.group_creation import NewGroup, create_group
@@ -89,7 +90,7 @@ async def _find_group_named(app: Confab, name: str) -> ConversationId | None:
         for head in heads.values():
             if (
                 head.group is not None
-                and (head.group.name, head.group.owner) == (name, IMPORTER)
+                and (head.group.name, head.group.owner) == (clean_name(name), IMPORTER)
                 and not head.has_ended
             ):
                 return head.conversation

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resolvers.base.checks import LONGEST_CONTENT, LONGEST_NAME
+from resolvers.base.names import clean_name
 from resolvers.groups.group_creation import SMALLEST_GROUP
 from server.chat_import.log_file import ChatFile, ChatLine, JoinLine, MessageLine, RenameLine
 from server.errors import CommandError
@@ -22,7 +23,7 @@ _SIMPLE_NICK = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@-]{0,63}\Z")
 _REPLACED = re.compile(r"[^A-Za-z0-9.@-]")
 _HAS_DIGEST = re.compile(r".*\.[0-9a-f]{16}\Z", re.DOTALL)
 _MAX_STEM_LENGTH = 47
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 
@@ -91,8 +92,8 @@ def user_id_for(nick: str, owner_number: int = 1) -> UserId:
 
 
 def display_name_for(nick: str) -> str:
-    """Return the nick without characters that are not allowed in display names."""
-    name = _SURROGATES.sub(_REPLACEMENT, _CONTROLS.sub("", nick))[:LONGEST_NAME]
+    """Return the nick without characters that are not allowed in display names, and those that cannot be seen."""
+    name = clean_name(_SURROGATES.sub(_REPLACEMENT, _CONTROLS.sub("", nick))[:LONGEST_NAME])
     return name if name.strip() else user_id_for(nick)
 
 

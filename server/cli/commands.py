@@ -16,7 +16,7 @@ from resolvers.base.errors import ConfabError
 from resolvers.users.callers import CallerRole
 from server.embedded import EmbeddedError
 from server.errors import CommandError
-from server.settings import SettingsError, check_fit_to_serve, load_settings
+from server.settings import Settings, SettingsError, check_fit_to_serve, load_settings, warn_of_foreign_tokens
 
 app = typer.Typer(
     name="confab",
@@ -94,6 +94,7 @@ def serve(
 
     settings = load_settings(**_without_none(host=host, port=port))
     check_fit_to_serve(settings)
+    _print_warnings(settings)
     if workers > 1 and settings.operations_file is not None:
         from server.http.persisted_operations import load_persisted_operations
 
@@ -118,7 +119,7 @@ def serve(
 
 @app.command()
 def token(
-    user: Annotated[str, typer.Argument(help="User id (the token's sub).")],
+    user: Annotated[str, typer.Argument(help="User id (in quotes if it contains characters like |).")],
     role: Annotated[CallerRole, typer.Option(help="Role of the token.")] = CallerRole.USER,
     name: Annotated[str | None, typer.Option(help="Display name, if the user has none yet.")] = None,
     ttl: Annotated[str, typer.Option(help="Lifetime: seconds, or a number with m, h or d.")] = "24h",
@@ -140,7 +141,8 @@ def token(
 
 @app.command()
 def revoke(
-    user: Annotated[str, typer.Argument(help="User id (the sub of the tokens).")], data_dir: DataDir = Path(".data")
+    user: Annotated[str, typer.Argument(help="User id (in quotes if it contains characters like |).")],
+    data_dir: DataDir = Path(".data"),
 ) -> None:
     """Revoke all tokens of a user that were issued until now, and close their connections on all servers.
 
@@ -229,6 +231,7 @@ def config(
             check_fit_to_serve(settings)
         except SettingsError as error:
             _print_note(f"confab serve would not start: {error}")
+    _print_warnings(settings)
 
 
 @app.command()
@@ -277,6 +280,13 @@ def _parse_duration(duration: str) -> float:
 
 def _print_note(message: str) -> None:
     Console(stderr=True, highlight=False, markup=False).print(message, style="dim", soft_wrap=True)
+
+
+def _print_warnings(settings: Settings) -> None:
+    warning = warn_of_foreign_tokens(settings)
+    if warning is not None:
+        message = f"Warning: {warning}"
+        Console(stderr=True, highlight=False, markup=False).print(message, style="yellow", soft_wrap=True)
 
 
 def _print_error(message: str) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 
-from pydantic import SecretStr
 from rich.console import Console
 
-from server.settings import Settings, redact_url, variable
+from server.settings import SECRET_FIELDS, Settings, redact_url, variable
 from server.settings.reference import sections, write_value
 
 _DEFAULT = "default"
+_READ_INTO = {"jwt_secret_file": "jwt_secret", "jwt_previous_secrets_file": "jwt_previous_secrets"}
 
 
 def print_settings(settings: Settings, console: Console, *, as_json: bool) -> None:
@@ -36,10 +36,11 @@ def print_settings(settings: Settings, console: Console, *, as_json: bool) -> No
 
 def _shown(settings: Settings, field: str) -> str:
     value = getattr(settings, field)
-    if isinstance(value, SecretStr):
-        return "(set, not shown)"
-    if field == "jwt_secret_file" and settings.jwt_secret is not None and _source(settings, field) != _DEFAULT:
-        return f"(read into {variable('jwt_secret')})"
+    if field in SECRET_FIELDS:
+        return "(set, not shown)" if value else ""
+    read_into = _READ_INTO.get(field)
+    if read_into and getattr(settings, read_into) and _source(settings, field) != _DEFAULT:
+        return f"(read into {variable(read_into)})"
     text = write_value(value)
     if _source(settings, field) == _DEFAULT or "://" not in text or isinstance(value, tuple):
         return text
@@ -53,6 +54,7 @@ def _source(settings: Settings, field: str) -> str:
     given = {name.upper() for name, value in os.environ.items() if value}
     if variable(field) in given:
         return "environment"
-    if field == "jwt_secret" and variable("jwt_secret_file") in given:
-        return variable("jwt_secret_file")
+    for file, secret in _READ_INTO.items():
+        if field == secret and variable(file) in given:
+            return variable(file)
     return "confab dev"

@@ -19,7 +19,7 @@ from rich.text import Text
 from server.cli.databases import embedded_urls, missing_databases
 from server.cli.serve import bind, serve
 from server.embedded import EmbeddedError, EmbeddedServers
-from server.settings import DEVELOPMENT_SECRET, Settings, load_settings
+from server.settings import DEVELOPMENT_SECRET, Settings, load_settings, warn_of_foreign_tokens
 
 DEMO_USERS = ("alice", "bob", "carol")
 TOKEN_DAYS = 30
@@ -102,6 +102,9 @@ def _print_instructions(settings: Settings, console: Console, report: Callable[[
     write(f"  Health       http://{address}/healthz, http://{address}/readyz")
     write()
     if settings.jwt_secret is None:
+        warning = warn_of_foreign_tokens(settings)
+        if warning is not None:
+            write(f"  Warning: {warning}", "yellow")
         write("  Tokens are checked with a JWK set: get a token from the owner of its private key.")
     else:
         write(f"  Tokens, valid for {TOKEN_DAYS} days:")

@@ -29,7 +29,11 @@ STATUS = {
 }
 """Status by error code, for requests that failed before anything ran. 400 for other codes."""
 
-HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff", "vary": "accept, authorization"}
+HEADERS = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "vary": "accept, authorization, confab-act-as",
+}
 
 
 DIRECT_KEY = "confab.direct"

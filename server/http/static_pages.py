@@ -43,14 +43,14 @@ _NOT_BUILT = """<!doctype html>
 class StaticPage:
     """A page and its files, read from a folder that the build fills. It may be rebuilt while the server runs.
 
-    The content security policy forbids loading anything from other hosts. Foreign pages may not frame the page; with
-    `framed` it may frame itself.
+    The content security policy forbids loading anything from other hosts; with `pictures` images are allowed. Foreign
+    pages may not frame the page; with `framed` it may frame itself.
     """
 
-    def __init__(self, folder: Path, assets_path: str, *, framed: bool = False) -> None:
+    def __init__(self, folder: Path, assets_path: str, *, framed: bool = False, pictures: bool = False) -> None:
         self._folder = folder
         self._assets_path = assets_path
-        self._headers = _headers("'self'" if framed else "'none'", "SAMEORIGIN" if framed else "DENY")
+        self._headers = _headers("'self'" if framed else "'none'", "SAMEORIGIN" if framed else "DENY", pictures)
 
     def page(self, _request: Request) -> Response:
         """Return the page, or a page that explains how to build it (503)."""
@@ -87,7 +87,7 @@ def playground() -> StaticPage:
 
 def demo_routes() -> list[Route]:
     """Return the routes of the demo, a chat in the browser."""
-    built = StaticPage(STATIC / "demo", DEMO_ASSETS, framed=True)
+    built = StaticPage(STATIC / "demo", DEMO_ASSETS, framed=True, pictures=True)
 
     async def page(request: Request) -> Response:
         return built.page(request)
@@ -95,14 +95,15 @@ def demo_routes() -> list[Route]:
     return [Route(DEMO_PATH, page), *built.routes()]
 
 
-def _headers(frames: str, legacy_frames: str) -> dict[str, str]:
+def _headers(frames: str, legacy_frames: str, pictures: bool) -> dict[str, str]:
     policy = (
         "default-src 'none'",
         "script-src 'self'",
         # Editors and lists set styles on elements.
         "style-src 'self' 'unsafe-inline'",
         "font-src 'self' data:",
-        "img-src 'self' data:",
+        # Pictures of users and groups are on other hosts. They get no referrer.
+        f"img-src 'self' data:{' https: http:' if pictures else ''}",
         "connect-src 'self'",
         "worker-src 'self' blob:",
         # The demo shows two devices next to each other: it frames itself twice.

@@ -1,14 +1,15 @@
 """All settings of the process: read once from CONFAB_ variables, checked, then frozen."""
 
-from server.settings.checks import check_fit_to_serve
+from server.settings.checks import check_fit_to_serve, warn_of_foreign_tokens
 from server.settings.errors import SettingsError
-from server.settings.fields import DEVELOPMENT_SECRET, UNLIMITED, Settings, variable
+from server.settings.fields import DEVELOPMENT_SECRET, SECRET_FIELDS, UNLIMITED, Settings, variable
 from server.settings.loading import load_settings
 from server.settings.validators import MIN_SECRET_BYTES, redact_url
 
 __all__ = [
     "DEVELOPMENT_SECRET",
     "MIN_SECRET_BYTES",
+    "SECRET_FIELDS",
     "UNLIMITED",
     "Settings",
     "SettingsError",
@@ -16,4 +17,5 @@ __all__ = [
     "load_settings",
     "redact_url",
     "variable",
+    "warn_of_foreign_tokens",
 ]

@@ -6,11 +6,13 @@ import importlib.util
 import math
 import zlib
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 from pydantic import SecretStr
 
 from server.settings.errors import SettingsError
-from server.settings.fields import DEVELOPMENT_SECRET, Settings, variable
+from server.settings.fields import DEVELOPMENT_SECRET, SECRET_FIELDS, Settings, variable
 from server.settings.validators import check_secret
 
 _MIN_SECRET_BITS = 80
@@ -34,12 +36,12 @@ def check_fit_to_serve(settings: Settings) -> None:
                 "CONFAB_JWKS_FILE."
             ]
         )
-    if settings.jwt_secret is not None:
-        bits = _entropy_bits(settings.jwt_secret.get_secret_value().encode())
-        if bits < _MIN_SECRET_BITS:
+    secrets = [settings.jwt_secret] if settings.jwt_secret is not None else []
+    for secret in [*secrets, *settings.jwt_previous_secrets]:
+        if _entropy_bits(secret.get_secret_value().encode()) < _MIN_SECRET_BITS:
             raise SettingsError(
                 [
-                    "The secret of tokens can be guessed: it has few different characters, or repeats itself "
+                    "A secret of tokens can be guessed: it has few different characters, or repeats itself "
                     "(`openssl rand -base64 48` makes a good one)."
                 ]
             )
@@ -53,6 +55,27 @@ def _entropy_bits(secret: bytes) -> float:
     return bits_per_byte * min(len(secret), without_repetitions)
 
 
+def warn_of_foreign_tokens(settings: Settings) -> str | None:
+    """Return a warning if the settings accept tokens that the identity provider issued for others, else None."""
+    if settings.jwks_url is None:
+        return None
+    missing = []
+    foreign = []
+    if not settings.jwt_audience:
+        missing.append(variable("jwt_audience"))
+        foreign.append("for other applications")
+    if settings.jwt_issuer is None:
+        missing.append(variable("jwt_issuer"))
+        foreign.append("for other customers or projects, if they share its keys")
+    if not missing:
+        return None
+    verb = "are" if len(missing) > 1 else "is"
+    return (
+        f"{' and '.join(missing)} {verb} not set: every token that is signed with a key of {variable('jwks_url')} is "
+        f"accepted, also tokens that your identity provider issued {' and '.join(foreign)}. See docs/auth.md."
+    )
+
+
 def find_contradictions(settings: Settings) -> list[str]:
     """Return a sentence for each combination of settings that makes no sense."""
     problems = []
@@ -60,6 +83,12 @@ def find_contradictions(settings: Settings) -> list[str]:
     if len(keys) > 1:
         names = " and ".join(variable(field) for field in keys)
         problems.append(f"{names} are set together: set only the one that your tokens are signed with.")
+    if settings.jwt_previous_secrets and settings.jwt_previous_secrets_file is not None:
+        problems.append(
+            "CONFAB_JWT_PREVIOUS_SECRETS and CONFAB_JWT_PREVIOUS_SECRETS_FILE are set together: set only one of them."
+        )
+    if "jwt_audience_claim" in settings.model_fields_set and not settings.jwt_audience:
+        problems.append("CONFAB_JWT_AUDIENCE_CLAIM is set without CONFAB_JWT_AUDIENCE: set the accepted audiences.")
     if settings.otel_endpoint is not None and importlib.util.find_spec("opentelemetry") is None:
         problems.append(
             "CONFAB_OTEL_ENDPOINT is set, but OpenTelemetry is not installed: run pip install 'confab[otel]'."
@@ -68,29 +97,53 @@ def find_contradictions(settings: Settings) -> list[str]:
         problems.append(
             "CONFAB_OPERATIONS_ONLY is set without CONFAB_OPERATIONS_FILE: name a file of persisted operations."
         )
-    return problems + _refuse_development_secret(settings, "jwt_secret")
+    for field in sorted(SECRET_FIELDS):
+        problems += _refuse_development_secret(settings, field, field)
+    return problems
 
 
-def read_secret_file(settings: Settings) -> tuple[Settings, list[str]]:
-    """Return the settings with the secret of `jwt_secret_file` in `jwt_secret`, and the problems found."""
-    path = settings.jwt_secret_file
-    assert path is not None
-    try:
-        secret = check_secret(SecretStr(path.read_text(encoding="utf-8").strip()))
-    except (OSError, UnicodeDecodeError):
-        return settings, [f"CONFAB_JWT_SECRET_FILE: {str(path)!r} cannot be read."]
-    except ValueError as error:
-        return settings, [f"The file of CONFAB_JWT_SECRET_FILE should contain {error}."]
-    # Without the file: settings that are copied from these must contain one key only.
-    settings = settings.model_copy(update={"jwt_secret": secret, "jwt_secret_file": None})
-    return settings, _refuse_development_secret(settings, "jwt_secret_file")
+def read_secret_files(settings: Settings) -> tuple[Settings, list[str]]:
+    """Return the settings with the contents of the files of secrets, and the problems found."""
+    problems: list[str] = []
+    for field, secret_field, parse in _SECRET_FILES:
+        path: Path | None = getattr(settings, field)
+        if path is None:
+            continue
+        try:
+            secret = parse(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            problems.append(f"{variable(field)}: {str(path)!r} cannot be read.")
+        except ValueError as error:
+            problems.append(f"The file of {variable(field)} should contain {error}.")
+        else:
+            # Without the file: settings that are copied from these must contain one key only.
+            settings = settings.model_copy(update={secret_field: secret, field: None})
+            problems += _refuse_development_secret(settings, secret_field, field)
+    return settings, problems
 
 
-def _refuse_development_secret(settings: Settings, field: str) -> list[str]:
-    secret = settings.jwt_secret
-    if secret is None or secret.get_secret_value() != DEVELOPMENT_SECRET or settings.development:
+def _parse_secret_file(text: str) -> SecretStr:
+    return check_secret(SecretStr(text.strip()))
+
+
+def _parse_secret_lines(text: str) -> tuple[SecretStr, ...]:
+    return tuple(check_secret(SecretStr(line.strip())) for line in text.splitlines() if line.strip())
+
+
+_SECRET_FILES: tuple[tuple[str, str, Callable[[str], object]], ...] = (
+    ("jwt_secret_file", "jwt_secret", _parse_secret_file),
+    ("jwt_previous_secrets_file", "jwt_previous_secrets", _parse_secret_lines),
+)
+"""Field with a file, field for its contents, and the function that parses them."""
+
+
+def _refuse_development_secret(settings: Settings, secret_field: str, named_field: str) -> list[str]:
+    value = getattr(settings, secret_field)
+    secrets = value if isinstance(value, tuple) else () if value is None else (value,)
+    if settings.development or all(secret.get_secret_value() != DEVELOPMENT_SECRET for secret in secrets):
         return []
+    verb = "contains" if isinstance(value, tuple) else "is"
     return [
-        f"{variable(field)} is the development secret, which is public: set a secret of your own "
+        f"{variable(named_field)} {verb} the development secret, which is public: set a secret of your own "
         "(`openssl rand -base64 48` makes a good one)."
     ]

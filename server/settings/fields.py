@@ -62,20 +62,38 @@ class AddressSettings(_Section):
 
 
 class TokenSettings(_Section):
-    """Tokens."""
+    """Tokens.
+
+    [Authentication](auth.md) has the settings for common identity providers.
+    """
 
     jwt_secret: Annotated[SecretStr, AfterValidator(check.check_secret)] | None = None
     """HS256 secret of at least 32 bytes. Alternative: a key set."""
     jwt_secret_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
     """File that contains `jwt_secret`, for secrets mounted as files. Surrounding white space is ignored."""
+    jwt_previous_secrets: Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(check.parse_secrets)] = ()
+    """Further HS256 secrets whose tokens are accepted, while `jwt_secret` is being replaced."""
+    jwt_previous_secrets_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
+    """File that contains `jwt_previous_secrets`, one per line."""
     jwks_url: Annotated[str, AfterValidator(check.check_jwks_url)] | None = None
     """Address of the JWK set with the public keys of the identity provider."""
     jwks_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
     """File with a JWK set, instead of `jwks_url`."""
-    jwt_audience: str | None = None
-    """Value that the `aud` claim of tokens must contain. None: not checked."""
+    jwt_audience: Annotated[tuple[str, ...], NoDecode, BeforeValidator(check.parse_audiences)] = ()
+    """Accepted audiences: the claim `jwt_audience_claim` must contain one of them. Separated by commas. Empty: not
+    checked."""
+    jwt_audience_claim: Annotated[str, AfterValidator(check.check_claim)] = "aud"
+    """Claim with the audience of a token. Names of nested claims are separated by dots."""
     jwt_issuer: str | None = None
     """Value of the `iss` claim of tokens. None: not checked."""
+    jwt_user_claim: Annotated[str, AfterValidator(check.check_claim)] = "sub"
+    """Claim with the user id."""
+    jwt_name_claim: Annotated[str, AfterValidator(check.check_claim)] = "name"
+    """Claim with the display name."""
+    jwt_picture_claim: Annotated[str, AfterValidator(check.check_claim)] = "picture"
+    """Claim with the address of the user's picture."""
+    jwt_role_claim: Annotated[str, AfterValidator(check.check_claim)] = "role"
+    """Claim with the role, or a list of roles: service and admin have a meaning, all others mean user."""
 
 
 class BrowserSettings(_Section):
@@ -167,6 +185,8 @@ class RuleSettings(_Section):
     """Most members of a group."""
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """Time in which senders may recall their own messages."""
+    user_directory: bool = False
+    """`searchUsers` finds all users. If false, it finds only people who share a conversation with the caller."""
 
 
 class ObservabilitySettings(_Section):
@@ -210,6 +230,11 @@ class Settings(
     """
 
 
+SECRET_FIELDS = frozenset(
+    field for field, info in Settings.model_fields.items() if SecretStr.__name__ in str(info.annotation)
+)
+"""Settings whose values are never printed."""
+
 UNLIMITED = {
     "sends_per_minute": 0,
     "group_changes_per_minute": 0,
@@ -231,11 +256,6 @@ RENAMED = {
     "metrics_ports": "metrics_port_count",
 }
 """Former names of settings. They are refused with a message that contains the new name."""
-
-
-def is_secret(field: str) -> bool:
-    """Return whether the value of a field must not be shown."""
-    return "SecretStr" in str(Settings.model_fields[field].annotation)
 
 
 def variable(field: str) -> str:

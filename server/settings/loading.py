@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from server.settings.accepted import accepted_values
-from server.settings.checks import find_contradictions, read_secret_file
+from server.settings.checks import find_contradictions, read_secret_files
 from server.settings.errors import SettingsError
-from server.settings.fields import ENV_PREFIX, RENAMED, Settings, is_secret, variable
+from server.settings.fields import ENV_PREFIX, RENAMED, SECRET_FIELDS, Settings, variable
 from server.settings.validators import redact_url
 
 
@@ -28,8 +28,8 @@ def load_settings(**overrides: Any) -> Settings:
         problems += [_describe(details) for details in error.errors()]
     else:
         problems += find_contradictions(settings)
-        if settings.jwt_secret_file is not None and not problems:
-            settings, problems = read_secret_file(settings)
+        if not problems:
+            settings, problems = read_secret_files(settings)
         if not problems:
             return settings
     raise SettingsError(problems)
@@ -63,6 +63,6 @@ def _describe(details: ErrorDetails) -> str:
     # Validators of Confab say which values are accepted. Messages of pydantic are written for programmers.
     reason = details.get("ctx", {}).get("error")
     accepted = str(reason) if isinstance(reason, ValueError) else accepted_values(field)
-    if is_secret(field):
+    if field in SECRET_FIELDS:
         return f"{name} should be {accepted}."
     return f"{name} is {redact_url(str(details['input']))!r}, but should be {accepted}."

@@ -5,6 +5,7 @@ Each validator raises ValueError with a description of the accepted values. `loa
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -105,6 +106,34 @@ def check_metrics_token(token: SecretStr) -> SecretStr:
     if not _TOKEN.match(token.get_secret_value()):
         raise ValueError("16 to 256 letters, digits and - . _ ~ + / =")
     return token
+
+
+def parse_secrets(value: object) -> object:
+    """Parse a JSON list of secrets, each of at least MIN_SECRET_BYTES bytes."""
+    try:
+        secrets = json.loads(value) if isinstance(value, str) else value
+        if isinstance(secrets, list | tuple):
+            return tuple(
+                check_secret(secret if isinstance(secret, SecretStr) else SecretStr(secret)) for secret in secrets
+            )
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise ValueError(f'a JSON list of secrets of at least {MIN_SECRET_BYTES} bytes: ["first", "second"]')
+
+
+def parse_audiences(value: object) -> object:
+    """Parse comma-separated audiences."""
+    audiences = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if isinstance(audiences, list | tuple) and all(isinstance(each, str) and each for each in audiences):
+        return tuple(audiences)
+    raise ValueError("names of audiences, separated by commas")
+
+
+def check_claim(path: str) -> str:
+    """Accept names of claims, and paths of names."""
+    if not path.isprintable() or not all(path.split(".")) or path != path.strip():
+        raise ValueError("the name of a claim, or the names of nested claims separated by dots")
+    return path
 
 
 def check_database_name(name: str) -> str:

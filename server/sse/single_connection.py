@@ -88,7 +88,7 @@ class SingleConnections:
         """Return the token of a new stream, which has to be opened within a minute. Raises RateLimited."""
         self._streams.count_reservation(caller)
         token = secrets.token_urlsafe(24)
-        await self._store.reserve(token, caller.user_id)
+        await self._store.reserve(token, _owner(caller))
         return token
 
     async def open(self, token: str, caller: Caller) -> SSEStream:
@@ -98,7 +98,7 @@ class SingleConnections:
         """
         if not self._is_open_for(token, caller):
             location = await self._store.find(token)
-            if location is None or location.user != caller.user_id:
+            if location is None or location.owner != _owner(caller):
                 raise _not_found()
         if token in self._open:
             raise _already_open()
@@ -114,7 +114,7 @@ class SingleConnections:
         self._open[token] = stream
         opening = self._opening[token] = asyncio.Event()
         try:
-            queued = await self._store.open(token, caller.user_id, self._server)
+            queued = await self._store.open(token, _owner(caller), self._server)
             if queued is None:
                 raise _already_open()
             opened = True
@@ -144,14 +144,14 @@ class SingleConnections:
 
     def _is_open_for(self, token: str, caller: Caller) -> bool:
         stream = self._open.get(token)
-        return stream is not None and stream.caller is not None and stream.caller.user_id == caller.user_id
+        return stream is not None and stream.caller is not None and _owner(stream.caller) == _owner(caller)
 
     async def _route(self, token: str, caller: Caller, operation: str, command: Json) -> RequestOutcome:
         call = {"token": token, "caller": _caller_fields(caller), "operation": operation, **command}
         if token in self._open:
             return await self._handle(call)
         location = await self._store.find(token)
-        if location is None or location.user != caller.user_id:
+        if location is None or location.owner != _owner(caller):
             raise _not_found()
         if location.server is not None:
             return await self._forward(location.server, call)
@@ -257,7 +257,7 @@ class SingleConnections:
         while True:
             await asyncio.sleep(_REFRESH_SECONDS)
             open_streams = [
-                (token, stream.caller.user_id) for token, stream in self._open.items() if stream.caller is not None
+                (token, _owner(stream.caller)) for token, stream in self._open.items() if stream.caller is not None
             ]
             try:
                 for start in range(0, len(open_streams), _REFRESH_BATCH):
@@ -271,9 +271,15 @@ class SingleConnections:
         task.add_done_callback(self._tasks.discard)
 
 
+def _owner(caller: Caller) -> str:
+    """Return the owner of a caller's streams. One who acts for a user does not share streams with that user."""
+    return caller.user_id if caller.acted_by is None else f"{caller.user_id} {caller.acted_by}"
+
+
 def _caller_fields(caller: Caller) -> Json:
     # The fields that operations use. Token validity is checked for the caller that opened the stream.
-    return {name: getattr(caller, name) for name in ("user_id", "role", "expires_at", "name", "picture")}
+    fields = {name: getattr(caller, name) for name in ("user_id", "role", "expires_at", "name", "picture")}
+    return fields if caller.acted_by is None else fields | {"acted_by": caller.acted_by}
 
 
 def _caller_from(fields: Json) -> Caller:

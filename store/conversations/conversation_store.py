@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import orjson
@@ -17,7 +18,7 @@ from store.conversations.conversation_fields import ConversationField, HeadField
 from store.conversations.group_change import GroupEnd
 from store.conversations.head_loader import HeadLoader
 from store.conversations.memberships import Memberships
-from store.conversations.recipient_lists import RecipientLists, recipient_list
+from store.conversations.recipient_lists import RecipientList, RecipientLists, recipient_list
 from store.messages.message import message_from
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id
@@ -261,13 +262,40 @@ class ConversationStore:
         people = parse_private(conversation)
         if people is not None:
             return people[:2]
-        known = self._recipient_lists.find(conversation, version)
+        # A membership read here may be newer than the version: seq tells later joins and departures apart.
+        return (await self._read_recipients(conversation, version)).members_at(seq)
+
+    async def list_current_members(
+        self, groups: Sequence[ConversationId], most: int
+    ) -> dict[ConversationId, list[UserId]]:
+        """Return the members of groups, smallest groups first, of as many as have `most` members together.
+
+        One round trip to Redis if this process knows the members; another one reads those of the other groups.
+        """
+        fields = (ConversationField.MEMBER_COUNT, HeadField.MEMBERSHIP_VERSION)
+        wanted, sizes = list(groups), list[tuple[int, ConversationId, str]]()
+        for _ in range(_READS):
+            calls = [Call("HMGET", (self._keys.conversation(group)[0],), fields) for group in wanted]
+            rows = dict(zip(wanted, await self._cache.run(calls) if calls else [], strict=True))
+            sizes += [(int(n), group, (version or b"").decode()) for group, (n, version) in rows.items() if n]
+            missing = [group for group, (n, _) in rows.items() if not n]
+            wanted = list(await self.load(missing, with_members=False)) if missing else []
+            if not wanted:
+                break
+        sizes.sort()
+        totals = accumulate(size for size, _, _ in sizes)
+        chosen = [(group, version) for (_, group, version), total in zip(sizes, totals, strict=True) if total <= most]
+        found = await asyncio.gather(*(self._read_recipients(group, version) for group, version in chosen))
+        return {group: known.current_members() for (group, _), known in zip(chosen, found, strict=True)}
+
+    async def _read_recipients(self, group: ConversationId, version: str) -> RecipientList:
+        """Return the members of a group: without a round trip if this process knows those of that version."""
+        known = self._recipient_lists.find(group, version)
         if known is None:
-            # The membership read here may be newer than the version: seq tells later joins and departures apart.
-            known = recipient_list(version, await self.list_members(conversation))
+            known = recipient_list(version, await self.list_members(group))
             if version:
-                self._recipient_lists.remember(conversation, known)
-        return known.members_at(seq)
+                self._recipient_lists.remember(group, known)
+        return known
 
 
 def _eviction_error() -> Unreachable:

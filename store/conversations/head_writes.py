@@ -35,7 +35,7 @@ def head_updates(durable: Sequence[CommittedMessage]) -> list[Update]:
     updates = [Update({"_id": c}, {"$max": head}) for c, head in heads.items()]
     for committed in durable:
         m = committed.reserved.message
-        if m.mentions_all:
+        if m.mentions_all and m.kind.countable:
             query = {"_id": m.conversation, _F.MENTIONS_ALL: {"$ne": m.seq}}
             push = {"$each": [m.seq], "$slice": -MAX_UNREAD_MENTIONS}
             updates.append(Update(query, {"$push": {_F.MENTIONS_ALL: push}}))

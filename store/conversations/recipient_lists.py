@@ -29,6 +29,10 @@ class RecipientList:
         ended = takewhile(lambda interval: interval[1] >= seq, self.former)
         return users + [user for first, _, user in ended if first <= seq]
 
+    def current_members(self) -> list[UserId]:
+        """Return the users who are members under this version."""
+        return [user for _, user in self.current]
+
 
 def recipient_list(version: str, members: Iterable[Member]) -> RecipientList:
     """Return the recipient list of a membership."""

@@ -35,15 +35,25 @@ class Deployment:
     """One deployment, seen from one process."""
 
     def __init__(
-        self, mongo: Mongo, cache: Cache, keys: Keys, clock: DeploymentClock, fallback: FallbackServer | None = None
+        self,
+        mongo: Mongo,
+        cache: Cache,
+        keys: Keys,
+        clock: DeploymentClock,
+        fallback: FallbackServer | None = None,
+        *,
+        has_directory: bool = False,
     ) -> None:
-        """Connect the parts; `open` reads the state. fallback: used while Redis is unavailable."""
+        """Connect the parts; `open` reads the state.
+
+        fallback: used while Redis is unavailable. has_directory: users may search the directory.
+        """
         self._mongo = mongo
         self._cache = cache
         self._keys = keys
         self._clock = clock
         self.generations = Generations(mongo, cache, fallback)
-        self.indexes = Indexes(mongo)
+        self.indexes = Indexes(mongo, has_directory=has_directory)
         self.owner = secrets.token_hex(8)
         """Random name of this process."""
         self._time = DeploymentTime(mongo, clock)

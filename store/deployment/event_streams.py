@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from store.base.ids import UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
@@ -32,9 +31,9 @@ MAX_OPERATION_BYTES = 16_384
 
 @dataclass(frozen=True, slots=True)
 class StreamLocation:
-    """The user of a stream and the server that holds it. None: the stream is not opened yet."""
+    """The owner of a stream and the server that holds it. None: the stream is not opened yet."""
 
-    user: UserId
+    owner: str
     server: str | None
 
 
@@ -55,16 +54,16 @@ class EventStreamStore:
         self._cache = cache
         self._keys = keys
 
-    async def reserve(self, token: str, user: UserId) -> None:
+    async def reserve(self, token: str, owner: str) -> None:
         """Reserve a token that is not known yet."""
-        await self._run(Call("SET", (self._user(token),), (user, "PX", RESERVED_MS)))
+        await self._run(Call("SET", (self._owner(token),), (owner, "PX", RESERVED_MS)))
 
     async def find(self, token: str) -> StreamLocation | None:
         """Return the location of a stream. None: the token does not exist, or has ended."""
-        user, server = await self._run(Call("GET", (self._user(token),)), Call("GET", (self._server(token),)))
-        return StreamLocation(UserId(user.decode()), server.decode() if server else None) if user else None
+        owner, server = await self._run(Call("GET", (self._owner(token),)), Call("GET", (self._server(token),)))
+        return StreamLocation(owner.decode(), server.decode() if server else None) if owner else None
 
-    async def open(self, token: str, user: UserId, server: str) -> list[bytes] | None:
+    async def open(self, token: str, owner: str, server: str) -> list[bytes] | None:
         """Open a stream on a server, and return the operations that wait for it, in no order.
 
         None: it is open already.
@@ -74,23 +73,25 @@ class EventStreamStore:
             return None
         waiting = self._waiting(token)
         _, operations, _ = await self._run(
-            Call("SET", (self._user(token),), (user, "PX", OPEN_MS)), Call("HVALS", (waiting,)), Call("DEL", (waiting,))
+            Call("SET", (self._owner(token),), (owner, "PX", OPEN_MS)),
+            Call("HVALS", (waiting,)),
+            Call("DEL", (waiting,)),
         )
         return list(operations)
 
-    async def renew(self, server: str, streams: Iterable[tuple[str, UserId]]) -> None:
+    async def renew(self, server: str, streams: Iterable[tuple[str, str]]) -> None:
         """Renew the streams that a server holds."""
         self._cache.require_shared()
         calls = []
-        for token, user in streams:
-            calls.append(Call("SET", (self._user(token),), (user, "PX", OPEN_MS)))
+        for token, owner in streams:
+            calls.append(Call("SET", (self._owner(token),), (owner, "PX", OPEN_MS)))
             calls.append(Call("SET", (self._server(token),), (server, "PX", OPEN_MS)))
         if calls:
             await self._cache.run_in_background(calls)
 
     async def delete(self, token: str) -> None:
         """Remove a stream that has ended."""
-        keys = (self._user(token), self._server(token), self._waiting(token))
+        keys = (self._owner(token), self._server(token), self._waiting(token))
         await self._cache.run_in_background([Call("DEL", (key,)) for key in keys])
 
     async def enqueue(
@@ -121,7 +122,7 @@ class EventStreamStore:
         self._cache.require_shared()
         return await self._cache.run(calls)
 
-    def _user(self, token: str) -> str:
+    def _owner(self, token: str) -> str:
         return self._keys.event_stream(token, "user")
 
     def _server(self, token: str) -> str:

@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from store.base.ids import ConversationId, MessageId, UserId, bucket_of, message_id
+from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, bucket_of, kind_of, message_id
 from store.base.snowflakes import created_at_ms
 from store.conversations.group_change import GroupChange
+from store.messages.system_events import SystemEvent, event_from, older_event
 
 
 class MessageField:
     """Stored names of a message's fields: the same in MongoDB documents (`messages`) and in Redis records (JSON).
 
     `messages` is unique by (CONVERSATION, BUCKET, SEQ), sharded by (CONVERSATION, BUCKET). Empty fields are left out,
-    because Lua's JSON can't tell [] from {}. The document of a recalled message still has its text; no record does.
+    because Lua's JSON can't tell [] from {}. The document of a recalled message still has its text and metadata; no
+    record does.
     """
 
     ID = "_id"
@@ -41,11 +43,17 @@ class MessageField:
     """Idempotency key."""
     DIGEST = "ih"
     """Digest of the input that the key was sent with."""
+    METADATA = "md"
+    """Application data of the sender, as JSON text."""
     EDITS = "e"
     EDITED_AT = "et"
     """Time of the last edit (ms)."""
     RECALLED_AT = "rc"
     """(ms)"""
+    RECALLED_BY = "rb"
+    """Absent in messages that were recalled before the field existed."""
+    SYSTEM_EVENT = "se"
+    """[kind] or [kind, text]. Absent in SYSTEM messages that were stored before the field existed."""
     GROUP_CHANGED_AT = "ga"
     """Time at which the group change that a SYSTEM message announces became durable (ms). MongoDB only."""
 
@@ -72,8 +80,9 @@ _KINDS = {kind.value: kind for kind in MessageKind}
 class Message(NamedTuple):
     """A message. `seq` and `n` are 0 until it is reserved.
 
-    `text` is None exactly if the message was recalled: the stored text does not leave the store. Times are in ms since
-    the epoch. A named tuple, because a frozen dataclass of so many fields takes several times as long to create.
+    `text` is None exactly if the message was recalled: the stored text and metadata do not leave the store. `metadata`
+    is JSON text. Times are in ms since the epoch. A named tuple, because a frozen dataclass of so many fields takes
+    several times as long to create.
     """
 
     id: MessageId
@@ -91,6 +100,11 @@ class Message(NamedTuple):
     edits: int = 0
     edited_at_ms: int | None = None
     recalled_at_ms: int | None = None
+    recalled_by: UserId | None = None
+    """None also if it is not known: see `_older_recaller`."""
+    system_event: SystemEvent | None = None
+    """Of every SYSTEM message, and of no other."""
+    metadata: str | None = None
 
     @property
     def public_id(self) -> str:
@@ -128,10 +142,16 @@ class Message(NamedTuple):
             fields[_F.REPLY_TO] = [str(self.reply_to[0]), self.reply_to[1]]
         if self.key:
             fields[_F.KEY], fields[_F.DIGEST] = self.key, self.digest
+        if self.metadata is not None:
+            fields[_F.METADATA] = self.metadata
         if self.edits:
             fields[_F.EDITS], fields[_F.EDITED_AT] = self.edits, self.edited_at_ms
         if self.is_recalled:
             fields[_F.RECALLED_AT] = self.recalled_at_ms
+        if self.recalled_by is not None:
+            fields[_F.RECALLED_BY] = self.recalled_by
+        if self.system_event is not None:
+            fields[_F.SYSTEM_EVENT] = self.system_event.to_stored()
         return fields
 
     def to_json(self) -> bytes:
@@ -147,11 +167,12 @@ class Message(NamedTuple):
 def message_from(fields: dict[str, Any]) -> Message:
     """Return the message of a MongoDB document or a decoded Redis record."""
     reply, recalled_at_ms = fields.get(_F.REPLY_TO), fields.get(_F.RECALLED_AT)
+    kind = _KINDS[fields[_F.KIND]]
     return Message(
         id=MessageId(int(fields[_F.ID] if _F.ID in fields else fields[_F.RECORD_ID])),
         conversation=ConversationId(fields[_F.CONVERSATION]),
         sender=UserId(fields[_F.SENDER]),
-        kind=_KINDS[fields[_F.KIND]],
+        kind=kind,
         text=fields[_F.TEXT] if recalled_at_ms is None else None,
         seq=fields.get(_F.SEQ, 0),
         n=fields.get(_F.N, 0),
@@ -163,7 +184,21 @@ def message_from(fields: dict[str, Any]) -> Message:
         edits=fields.get(_F.EDITS, 0),
         edited_at_ms=fields.get(_F.EDITED_AT),
         recalled_at_ms=recalled_at_ms,
+        recalled_by=None if recalled_at_ms is None else fields.get(_F.RECALLED_BY) or _older_recaller(fields),
+        system_event=_system_event(fields) if kind is MessageKind.SYSTEM else None,
+        metadata=fields.get(_F.METADATA) if recalled_at_ms is None else None,
     )
+
+
+def _older_recaller(fields: dict[str, Any]) -> UserId | None:
+    """Return the user who recalled a message before the field existed. In a group it may have been a moderator."""
+    is_private = kind_of(fields[_F.CONVERSATION]) is ConversationKind.PRIVATE
+    return UserId(fields[_F.SENDER]) if is_private else None
+
+
+def _system_event(fields: dict[str, Any]) -> SystemEvent:
+    stored = fields.get(_F.SYSTEM_EVENT)
+    return event_from(stored) if stored else older_event(UserId(fields[_F.SENDER]), fields.get(_F.MENTIONS, ()))
 
 
 @dataclass(frozen=True, slots=True)

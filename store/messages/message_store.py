@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from store.base.ids import ConversationId, MessageId, UserId, bucket_of
 from store.base.snowflakes import first_id_at
@@ -17,6 +17,13 @@ _MAX_RANGES = 250
 """Conversations that one query reads at most."""
 
 _COUNTABLE = {MessageField.KIND: {"$ne": MessageKind.SYSTEM.value}}
+
+
+class Place(NamedTuple):
+    """A message's place in its conversation. `n`: countable messages up to it."""
+
+    seq: int
+    n: int
 
 
 class MessageStore:
@@ -125,15 +132,34 @@ class MessageStore:
         rows = sorted((row for part in found for row in part), key=itemgetter(MessageField.ID), reverse=True)
         return [message_from(row) for row in rows[:limit]]
 
-    async def find_place(self, conversation: ConversationId, seq: int) -> tuple[int, int]:
-        """Return seq and n of the newest message up to and including a seq; zeros if there is none."""
+    async def find_place(self, conversation: ConversationId, seq: int) -> Place:
+        """Return the place of the newest message up to and including a seq; zeros if there is none."""
         query = {
             MessageField.CONVERSATION: conversation,
             MessageField.BUCKET: {"$lte": bucket_of(seq)},
             MessageField.SEQ: {"$lte": seq},
         }
         row = await self._mongo.find_one(MESSAGES, query, sort=[(name, -1) for name, _ in PLACE])
-        return (row[MessageField.SEQ], row[MessageField.N]) if row else (0, 0)
+        return Place(row[MessageField.SEQ], row[MessageField.N]) if row else Place(0, 0)
+
+    async def find_places(self, places: Sequence[tuple[ConversationId, int]]) -> dict[ConversationId, Place]:
+        """Return what `find_place` returns for a seq of each conversation.
+
+        One round trip if each seq has a message, and one for all that have none.
+        """
+        if not places:
+            return {}
+        projection = {MessageField.CONVERSATION: 1, MessageField.SEQ: 1, MessageField.N: 1}
+        rows = await self._mongo.find(MESSAGES, {"$or": [at_place(c, s) for c, s in places]}, projection=projection)
+        found = {
+            ConversationId(row[MessageField.CONVERSATION]): Place(row[MessageField.SEQ], row[MessageField.N])
+            for row in rows
+        }
+        missing = [(c, s) for c, s in places if c not in found]
+        if missing:
+            earlier = await self._mongo.gather(*(self.find_place(c, s) for c, s in missing))
+            found |= {c: place for (c, _), place in zip(missing, earlier, strict=True)}
+        return found
 
     async def list_senders(self, conversation: ConversationId, after: int, last: int) -> set[UserId]:
         """Return the senders of countable messages after a seq, up to and including the last."""

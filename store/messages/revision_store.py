@@ -102,9 +102,10 @@ class RevisionStore:
         }
         return await self._revise(message, {MessageField.SENDER: sender, MessageField.TEXT: {"$ne": text}}, update)
 
-    async def recall(self, message: Message, at_ms: int) -> Message | None:
+    async def recall(self, message: Message, by: UserId, at_ms: int) -> Message | None:
         """Withhold a message's content. Return the message after the change; None if it was recalled before."""
-        return await self._revise(message, {}, {"$set": {MessageField.RECALLED_AT: at_ms}})
+        fields = {MessageField.RECALLED_AT: at_ms, MessageField.RECALLED_BY: by}
+        return await self._revise(message, {}, {"$set": fields})
 
     async def _revise(self, message: Message, condition: dict[str, Any], update: dict[str, Any]) -> Message | None:
         query = {

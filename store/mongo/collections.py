@@ -29,6 +29,9 @@ PLACE = (("c", 1), ("b", 1), ("s", 1))
 BY_ID = (("_id", 1),)
 """Fields of the index that every collection has."""
 
+BY_SEARCH_KEY = (("k", 1), ("s", 1), ("_id", 1))
+"""Fields of the index of `users` for the directory."""
+
 
 def at_place(conversation: ConversationId, seq: int) -> dict[str, Any]:
     """Return the query for the message at a seq."""
@@ -66,6 +69,12 @@ def session_row_id(user: UserId, conversation: ConversationId) -> str:
 def sessions_of(user: UserId, after: str = "") -> dict[str, Any]:
     """Return the query for the sessions of a user after a conversation, in the order of ids; "": all."""
     return {"_id": {"$gt": f"{user} {after}", "$lt": f"{user}!"}}
+
+
+def private_sessions_of(user: UserId) -> dict[str, Any]:
+    """Return the query for the sessions of a user in private conversations."""
+    first, end = (session_row_id(user, ConversationId(prefix)) for prefix in ("p_", "p`"))
+    return {"_id": {"$gte": first, "$lt": end}}
 
 
 def receipt_row_id(conversation: ConversationId, user: UserId, kind: str, seq: int) -> str:

@@ -15,7 +15,7 @@ from pymongo import IndexModel
 
 from store.base.errors import StoreError, Unreachable
 from store.mongo.client import Mongo
-from store.mongo.collections import CLAIMS, MESSAGES, ORIGINS, PLACE
+from store.mongo.collections import BY_SEARCH_KEY, CLAIMS, MESSAGES, ORIGINS, PLACE, USERS
 
 _log = structlog.get_logger()
 
@@ -30,6 +30,9 @@ OPTIONAL = (
 )
 """Built in the background."""
 
+DIRECTORY = ((USERS, IndexModel(list(BY_SEARCH_KEY), partialFilterExpression={"k": {"$exists": True}})),)
+"""Built in the background if users may search the directory."""
+
 _MAX_WAIT_SECONDS = 5.0
 _RETRY_SECONDS = 30.0
 
@@ -43,8 +46,9 @@ async def ensure_indexes(mongo: Mongo) -> None:
 class Indexes:
     """Creates the indexes from one process. If several processes create the same index, MongoDB builds it once."""
 
-    def __init__(self, mongo: Mongo) -> None:
+    def __init__(self, mongo: Mongo, *, has_directory: bool = False) -> None:
         self._mongo = mongo
+        self._optional = (*OPTIONAL, *DIRECTORY) if has_directory else OPTIONAL
         self._required_build: asyncio.Task[None] | None = None
         self._optional_build: asyncio.Task[None] | None = None
 
@@ -77,7 +81,7 @@ class Indexes:
             await self._mongo.ensure_indexes(collection, [index])
 
     async def _build_optional(self) -> None:
-        for collection, index in OPTIONAL:
+        for collection, index in self._optional:
             while True:
                 try:
                     await self._mongo.ensure_indexes(collection, [index])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from store.base.ids import ConversationId, UserId
@@ -41,6 +41,10 @@ class ApplyResult:
     def session(self) -> Session | None:
         """The session that was changed."""
         return self.sessions[0] if self.sessions else None
+
+    def following(self, number: int) -> ApplyResult:
+        """Return the result of an event that changes no session, in its place after this one. number: from 1."""
+        return replace(self, sessions=(), tick=self.tick + number, previous=self.tick + number - 1)
 
 
 NOT_CACHED = ApplyResult(False, "", (), (), 0, 0, 0, -1, 0)

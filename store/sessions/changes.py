@@ -48,8 +48,8 @@ class RowChange(Change, Protocol):
     def conversations(self) -> Sequence[ConversationId]:
         """The sessions that it changes. Each takes a tick of its own."""
 
-    def row_update(self, at: int) -> dict[str, Any]:
-        """Return the update of each row, for a change at a time (ms)."""
+    def row_updates(self, at: int) -> dict[ConversationId, dict[str, Any]]:
+        """Return the update of each row. The first session moves at a time (ms), each further one a ms later."""
 
 
 class LoggedChange(NamedTuple):
@@ -78,8 +78,11 @@ class SetFields:
         """Return whether it changes a field, or removes the session's unread mark, as every change does."""
         return session.unread_status or any(field.of(session) != value for field, value in self.values.items())
 
-    def row_update(self, at: int) -> dict[str, Any]:
+    def row_updates(self, at: int) -> dict[ConversationId, dict[str, Any]]:
         """Return the update of each row."""
+        return {name: self._row_update(at + i) for i, name in enumerate(self.conversations)}
+
+    def _row_update(self, at: int) -> dict[str, Any]:
         stored = {field.stored: field.in_row(value) for field, value in self._all_values().items()}
         kept = {name: value for name, value in stored.items() if value is not None}
         gone = {name: "" for name, value in stored.items() if value is None}
@@ -125,13 +128,14 @@ class Read:
         """The session."""
         return (self.conversation,)
 
-    def row_update(self, at: int) -> dict[str, Any]:
+    def row_updates(self, at: int) -> dict[ConversationId, dict[str, Any]]:
         """Return the update of the row."""
-        return {
+        update = {
             "$max": _positions(self.seq, self.n) | _times(at),
             "$pull": {Session.mentions.stored: {"$lte": self.seq}},
             "$unset": {Session.unread_mark.stored: ""},
         }
+        return {self.conversation: update}
 
     def script_fields(self, at: int) -> dict[str, Any]:
         """Return the read position."""
@@ -151,13 +155,46 @@ class Delivered:
         """The session."""
         return (self.conversation,)
 
-    def row_update(self, at: int) -> dict[str, Any]:
+    def row_updates(self, at: int) -> dict[ConversationId, dict[str, Any]]:
         """Return the update of the row."""
-        return {"$max": {Session.received_seq.stored: self.seq} | _times(at)}
+        return {self.conversation: {"$max": {Session.received_seq.stored: self.seq} | _times(at)}}
 
     def script_fields(self, at: int) -> dict[str, Any]:
         """Return the delivered position."""
         return {"c": self.conversation, "d": self.seq}
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeMany:
+    """Several sessions are read or delivered, as one event.
+
+    parts: For each session the change, and the log entry of its receipt, which becomes an event of its own after the
+        event of the sessions; None: no receipt.
+    """
+
+    kind: ClassVar[str] = "acknowledge"
+    parts: Sequence[tuple[Read | Delivered, str | None]]
+
+    @property
+    def conversations(self) -> Sequence[ConversationId]:
+        """The sessions."""
+        return [part.conversation for part, _ in self.parts]
+
+    def row_updates(self, at: int) -> dict[ConversationId, dict[str, Any]]:
+        """Return the update of each row."""
+        updates: dict[ConversationId, dict[str, Any]] = {}
+        for i, (part, _) in enumerate(self.parts):
+            updates |= part.row_updates(at + i)
+        return updates
+
+    def script_fields(self, at: int) -> dict[str, Any]:
+        """Return the kind and the fields of each part."""
+        return {
+            "ps": [
+                {"k": part.kind} | part.script_fields(at) | ({"e": entry} if entry is not None else {})
+                for part, entry in self.parts
+            ]
+        }
 
 
 @dataclass(frozen=True, slots=True)

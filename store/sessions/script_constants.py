@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from store.sessions.fields import FIELDS, MAX_UNREAD_MENTIONS, NAMES, PRIORITY_WEIGHT, SETTINGS
 from store.sessions.session import Session
 
@@ -69,6 +71,8 @@ def script_literals() -> dict[str, str]:
         "FIXED_FORM": "{" + ",".join(f'"{name}":%.0f' for name in fixed),
         "PEER_FORM": "".join(f',"{name}":%.0f' for name in peer),
         "WRITE_SEQ_PATTERN": f'^{{"{Session.write_seq.stored}":(%d+),',
+        "COUNTS_PATTERN": _counts_pattern(fixed),
+        "HAS_UNREAD_MARK": f'"{Session.unread_mark.stored}":',
         "IS_FORMER_MEMBER": f'"{Session.last_readable_seq.stored}":',
         "IS_IN_SUB_BIZ": f'"{Session.sub_biz.stored}":',
         "MESSAGE_PATTERN": MESSAGE_PATTERN,
@@ -78,6 +82,13 @@ def script_literals() -> dict[str, str]:
         "MUTE_ENDED_ENTRY": MUTE_ENDED_ENTRY,
     }
     return {name: str(value) for name, value in numbers.items()} | {name: f"'{text}'" for name, text in texts.items()}
+
+
+def _counts_pattern(fixed: Sequence[str]) -> str:
+    """Return the pattern of a record that captures `n` and `read_n`."""
+    captured = (Session.n.stored, Session.read_n.stored)
+    last = max(fixed.index(name) for name in captured)
+    return "^{" + ",".join(f'"{name}":{"(%d+)" if name in captured else "%d+"}' for name in fixed[: last + 1])
 
 
 def record_functions() -> str:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from store.base.ids import ConversationId, UserId, session_id
-from store.sessions.fields import SessionFields
-from store.sessions.session_lists import count_unread, count_unread_mentions, ended_seq, is_valid
+from store.sessions.fields import SessionFields, record_of
+from store.sessions.session_lists import count_read, count_unread, count_unread_mentions, ended_seq, is_valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,11 @@ class Session(SessionFields):
         return max(self.acknowledged_seq, ended_seq(self.record))
 
     @property
+    def read_count(self) -> int:
+        """Countable messages up to `read_seq`, of all senders; `n` minus this is `unread_count`. A gateway: 0."""
+        return count_read(self.record)
+
+    @property
     def delivered_seq(self) -> int:
         """Position up to which nothing is left to deliver."""
         return max(self.received_seq, ended_seq(self.record))
@@ -89,6 +94,11 @@ class Session(SessionFields):
         return count_unread_mentions(self.conversation, self.record) if self.valid else 0
 
     @property
+    def is_unread(self) -> bool:
+        """True if it is valid and has unread messages, or is marked unread."""
+        return self.valid and (self.unread_count > 0 or self.unread_status)
+
+    @property
     def unread_status(self) -> bool:
         """True if marked unread and not read since. Reading further, also by sending, removes the mark."""
         return self.unread_mark is not None and self.acknowledged_seq <= self.unread_mark
@@ -97,6 +107,12 @@ class Session(SessionFields):
 def session_from(user: UserId, conversation: ConversationId, record: bytes) -> Session:
     """Return the session of a record as Redis stores it."""
     return Session(user, conversation, orjson.loads(record))
+
+
+def invalid_session(user: UserId, conversation: ConversationId, seq: int) -> Session:
+    """Return a session that is stored nowhere: INVALID, with everything up to a seq read."""
+    record = record_of(write_seq=seq, acknowledged_seq=seq, received_seq=seq, deleted_seq=seq, deleted_n=0)
+    return Session(user, conversation, record)
 
 
 class WaitingMessages(NamedTuple):

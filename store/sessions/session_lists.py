@@ -54,11 +54,16 @@ def count_unread(conversation: ConversationId, record: Record) -> int:
     """Return the unread messages of a valid session: see `Session.unread_count`."""
     if conversation.startswith("b_"):
         return int(record.get(_UNREAD_INSIDE, 0))
+    unread: int = record[_N] - count_read(record)
+    return unread if unread > 0 else 0
+
+
+def count_read(record: Record) -> int:
+    """Return the countable messages of the conversation up to the session's `read_seq`: see `Session.read_count`."""
     read_n: int = record[_READ_N]
     if _DELETED_N in record and record[_DELETED_N] > read_n:
         read_n = record[_DELETED_N]
-    unread: int = record[_N] - read_n
-    return unread if unread > 0 else 0
+    return record[_N] if _DISSOLVED in record else read_n
 
 
 def count_unread_mentions(conversation: ConversationId, record: Record) -> int:

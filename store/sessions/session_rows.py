@@ -12,7 +12,7 @@ from store.base.errors import NotAttempted, Unreachable
 from store.base.group_commit import GroupCommit
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_ID, CONVERSATIONS, SESSIONS, session_row_id, sessions_of
+from store.mongo.collections import BY_ID, CONVERSATIONS, SESSIONS, private_sessions_of, session_row_id, sessions_of
 from store.mongo.writes import Update, Write
 from store.sessions.fields import FENCE
 from store.sessions.loading.loaded_state import LoadedState
@@ -107,6 +107,13 @@ class SessionRows:
             )
         clock = max([self._clock.now_ms(), *(record[_ACTIVE_TS] for record in records.values())])
         return LoadedState(user, secrets.token_hex(4), clock, records, lists)
+
+    async def list_private(self, user: UserId, limit: int) -> list[ConversationId]:
+        """Return private conversations of a user, also deleted ones: one round trip, which reads only an index."""
+        rows = await self._mongo.find(
+            SESSIONS, private_sessions_of(user), projection={"_id": 1}, limit=limit, hint=BY_ID
+        )
+        return [ConversationId(row["_id"][len(user) + 1 :]) for row in rows]
 
     async def read_some(self, user: UserId, conversations: Sequence[ConversationId]) -> list[Session] | None:
         """Return sessions that are not gateways, without the rest of the state. One round trip.

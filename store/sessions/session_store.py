@@ -112,6 +112,11 @@ class SessionStore:
         rows = (await self._run_on_state(user, "list_undelivered", ()))[1:]
         return [session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
 
+    async def list_unread_candidates(self, user: UserId) -> list[Session]:
+        """Return all sessions that may be unread or marked unread, without gateways, in no particular order."""
+        rows = (await self._run_on_state(user, "list_unread", ()))[1:]
+        return [session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
+
     async def list_changed(self, user: UserId, after: int, limit: int, *, valid_until: int) -> Snapshot:
         """Return sessions whose `active_ts` is past a position, oldest change first. No two have the same `active_ts`.
 

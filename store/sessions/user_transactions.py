@@ -72,10 +72,11 @@ class UserTransaction:
         updates: dict[ConversationId, dict[str, Any]] = {}
         entries = []
         for change, event in changes:
-            entries.append(logged_change(change, self.at + len(times), event))
+            at = self.at + len(times)
+            entries.append(logged_change(change, at, event))
+            updates |= change.row_updates(at)
             for conversation in change.conversations:
-                times[conversation] = at = self.at + len(times)
-                updates[conversation] = change.row_update(at)
+                times[conversation] = self.at + len(times)
         with self._lock.changing():
             await self._rows.write(self.user, self._lock.fence, updates, other_writes)
             answer = await self._cache.one(self._sessions.apply_call(self.user, *entries, token=self._lock.token))

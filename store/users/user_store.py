@@ -1,4 +1,4 @@
-"""Users in MongoDB: `users` {_id: user, n: name, av: avatar URL, bot: whether it is a bot}."""
+"""Users in MongoDB, with a cache of their profiles."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from pymongo import UpdateOne
 from store.base.ids import UserId
 from store.mongo.client import Mongo
 from store.mongo.collections import USERS
+from store.users.search_text import search_fields
 from store.users.user import User
+from store.users.user_rows import PROFILE, set_fields, user_from_row
 
 _MAX_CACHED = 100_000
-
-
-def _user_from(row: dict[str, Any]) -> User:
-    return User(UserId(row["_id"]), row.get("n"), row.get("av"), bool(row.get("bot")))
 
 
 class UserStore:
@@ -26,10 +24,14 @@ class UserStore:
     A cached profile is current until `invalidate` is called: the server that changes a user announces it to all.
     """
 
-    def __init__(self, mongo: Mongo) -> None:
+    def __init__(self, mongo: Mongo, *, has_directory: bool = False) -> None:
+        """Create the store. has_directory: users may search the directory."""
         self._mongo = mongo
+        self._has_directory = has_directory
         self._cached: dict[UserId, User] = {}
+        self._unknown: dict[UserId, User] = {}
         self._invalidations = 0
+        """Number of invalidations so far. A profile that was read during one may be out of date."""
         self._wanted: list[tuple[UserId, asyncio.Future[User | None]]] = []
         self._reading: asyncio.Task[None] | None = None
 
@@ -44,16 +46,33 @@ class UserStore:
         missing = [user_id for user_id in wanted if user_id not in found]
         if missing:
             before = self._invalidations
-            for row in await self._mongo.find(USERS, {"_id": {"$in": missing}}):
-                user = found[UserId(row["_id"])] = _user_from(row)
-                # If profiles changed during the read, this one may be out of date.
-                if before == self._invalidations:
-                    self._remember(user)
+            for row in await self._mongo.find(USERS, {"_id": {"$in": missing}}, projection=PROFILE):
+                user = found[UserId(row["_id"])] = user_from_row(row)
+                if before == self._invalidations and user.id not in self._cached:
+                    _remember(self._cached, user)
         return found
 
     async def find(self, user: UserId) -> User | None:
         """Return one user, or None."""
         return (await self.find_many((user,))).get(user)
+
+    def find_shown(self, user: UserId) -> User | None:
+        """Return what is cached for showing a user: the profile, or a placeholder for one that does not exist."""
+        return self._cached.get(user) or self._unknown.get(user)
+
+    async def list_shown(self, users: Sequence[UserId]) -> list[User]:
+        """Return the profiles to show, with placeholders for users that do not exist.
+
+        Unlike the other reads, it does not look again for users that did not exist, until they are announced.
+        """
+        before = self._invalidations
+        found = await self.find_many(user for user in users if user not in self._unknown)
+        shown = [found.get(user) or User(user, None, None, False) for user in users]
+        if before == self._invalidations:
+            for user in shown:
+                if user.id not in found and user.id not in self._cached:
+                    _remember(self._unknown, user)
+        return shown
 
     async def ensure(self, user: UserId, name: str | None, avatar_url: str | None) -> bool:
         """Create a user if needed, and fill a name and an avatar that are not set. Return whether anything changed.
@@ -63,19 +82,30 @@ class UserStore:
         known = self._cached.get(user) or await self._find_with_others(user)
         if known and (known.name or not name) and (known.avatar_url or not avatar_url):
             return False
+        # The first two stages compare the name as it was before the update.
+        is_unnamed = {"$eq": [{"$ifNull": ["$n", None]}, None]}
+        search = search_fields(name, user, has_directory=self._has_directory)
+        made = {field: {"$cond": [is_unnamed, {"$literal": value}, f"${field}"]} for field, value in search.items()}
         update: list[dict[str, Any]] = [
-            {"$set": {"n": {"$ifNull": ["$n", name]}, "av": {"$ifNull": ["$av", avatar_url]}}},
-            {"$set": {"bot": {"$ifNull": ["$bot", False]}}},
+            {"$set": made},
+            {
+                "$set": {
+                    "n": {"$ifNull": ["$n", {"$literal": name}]},
+                    "av": {"$ifNull": ["$av", {"$literal": avatar_url}]},
+                    "bot": {"$ifNull": ["$bot", False]},
+                }
+            },
         ]
         before = await self._mongo.find_one_and_update(USERS, {"_id": user}, update, upsert=True)
-        old = _user_from(before) if before else None
+        old = user_from_row(before) if before else None
         new = User(
             user,
             (old.name if old else None) or name,
             (old.avatar_url if old else None) or avatar_url,
             old.is_bot if old else False,
+            old.metadata if old else None,
         )
-        self._remember(new)
+        self._changed([new])
         return old != new
 
     async def _find_with_others(self, user: UserId) -> User | None:
@@ -110,22 +140,59 @@ class UserStore:
             [
                 UpdateOne(
                     {"_id": user.id},
-                    {"$set": {"n": user.name, "av": user.avatar_url, "bot": user.is_bot}},
+                    set_fields(
+                        {"n": user.name, "av": user.avatar_url, "bot": user.is_bot, "md": user.metadata}
+                        | search_fields(user.name, user.id, has_directory=self._has_directory)
+                    ),
                     upsert=True,
                 )
                 for user in users
             ],
         )
-        for user in users:
-            self._remember(user)
+        self._changed(users)
+
+    async def update(
+        self, user: UserId, *, name: str | None, avatar_url: str | None, metadata: str | None
+    ) -> tuple[User, bool]:
+        """Change fields of a profile, and return it with whether anything changed: one round trip.
+
+        None leaves a field as it is; avatar_url "" removes the picture.
+        """
+        fields: dict[str, Any] = {}
+        if name is not None:
+            fields |= {"n": name} | search_fields(name, user, has_directory=self._has_directory)
+        if avatar_url is not None:
+            fields["av"] = avatar_url or None
+        if metadata is not None:
+            fields["md"] = metadata
+        if not fields:
+            return await self.find(user) or User(user, None, None, False), False
+        # MongoDB writes nothing if all values are the same.
+        before = await self._mongo.find_one_and_update(USERS, {"_id": user}, set_fields(fields), upsert=True)
+        row = before or {"_id": user}
+        old, new = user_from_row(row), user_from_row(row | fields)
+        self._changed([new])
+        return new, before is None or old != new
 
     def invalidate(self, users: Iterable[UserId] | None) -> None:
         """Drop cached profiles that another process changed. None: any may have changed."""
         self._invalidations += 1
-        for user in list(self._cached) if users is None else users:
+        if users is None:
+            self._unknown.clear()
+            self._cached.clear()
+        for user in users or ():
             self._cached.pop(user, None)
+            self._unknown.pop(user, None)
 
-    def _remember(self, user: User) -> None:
-        if len(self._cached) >= _MAX_CACHED:
-            self._cached.pop(next(iter(self._cached)))
-        self._cached[user.id] = user
+    def _changed(self, users: Iterable[User]) -> None:
+        """Remember profiles that this process wrote."""
+        for user in users:
+            self._unknown.pop(user.id, None)
+            self._cached.pop(user.id, None)
+            _remember(self._cached, user)
+
+
+def _remember(cache: dict[UserId, User], user: User) -> None:
+    if len(cache) >= _MAX_CACHED:
+        cache.pop(next(iter(cache)))
+    cache[user.id] = user

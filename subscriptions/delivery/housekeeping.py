@@ -1,7 +1,7 @@
 """Periodic work of a server.
 
 It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, and compares the feeds of its connections with Redis.
+lost, compares the feeds of its connections with Redis, and makes users searchable that older servers wrote.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Housekeeper:
                 (1.0, "loss_recovery", self._loss_recovery.recover),
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
                 (0.2, "mutes", self._end_mutes),
+                (10.0, "user_search", self._store.user_search.fill_when_due),
             )
         ]
 

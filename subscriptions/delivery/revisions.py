@@ -91,7 +91,7 @@ class Revisions:
 
     async def recall(self, message: Message, by: UserId, check: Check) -> Message:
         """Withhold a message's content from everybody. Guarantees and errors are those of `edit`."""
-        write = partial(self._store.revisions.recall, message)
+        write = partial(self._store.revisions.recall, message, by)
         return await self._start(self._revise(message, RevisionKind.RECALL, write, by, check))
 
     async def finish(self, revision: Revision) -> bool:

@@ -76,6 +76,7 @@ class Connection:
         self._close_frame: Close | None = None
         self._peer_close_code = _ABNORMAL_CLOSURE
         self._user: str | None = None
+        self._acted_by: str | None = None
         self._started_at = self._loop.time()
         self._interrupt = asyncio.timeout(None)
         self._deadline: WheelTimer | None = None
@@ -266,7 +267,7 @@ class Connection:
         # Frames that came together with connection_init were sent before the acknowledgement, and are handled so.
         while socket.has_unread_messages and self._close_frame is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        self._user = authenticated.user
+        self._user, self._acted_by = authenticated.user, authenticated.acted_by
         self._close_at(authenticated.expires_at)
         if self._close_frame is None and authenticated.user is not None:
             refusal = self._host.connection_limits.assign(self, authenticated.user)
@@ -356,6 +357,7 @@ class Connection:
             "websocket",
             connection_id=self.id,
             user=self._user,
+            **({"acted_by": self._acted_by} if self._acted_by is not None else {}),
             ended_by="client" if close is None else "server",
             code=self._peer_close_code if close is None else close.code,
             reason=None if close is None else close.reason,

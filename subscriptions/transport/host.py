@@ -60,11 +60,13 @@ class Authenticated:
         caller: None without a token. That is no failure: the engine decides what is allowed without one.
         expires_at: Seconds since the Unix epoch; None: never.
         user: The connection counts towards the limit of this user.
+        acted_by: The user who acts for `user`, for the log; None: the user themselves.
     """
 
     caller: object | None
     expires_at: float | None = None
     user: str | None = None
+    acted_by: str | None = None
 
 
 class ConnectionRefusedByAuth(Exception):

@@ -27,6 +27,7 @@ from tests.api.session_calls import MESSAGE, SESSION, SessionCalls
 from tests.api.session_calls import Json as Json
 from tests.api.stream_responses import iterate_responses
 from tests.clock import DAY_MS, ManualClock
+from tests.user_ids import private_id as private_id
 
 TIMEOUT_SECONDS = 20.0
 """A wait that takes longer than this fails the test. Long enough for a busy machine."""
@@ -78,11 +79,6 @@ class Refusal:
     code: str
     field: str | None = None
     retryable: bool = False
-
-
-def private_id(one: str, other: str, sub_biz: str | None = None) -> str:
-    """Return the id of two users' private conversation, optionally within a subBiz, in the form of the contract."""
-    return "p_" + "_".join(sorted((one, other))) + (f"~{sub_biz}" if sub_biz else "")
 
 
 def make_caller(user: str, role: CallerRole = CallerRole.USER, name: str | None = None) -> Caller:
@@ -156,7 +152,7 @@ class Api(SessionCalls, GroupCalls):
         await gather_all(*(self.services.sign_in(make_caller(user)) for user in users))
         return users
 
-    async def run(self, caller: str | Caller | None, query: str, **variables: Any) -> Json:
+    async def run(self, caller: str | Caller | None, query: str, /, **variables: Any) -> Json:
         """Return the response to a query or mutation."""
         request_caller = make_caller(caller) if isinstance(caller, str) else caller
         request = GraphQLRequest(query, variables or None)
@@ -171,14 +167,14 @@ class Api(SessionCalls, GroupCalls):
         decoded: Json = orjson.loads(orjson.dumps(response))
         return decoded
 
-    async def data(self, caller: str | Caller | None, query: str, **variables: Any) -> Json:
+    async def data(self, caller: str | Caller | None, query: str, /, **variables: Any) -> Json:
         """Return the response's data; fail on an error."""
         response = await self.run(caller, query, **variables)
         assert "errors" not in response, response["errors"]
         data: Json = response["data"]
         return data
 
-    async def expect_refusal(self, caller: str | Caller | None, query: str, **variables: Any) -> Refusal:
+    async def expect_refusal(self, caller: str | Caller | None, query: str, /, **variables: Any) -> Refusal:
         """Return the only error of the response; fail if there is none, or more than one."""
         response = await self.run(caller, query, **variables)
         assert len(response.get("errors", ())) == 1, response

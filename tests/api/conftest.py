@@ -16,6 +16,7 @@ from server.settings import Settings, load_settings
 from store.base.clock import Clock
 from tests.api.client import Api, Json
 from tests.conftest import drop_soon
+from tests.user_ids import encoded
 
 OpenApi = Callable[..., AbstractAsyncContextManager[Api]]
 """Opens a process. Processes opened with the same name share their databases."""
@@ -51,7 +52,7 @@ class Deployments:
 
     def evict_user_state(self, name: str, user: str) -> None:
         """Delete all keys of one user but their routes, as Redis would when it evicts keys."""
-        keys = self.keys(name, f"*{{u:{user}}}:*")
+        keys = self.keys(name, f"*{{u:{encoded(user)}}}:*")
         assert keys
         self._redis.delete(*(key for key in keys if not key.endswith(b":routes")))
 

@@ -31,7 +31,7 @@ class GroupCalls(ABC):
     """Calls about groups."""
 
     @abstractmethod
-    async def data(self, caller: Any, query: str, **variables: Any) -> Json:
+    async def data(self, caller: Any, query: str, /, **variables: Any) -> Json:
         """Return the response's data; fail on an error."""
 
     async def remove(self, caller: str, group: str, user: str) -> Json:

@@ -10,19 +10,22 @@ from typing import Any
 Json = dict[str, Any]
 
 SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
-    categoryId subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq
+    id writeSeq readSeq deliveredSeq readCount unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil
+    priority categoryId subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq
     conversation { __typename id type title }
     lastMessage { id seq content sender { id } }
 """
 
 MESSAGE = """
-    id conversationId seq content contentType state mentionsAll editCount editedAt recalledAt createdAt idempotencyKey
-    sender { id displayName } mentions { id } replyTo { id seq content }
+    id conversationId seq content metadata contentType state mentionsAll editCount editedAt recalledAt createdAt
+    idempotencyKey sender { id displayName } authorName authorAvatarUrl mentions { id } replyTo { id seq content }
+    recalledBy { id } systemEvent { kind actor { id } targets { id } text }
 """
 
 MARK_READ = f"mutation ($id: ID!, $seq: Int) {{ markRead(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"
+MARK_MANY_READ = f"mutation ($ids: [ID!]) {{ markManyRead(conversationIds: $ids) {{ {SESSION} }} }}"
 ACK = f"mutation ($id: ID!, $seq: Int!) {{ ackDelivered(conversationId: $id, upToSeq: $seq) {{ {SESSION} }} }}"
+ACK_MANY = f"mutation ($marks: [DeliveryMark!]!) {{ ackManyDelivered(marks: $marks) {{ {SESSION} }} }}"
 DELETE = f"mutation ($id: ID!, $hard: Boolean) {{ deleteSession(conversationId: $id, hard: $hard) {{ {SESSION} }} }}"
 MUTE = f"""mutation ($id: ID!, $muted: Boolean!, $until: DateTime) {{
     muteSession(conversationId: $id, muted: $muted, until: $until) {{ {SESSION} }} }}"""
@@ -42,7 +45,7 @@ class SessionCalls(ABC):
     """Calls about sessions."""
 
     @abstractmethod
-    async def data(self, caller: Any, query: str, **variables: Any) -> Json:
+    async def data(self, caller: Any, query: str, /, **variables: Any) -> Json:
         """Return the response's data; fail on an error."""
 
     async def mark_read(self, user: str, conversation: str, seq: int | None = None) -> Json:
@@ -52,6 +55,22 @@ class SessionCalls(ABC):
     async def ack(self, user: str, conversation: str, seq: int) -> Json:
         session: Json = (await self.data(user, ACK, id=conversation, seq=seq))["ackDelivered"]
         return session
+
+    async def mark_many_read(self, user: str, *conversations: str) -> list[Json]:
+        """Mark conversations as read."""
+        sessions: list[Json] = (await self.data(user, MARK_MANY_READ, ids=list(conversations)))["markManyRead"]
+        return sessions
+
+    async def mark_all_read(self, user: str) -> list[Json]:
+        """Mark everything that is unread as read."""
+        sessions: list[Json] = (await self.data(user, MARK_MANY_READ))["markManyRead"]
+        return sessions
+
+    async def ack_many(self, user: str, *marks: tuple[str, int]) -> list[Json]:
+        """Acknowledge the delivery of messages up to a seq in each conversation."""
+        given = [{"conversationId": conversation, "upToSeq": seq} for conversation, seq in marks]
+        sessions: list[Json] = (await self.data(user, ACK_MANY, marks=given))["ackManyDelivered"]
+        return sessions
 
     async def delete(self, user: str, conversation: str, hard: bool = False) -> Json:
         session: Json = (await self.data(user, DELETE, id=conversation, hard=hard))["deleteSession"]
@@ -149,10 +168,14 @@ class SessionCall:
 
     @property
     def field(self) -> str:
-        return "conversationIds" if self.query is ASSIGN else "conversationId"
+        return "conversationIds" if self._takes_many else "conversationId"
+
+    @property
+    def _takes_many(self) -> bool:
+        return self.query in (ASSIGN, MARK_MANY_READ)
 
     def variables_for(self, conversation: str) -> Json:
-        target: Json = {"ids": [conversation]} if self.query is ASSIGN else {"id": conversation}
+        target: Json = {"ids": [conversation]} if self._takes_many else {"id": conversation}
         return self.variables | target
 
     async def run(self, api: SessionCalls, user: str, conversation: str) -> Json:
@@ -165,6 +188,7 @@ class SessionCall:
 
 CALLS = {
     "reading": SessionCall(MARK_READ, "READ"),
+    "reading many": SessionCall(MARK_MANY_READ, "READ"),
     "reading in part": SessionCall(MARK_READ, "READ", {"seq": 1}),
     "deleting": SessionCall(DELETE, "DELETE", {"hard": False}),
     "hard deleting": SessionCall(DELETE, "DELETE", {"hard": True}, before=("pinning", "muting")),

@@ -16,11 +16,12 @@ from store.sessions.apply_messages import FanoutCalls, FanoutResult, MessageDelt
 from tests.cluster.nodes import OwnCluster
 from tests.cluster.test_nodes import slot_of
 from tests.store.loading import load_calls, state_of
+from tests.user_ids import UNUSUAL_USER_IDS
 
 NOW = 1_900_000_000_000
 GROUP = ConversationId("g_1")
 RECORD = {"s": 3, "n": 3, "r": 1, "rn": 1, "d": 2, "p": 0, "a": NOW, "w": NOW}
-USERS = [UserId(f"user{number}") for number in range(30)]
+USERS = [*(UserId(f"user{number}") for number in range(14)), *map(UserId, UNUSUAL_USER_IDS)]
 
 
 async def _load(cache: Cache) -> None:

@@ -91,7 +91,7 @@ async def deployment(
 
 async def test_without_redis_everything_but_live_events_goes_on(deployment: TwoServers) -> None:
     one, other = deployment.one, deployment.other
-    alice, bob, carol, dan = await one.create_users("alice", "bob", "carol", "dan")
+    alice, bob, carol, dan = await one.create_users("auth0|7", '"{é}', "user_2N", "$dan")
     talk = private_id(alice, bob)
     await one.send(alice, bob, "before")
     await deployment.lose_redis()

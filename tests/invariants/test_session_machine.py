@@ -21,12 +21,14 @@ from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
 from tests.invariants.machine.deployment import CREATE_GROUP, ClockedDeployment
 from tests.invariants.machine.walk import ANY, HOUR_MS, PROCESS, WHO, Walk
 from tests.invariants.model.sessions import Json
+from tests.user_ids import NAMES
 
 LONG = int(os.environ.get("CONFAB_TEST_MACHINE_EXAMPLES", "0"))
 """The number of random examples. 0: a few examples that are always the same."""
 
 MUTES = st.sampled_from((None, False, 2_000, HOUR_MS, 30 * HOUR_MS))
 PRIORITIES = st.sampled_from((0, 1, 5, 1000))
+FIVE_NAMES = st.lists(st.sampled_from(NAMES), min_size=5, max_size=5, unique=True)
 FOUNDERS = st.lists(WHO, min_size=3, max_size=4, unique=True)
 CHANGES = st.sampled_from(("remove", "remove", "leave", "leave", "transfer", "role", "role", "update", "update"))
 FOLDER = st.sampled_from((None, *FOLDERS))
@@ -66,6 +68,10 @@ class SessionMachine(Walk):
         seq = 1_000 if up_to is None else up_to
         self.do(self.actions.change(self.model, "receive", self.users[who], which, seq), process)
 
+    @rule(who=WHO, which=st.none() | st.lists(ANY, max_size=5), up_to=UP_TO, process=PROCESS)
+    def mark_many(self, who: int, which: list[int] | None, up_to: int | None, process: int) -> None:
+        self.do(self.actions.mark_many(self.model, self.users[who], which, up_to), process)
+
     @rule(who=WHO, which=ANY, hard=st.booleans(), process=PROCESS)
     def delete(self, who: int, which: int, hard: bool, process: int) -> None:
         self.do(self.actions.change(self.model, "delete", self.users[who], which, hard), process)
@@ -100,8 +106,9 @@ class SessionMachine(Walk):
         if sure == 0:
             self.do(self.actions.group(self.model, kind, self.users[who], which, []), process)
 
-    @initialize(members=FOUNDERS, inside=st.booleans(), process=PROCESS)
-    def begin(self, members: list[int], inside: bool, process: int) -> None:
+    @initialize(names=FIVE_NAMES, members=FOUNDERS, inside=st.booleans(), process=PROCESS)
+    def begin(self, names: list[str], members: list[int], inside: bool, process: int) -> None:
+        self.meet(names)
         self.found(members, inside, process)
 
     @rule(members=FOUNDERS, inside=st.booleans(), process=PROCESS)

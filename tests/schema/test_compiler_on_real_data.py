@@ -21,7 +21,7 @@ from schema.base.context import Context
 from schema.compiler import compile_operation
 from schema.execution.prepared_operations import PreparedOperation
 from schema.root import SCHEMA
-from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
+from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused, encode
 from tests.api.client import Api, make_caller, private_id
 from tests.schema.error_positions import Position, null_positions
 from tests.schema.generated_queries import QueryWriter, RandomSource
@@ -117,7 +117,7 @@ async def sample_data(process: Api) -> AsyncIterator[SampleData]:
     full = await api.create_group(bob, ada, dora, name="Full", historyVisibility="FULL")
     first = await api.send(ada, bob, "one")
     second = await api.send(bob, ada, "two", replyToId=first["message"]["id"])
-    in_group = await api.send(bob, group, "all of you", mentions=[ada])
+    in_group = await api.send(bob, group, "all of you", mentions=[ada], metadata={"order": [7]})
     for to in (full, cem):
         await api.send(ada, to, "hello")
     await api.send(cem, ada, "for the shop", subBiz="shop")
@@ -167,7 +167,7 @@ def prepare(api: Api, query: str) -> PreparedOperation | None:
 
 def as_text(result: ExecutionResult) -> tuple[str, set[Position]]:
     """Return the data in their order, and the errors."""
-    return json.dumps(result.data), null_positions(result)
+    return encode({"data": result.data}).decode(), null_positions(result)
 
 
 @pytest.mark.parametrize(("kind", "examples", "max_fields"), [("query", EXAMPLES, 5), ("mutation", EXAMPLES // 4, 1)])

@@ -80,6 +80,10 @@ _GROUP = {"id": "@group"}
 ROOT_FIELDS = [
     query("me", "me { id }", SIGNED_IN),
     query("user", "user(id: $id) { id displayName }", SIGNED_IN, id="@member"),
+    query("users", "users(ids: $ids) { id displayName }", SIGNED_IN, ids=["@member"]),
+    query("searchUsers", 'searchUsers(query: "a") { edges { node { id } } }', SIGNED_IN),
+    query("searchUsers", 'searchUsers(query: "a", workspaceId: "w_1") { edges { node { id } } }',
+        outcomes_by_relation(*[INVISIBLE] * 5)),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
     query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
     query("syncSessions", "syncSessions { cursor }", SIGNED_IN),
@@ -102,8 +106,11 @@ ROOT_FIELDS = [
     subscription("messageEvents", "messageEvents(conversationId: $id) { __typename }", OWN_SESSION, **_GROUP),
     mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }',
         outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
+    mutation("updateMe", "updateMe(metadata: {a: 1}) { id }", SIGNED_IN),
     *(session_mutation(CALLS[name]) for name in FIRST_OF_EACH),
     mutation("ackDelivered", "ackDelivered(conversationId: $id, upToSeq: 1) { id }", OWN_SESSION, **_GROUP),
+    mutation("ackManyDelivered", "ackManyDelivered(marks: [{conversationId: $id, upToSeq: 1}]) { id }", OWN_SESSION,
+        **_GROUP),
     mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }', MEMBERS,
         **_GROUP),
     mutation(
@@ -149,7 +156,8 @@ VISIBLE_WITH_OBJECT = """
     GroupMember: role joinedAt user
     SeqRange: fromSeq toSeq
     Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
-    Message: createdAt sender mentions
+    Message: createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
+    SystemEvent: kind actor targets text
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
     MessageCreated: message cursor
@@ -162,7 +170,7 @@ VISIBLE_WITH_OBJECT = """
     ReceiptAdvanced: conversationId status seq cursor user
     TypingStarted: conversationId at user
     CaughtUp: cursor reset
-    User: id displayName avatarUrl isBot
+    User: id displayName avatarUrl isBot metadata
     SendMessagePayload: message replayed
     PageInfo: hasNextPage hasPreviousPage startCursor endCursor
 """
@@ -179,6 +187,8 @@ VIEWERS_OWN = """
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
+    UserConnection: edges pageInfo
+    UserEdge: node cursor
     SyncSession: reason hasMore sessions totalUnread cursor reset
 """
 """Different for each viewer: their own session and numbers, and messages within their own intervals."""

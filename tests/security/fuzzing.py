@@ -38,7 +38,7 @@ from tests.protocol.serving import serving
 from tests.security.fuzzed_requests import HOSTILE_TEXTS, RandomRequests
 from tests.server.tokens import SECRET, bearer
 
-USERS = ["alice", "bob", "carol", "dave", "erin.x", "f@x.org"]
+USERS = ["alice", "bob", "auth0|7", "dave", "user_{2}%é", "f@x.org"]
 _ROLES = {"dave": "service"}
 _CODES = {code.value for code in ErrorCode} - {"INTERNAL"}
 _IMPLEMENTATION_WORDS = (

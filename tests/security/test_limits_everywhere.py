@@ -112,7 +112,8 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
     }
     assert {type_ for type_, _, _ in paged_fields()} <= query_by_type.keys() and len(paged_fields()) >= 8
     for type_, name, argument in paged_fields():
-        other_arguments = f'conversationId: "{sample.group}", ' if name == "messages" else ""
+        needed_arguments = {"messages": f'conversationId: "{sample.group}", ', "searchUsers": 'query: "", '}
+        other_arguments = needed_arguments.get(name, "")
         for size, is_accepted in ((100, True), (101, False), (0, False), (-1, False), (2**31 - 1, False)):
             query = query_by_type[type_] % f"{name}({other_arguments}{argument}: {size}) {{ __typename }}"
             response = await api.run(sample.member, query)
@@ -127,6 +128,14 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
         "assignCategory": (
             "mutation ($l: [ID!]!) { assignCategory(conversationIds: $l) { id } }",
             [private_id("a", user) for user in user_ids],
+        ),
+        "markManyRead": (
+            "mutation ($l: [ID!]!) { markManyRead(conversationIds: $l) { id } }",
+            [private_id("a", user) for user in user_ids],
+        ),
+        "ackManyDelivered": (
+            "mutation ($l: [DeliveryMark!]!) { ackManyDelivered(marks: $l) { id } }",
+            [{"conversationId": private_id("a", user), "upToSeq": 1} for user in user_ids],
         ),
         "inviteMembers": (
             f'mutation ($l: [ID!]!) {{ inviteMembers(groupId: "{sample.group}", userIds: $l) {{ id }} }}',

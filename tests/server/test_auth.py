@@ -71,10 +71,6 @@ async def test_issued_token_is_accepted(clock: Clock) -> None:
         ({"sub": "al\u200bice"}, "sub"),
         ({"sub": "al\ud800ice"}, "sub"),
         ({"sub": "a" * 129}, "sub"),
-        ({"role": "root"}, "role"),
-        ({"role": ["admin"]}, "role"),
-        ({"name": 7}, "name"),
-        ({"picture": {}}, "picture"),
     ],
 )
 async def test_refusal_names_the_invalid_claim(
@@ -155,9 +151,9 @@ async def test_issuer_must_match_the_setting(clock: Clock, refusal: Refusal) -> 
 
 
 async def test_refusals_contain_no_part_of_the_token(hs: Authenticator, refusal: Refusal) -> None:
-    for token in (signed(sub="no such id"), signed(role="emperor"), signed()[:-2], signed(exp=NOW - 60)):
+    for token in (signed(sub="no such id"), signed()[:-2], signed(exp=NOW - 60)):
         message = await refusal(hs, token)
-        assert not any(part in message for part in ("no such id", "emperor", SECRET, *token.split(".")))
+        assert not any(part in message for part in ("no such id", SECRET, *token.split(".")))
 
 
 async def test_every_algorithm_is_refused_without_a_key(clock: Clock, refusal: Refusal) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from resolvers.base.names import accept_name
 from server.chat_import.log_file import ChatFile, ChatLine, JoinLine, MessageLine, RenameLine
 from server.chat_import.plan import (
     IMPORTER,
@@ -66,10 +67,10 @@ def test_ids_of_unusual_nicks_never_change() -> None:
 @given(st.text(max_size=200))
 @example("\ud800")
 @example(" \x07 ")
+@example("\u202e\u3164")
 def test_every_nick_has_a_legal_display_name(nick: str) -> None:
     name = display_name_for(nick)
-    assert 1 <= len(name) <= 100
-    assert name.strip()
+    assert accept_name(name, "displayName") == name
     assert not any(ord(character) < 32 or ord(character) == 127 for character in name)
     name.encode()
 

@@ -22,10 +22,12 @@ import httpx
 import jwt
 import pytest
 from pymongo import MongoClient
+from structlog.testing import capture_logs
 
+from server.app import create_app
 from server.cli import commands as cli
 from server.embedded import find_running, ports
-from server.settings import DEVELOPMENT_SECRET
+from server.settings import DEVELOPMENT_SECRET, load_settings
 from store.mongo.sharding import SHARD_KEYS
 from tests.protocol.peer import Peer, open_socket
 from tests.server.tokens import SECRET, bearer
@@ -128,6 +130,30 @@ def test_serve_refuses_the_development_secret(confab: Callable[..., Outcome], en
     assert_refused(confab("serve"), "^CONFAB_JWT_SECRET is the development secret")
     environment.setenv("CONFAB_DEVELOPMENT", "true")
     assert_refused(confab("serve"), "^CONFAB_DEVELOPMENT is set")
+
+
+def test_serve_warns_of_foreign_tokens_before_it_starts(
+    confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
+) -> None:
+    environment.setenv("CONFAB_JWKS_URL", "https://id.example.org/jwks")
+    for command in (["serve", "--host", "192.0.2.1"], ["config"]):
+        warning, *_ = confab(*command).err.splitlines()
+        assert warning.startswith("Warning: CONFAB_JWT_AUDIENCE and CONFAB_JWT_ISSUER are not set: every token")
+    with capture_logs() as logs:
+        create_app(load_settings())
+    assert [line["event"] for line in logs] == ["foreign_tokens_accepted"]
+    environment.setenv("CONFAB_JWT_AUDIENCE", "chat")
+    environment.setenv("CONFAB_JWT_ISSUER", "https://id.example.org/")
+    assert_refused(confab("serve", "--host", "192.0.2.1"), r"^192\.0\.2\.1 is not an address")
+    with capture_logs() as logs:
+        create_app(load_settings())
+    assert logs == []
+
+
+@pytest.mark.parametrize("user", ["auth0|7", "user_2N", "google-oauth2|103", "@ann:example.org", "größe/7%"])
+def test_token_can_be_issued_for_ids_of_identity_providers(confab: Callable[..., Outcome], user: str) -> None:
+    claims = jwt.decode(confab("token", "--role", "user", "--", user).out.strip(), DEVELOPMENT_SECRET, ["HS256"])
+    assert claims["sub"] == user
 
 
 def test_serve_reports_that_the_port_is_in_use(confab: Callable[..., Outcome], environment: pytest.MonkeyPatch) -> None:

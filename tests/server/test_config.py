@@ -71,6 +71,7 @@ def test_config_shows_no_secret(confab: Run, tmp_path: Path) -> None:
         "CONFAB_MONGO_URL": "mongodb://user:hunter2@db/?tlsCertificateKeyFilePassword=hunter2",
         "CONFAB_REDIS_URL": "redis://:hunter2@cache:6379/0",
         "CONFAB_JWT_SECRET": SECRET,
+        "CONFAB_JWT_PREVIOUS_SECRETS": json.dumps([SECRET]),
     }
     for arguments in (("config",), ("config", "--json"), ("config", "--dev")):
         code, out, err = confab(*arguments, **secrets)

@@ -208,7 +208,7 @@ async def test_defect_is_internal_and_contains_only_a_correlation_id(side: Any) 
         "Bearer ",
         "Bearer nonsense",
         bearer(exp=NOW - 60),
-        bearer(sub="no_id"),
+        bearer(sub="no id"),
         "Bearer " + jwt.encode({"sub": "alice", "exp": NOW + 60}, SECRET + "!", algorithm="HS256"),
         "Bearer " + jwt.encode({"sub": "alice", "exp": NOW + 60}, None, algorithm="none"),
     ],

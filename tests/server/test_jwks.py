@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import threading
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +13,12 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from resolvers.base.errors import Unauthenticated, Unavailable
 from server.auth.authenticator import TOKEN_CACHE_SECONDS, Authenticator
 from server.auth.jwks import MIN_FETCH_INTERVAL_SECONDS, REFRESH_SECONDS, JwksError, parse_jwks
 from server.settings import Settings, SettingsError
+from tests.server.jwks_server import JwksServer, jwk, serving_keys
 from tests.server.tokens import NOW, SECRET, b64, claims, hmac_token
 
 RSA_KEY = rsa.generate_private_key(65537, 2048)
@@ -41,50 +38,10 @@ def token(key: Any, algorithm: str, kid: str | None = None, *, sub: str = "alice
     )
 
 
-def jwk(key: Any, kid: str | None, **more: Any) -> dict[str, Any]:
-    algorithm: Any = OKPAlgorithm
-    if isinstance(key, rsa.RSAPrivateKey):
-        algorithm = RSAAlgorithm
-    elif isinstance(key, ec.EllipticCurvePrivateKey):
-        algorithm = ECAlgorithm
-    member = algorithm.to_jwk(key.public_key(), as_dict=True)
-    return {**member, **({"kid": kid} if kid else {}), **more}
-
-
-@dataclass
-class JwksServer:
-    """An identity provider on this machine that publishes `keys` with `status`."""
-
-    url: str = ""
-    keys: list[dict[str, Any]] = field(default_factory=list)
-    status: int = 200
-    requests: int = 0
-
-
 @pytest.fixture
 def provider() -> Iterator[JwksServer]:
-    state = JwksServer()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            state.requests += 1
-            body = json.dumps({"keys": state.keys}).encode()
-            self.send_response(state.status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_port}/jwks.json"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield state
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving_keys() as server:
+        yield server
 
 
 @pytest.fixture
@@ -105,6 +62,24 @@ async def test_each_public_key_type_verifies_its_algorithm(
     assert (await remote.authenticate(with_kid)).user_id == "alice"
     assert (await remote.authenticate(without)).user_id == "bob"
     assert provider.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [
+        *((RSA_KEY, algorithm) for algorithm in ("RS384", "RS512", "PS256", "PS384", "PS512")),
+        (ec.generate_private_key(ec.SECP384R1()), "ES384"),
+        (ec.generate_private_key(ec.SECP521R1()), "ES512"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_key_verifies_only_the_algorithm_that_it_names(
+    remote: Authenticator, provider: JwksServer, key: Any, algorithm: str, refusal: Refusal
+) -> None:
+    provider.keys = [jwk(key, "one", alg=algorithm)]
+    assert (await remote.authenticate(token(key, algorithm, "one"))).user_id == "alice"
+    if key is RSA_KEY:
+        assert "key" in await refusal(remote, token(key, "RS256", "one"))
 
 
 async def test_jwk_set_can_be_a_file(tmp_path: Path, clock: Any) -> None:
@@ -239,10 +214,12 @@ async def test_unreachable_provider_is_unavailable(remote: Authenticator, provid
     [
         jwk(RSA_KEY, "one", use="enc"),
         jwk(RSA_KEY, "one", alg="HS256"),
-        jwk(RSA_KEY, "one", alg="PS256"),
+        jwk(RSA_KEY, "one", alg="ES256"),
+        jwk(EC_KEY, "one", alg="ES384"),
+        jwk(RSA_KEY, "one", alg=["RS256"]),
         jwk(RSA_KEY, "one", key_ops=["encrypt"]),
         jwk(rsa.generate_private_key(65537, 1024), "one"),
-        jwk(ec.generate_private_key(ec.SECP384R1()), "one"),
+        jwk(ec.generate_private_key(ec.SECP256K1()), "one"),
         {"kty": "oct", "kid": "one", "k": b64(SECRET.encode())},
         {"kty": "RSA", "kid": "one"},
         {"kty": ["RSA"], "kid": "one"},

@@ -58,10 +58,10 @@ class Server:
     http: httpx.AsyncClient
     clients: AsyncExitStack
 
-    async def socket(self, authorization: str) -> Peer:
+    async def socket(self, authorization: str, **payload: str) -> Peer:
         url = f"ws://127.0.0.1:{self.port}/graphql"
         peer = Peer(await self.clients.enter_async_context(open_socket(url)))
-        await peer.send({"type": "connection_init", "payload": {"Authorization": authorization}})
+        await peer.send({"type": "connection_init", "payload": {"Authorization": authorization} | payload})
         return peer
 
     async def connect(self, authorization: str) -> Peer:
@@ -143,6 +143,24 @@ async def test_token_issued_after_the_revocation_is_accepted(settings_with: Call
         assert await alice.is_alive()
 
 
+async def test_connections_that_act_for_a_user_end_with_the_token_of_the_one_who_acts(
+    settings_with: Callable[..., Settings], in_environment: None
+) -> None:
+    settings = settings_with(jwt_secret=SECRET)
+    backend = bearer(sub="backend", role="service", exp=time.time() + 600, iat=time.time() - 10)
+    async with served(settings) as server:
+        peer = await server.socket(backend, actAs="alice")
+        assert await peer.receive() == {"type": "connection_ack"}
+        await asyncio.to_thread(cli.revoke, "alice")
+        assert await server.is_refused(token("alice"))
+        assert await peer.is_alive()
+        await asyncio.to_thread(cli.revoke, "backend")
+        assert await peer.closed() == REVOKED
+        headers = {"authorization": backend, "confab-act-as": "alice"}
+        answer = (await server.http.post("/graphql", json={"query": ME}, headers=headers)).json()
+        assert answer["errors"][0]["extensions"]["code"] == "UNAUTHENTICATED"
+
+
 async def test_server_without_notification_applies_the_revocation(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,14 +236,14 @@ async def test_revoke_reports_which_database_is_unreachable(
     monkeypatch.setattr("server.cli.revoke.Mongo", partial(Mongo, timeout_ms=100))
     down = settings_with(mongo_url="mongodb://127.0.0.1:9")
     with pytest.raises(CommandError, match=r"^Nothing was revoked: MongoDB"):
-        await revoke_tokens(down, "alice", NOW)
+        await revoke_tokens(down, "auth0|7", NOW)
     monkeypatch.undo()
     assert list(rows.find()) == []
     down = settings_with(redis_url="redis://127.0.0.1:9")
     with pytest.raises(CommandError, match=r"^The revocation is stored, but Redis"):
-        await revoke_tokens(down, "alice", NOW + 0.2)
-    assert list(rows.find()) == [{"_id": "alice", "at": round((NOW + LEEWAY_SECONDS + 0.2) * 1000)}]
-    assert await revoke_tokens(settings, "alice", NOW + 0.2) == "2027-01-15T08:00:06Z"
+        await revoke_tokens(down, "auth0|7", NOW + 0.2)
+    assert list(rows.find()) == [{"_id": "auth0|7", "at": round((NOW + LEEWAY_SECONDS + 0.2) * 1000)}]
+    assert await revoke_tokens(settings, "auth0|7", NOW + 0.2) == "2027-01-15T08:00:06Z"
 
 
 # Keys

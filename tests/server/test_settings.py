@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from pathlib import Path
@@ -18,6 +19,7 @@ from server.settings import (
     load_settings,
     redact_url,
     variable,
+    warn_of_foreign_tokens,
 )
 from server.settings.fields import RENAMED
 
@@ -56,8 +58,14 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "host": "::1",
         "port": "1",
         "jwks_file": str(jwks),
-        "jwt_audience": "chat",
+        "jwt_previous_secrets": json.dumps([GOOD_SECRET, f"{GOOD_SECRET},"]),
+        "jwt_audience": "chat, mail",
+        "jwt_audience_claim": "azp",
         "jwt_issuer": "https://id.example.org/",
+        "jwt_user_claim": "user.id",
+        "jwt_name_claim": "user_metadata.name",
+        "jwt_picture_claim": "user_metadata.avatar_url",
+        "jwt_role_claim": "https://chat.example.org/roles",
         "cors_origins": "https://chat.example.org, http://localhost:3000",
         "allowed_hosts": "chat.example.org, confab",
         "introspection": "false",
@@ -94,17 +102,21 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "keep_alive_seconds": "1",
         "max_group_members": "3",
         "recall_seconds": "0",
+        "user_directory": "true",
         "data_center": "31",
         "log_level": "debug",
         "log_format": "CONSOLE",
         "development": "true",
     }
-    assert {"jwt_secret", "jwt_secret_file", "jwks_url"} | given.keys() == Settings.model_fields.keys()
+    not_given = {"jwt_secret", "jwt_secret_file", "jwt_previous_secrets_file", "jwks_url"}
+    assert not_given | given.keys() == Settings.model_fields.keys()
     for field, value in given.items():
         monkeypatch.setenv(variable(field), value)
     settings = load_settings()
     assert settings.model_fields_set == given.keys()
     assert settings.cors_origins == ("https://chat.example.org", "http://localhost:3000")
+    assert settings.jwt_audience == ("chat", "mail")
+    assert [secret.get_secret_value() for secret in settings.jwt_previous_secrets] == [GOOD_SECRET, f"{GOOD_SECRET},"]
     assert settings.log_level == "DEBUG"
     assert settings.log_format == "console"
     assert settings.introspection is False
@@ -147,6 +159,9 @@ def test_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> No
             "https://a.org/",
             "origins such as https://chat.example.org, separated by commas, without a path",
         ),
+        ("jwt_audience", "chat,,mail", "names of audiences, separated by commas"),
+        ("jwt_role_claim", "roles.", "the name of a claim, or the names of nested claims separated by dots"),
+        ("jwt_user_claim", " sub", "the name of a claim, or the names of nested claims separated by dots"),
         ("introspection", "perhaps", "true or false"),
         ("max_body_bytes", "1023", "a whole number from 1024 to 67108864"),
         ("ws_init_timeout_seconds", "0", "a number above 0 to 300"),
@@ -254,6 +269,67 @@ def test_secret_is_read_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "should be a file that exists and can be read" in problem
 
 
+@pytest.mark.parametrize("value", ["hunter2", '["hunter2"]', "[7]", '"hunter2"', "{}", '["hunter2'])
+def test_unusable_previous_secrets_are_refused_without_printing_them(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("CONFAB_JWT_PREVIOUS_SECRETS", value)
+    (problem,) = problems()
+    assert problem.startswith("CONFAB_JWT_PREVIOUS_SECRETS should be a JSON list of secrets of at least 32 bytes")
+    assert "hunter2" not in problem
+
+
+def test_previous_secrets_are_read_from_the_lines_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "secrets"
+    file.write_text(f"{GOOD_SECRET}1\r\n\n  {GOOD_SECRET},2\n")
+    monkeypatch.setenv("CONFAB_JWT_PREVIOUS_SECRETS_FILE", str(file))
+    settings = load_settings(jwt_secret=GOOD_SECRET)
+    previous = [secret.get_secret_value() for secret in settings.jwt_previous_secrets]
+    assert previous == [f"{GOOD_SECRET}1", f"{GOOD_SECRET},2"]
+    (problem,) = problems(jwt_previous_secrets=[GOOD_SECRET])
+    assert problem.startswith("CONFAB_JWT_PREVIOUS_SECRETS and CONFAB_JWT_PREVIOUS_SECRETS_FILE are set together")
+    file.write_text(f"{GOOD_SECRET}\nhunter2\n")
+    (problem,) = problems()
+    assert problem.startswith("The file of CONFAB_JWT_PREVIOUS_SECRETS_FILE should contain at least 32 bytes")
+    assert "hunter2" not in problem
+    file.write_text(DEVELOPMENT_SECRET)
+    (problem,) = problems()
+    assert problem.startswith("CONFAB_JWT_PREVIOUS_SECRETS_FILE contains the development secret")
+
+
+def test_previous_secrets_are_no_key_to_serve_with() -> None:
+    with pytest.raises(SettingsError, match="No key to check tokens with"):
+        check_fit_to_serve(load_settings(jwt_previous_secrets=[GOOD_SECRET]))
+    check_fit_to_serve(load_settings(jwt_previous_secrets=[GOOD_SECRET], jwks_url="https://id.example.org/jwks"))
+    (problem,) = problems(jwt_secret=GOOD_SECRET, jwt_previous_secrets=[DEVELOPMENT_SECRET])
+    assert problem.startswith("CONFAB_JWT_PREVIOUS_SECRETS contains the development secret")
+
+
+def test_claim_of_the_audience_needs_an_audience() -> None:
+    (problem,) = problems(jwt_audience_claim="azp")
+    assert problem.startswith("CONFAB_JWT_AUDIENCE_CLAIM is set without CONFAB_JWT_AUDIENCE")
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({}, "CONFAB_JWT_AUDIENCE and CONFAB_JWT_ISSUER are not set"),
+        ({"jwt_issuer": "https://id.example.org/"}, "CONFAB_JWT_AUDIENCE is not set"),
+        ({"jwt_audience": "chat"}, "CONFAB_JWT_ISSUER is not set"),
+    ],
+)
+def test_key_set_by_address_without_audience_or_issuer_has_a_warning(given: dict[str, str], named: str) -> None:
+    warning = warn_of_foreign_tokens(load_settings(jwks_url="https://id.example.org/jwks", **given))
+    assert warning is not None
+    assert warning.startswith(named)
+
+
+def test_settings_that_accept_no_foreign_tokens_have_no_warning(tmp_path: Path) -> None:
+    complete = {"jwt_audience": "chat", "jwt_issuer": "https://id.example.org/"}
+    assert warn_of_foreign_tokens(load_settings(jwks_url="https://id.example.org/jwks", **complete)) is None
+    assert warn_of_foreign_tokens(load_settings(jwt_secret=GOOD_SECRET)) is None
+
+
 def test_development_secret_is_refused_outside_development() -> None:
     assert load_settings(jwt_secret=DEVELOPMENT_SECRET, development=True).development
     (problem,) = problems(jwt_secret=DEVELOPMENT_SECRET)
@@ -276,7 +352,10 @@ def test_serving_needs_a_key_and_no_development_mode() -> None:
 
 def test_printed_settings_contain_no_secrets() -> None:
     settings = load_settings(
-        jwt_secret=GOOD_SECRET, mongo_url="mongodb://u:opensesame@host", redis_url="redis://:opensesame@host"
+        jwt_secret=GOOD_SECRET,
+        jwt_previous_secrets=[GOOD_SECRET],
+        mongo_url="mongodb://u:opensesame@host",
+        redis_url="redis://:opensesame@host",
     )
     for text in (repr(settings), str(settings)):
         assert GOOD_SECRET not in text

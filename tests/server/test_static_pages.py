@@ -105,6 +105,13 @@ async def test_only_the_demo_may_frame_itself() -> None:
     assert {"frame-src 'self'", "frame-ancestors 'self'", "script-src 'self'"} <= set(policy)
 
 
+async def test_demo_may_load_pictures_from_other_hosts_and_nothing_else() -> None:
+    transport = httpx.ASGITransport(Starlette(routes=demo_routes()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
+        policy = (await client.get("/demo")).headers["content-security-policy"].split("; ")
+    assert [rule for rule in policy if "http" in rule] == ["img-src 'self' data: https: http:"]
+
+
 @pytest.mark.parametrize("page", ["playground", "demo"])
 def test_built_pages_comply_with_the_content_security_policy(page: str) -> None:
     index = STATIC / page / "index.html"

@@ -11,6 +11,7 @@ from store.base.ids import ConversationId, UserId
 from store.receipts.receipt_marks import ReceiptKind
 from store.redis.cache import Call
 from store.sessions.changes import (
+    AcknowledgeMany,
     Change,
     Delivered,
     Dissolve,
@@ -40,6 +41,21 @@ FORMS: list[tuple[Change, str, dict[str, Any]]] = [
     ),
     (Read(GROUP, 3, 2), "read", {"c": "g_1", "r": 3, "rn": 2}),
     (Delivered(GROUP, 3), "delivered", {"c": "g_1", "d": 3}),
+    (
+        AcknowledgeMany([(Read(GROUP, 3, 2), "receipt"), (Read(PRIVATE, 1, 1), None)]),
+        "acknowledge",
+        {
+            "ps": [
+                {"k": "read", "c": "g_1", "r": 3, "rn": 2, "e": "receipt"},
+                {"k": "read", "c": "p_ann_ben", "r": 1, "rn": 1},
+            ]
+        },
+    ),
+    (
+        AcknowledgeMany([(Delivered(GROUP, 3), "receipt")]),
+        "acknowledge",
+        {"ps": [{"k": "delivered", "c": "g_1", "d": 3, "e": "receipt"}]},
+    ),
     (ReceiptReceived(PRIVATE, ReceiptKind.READ, 3), "receipt", {"c": "p_ann_ben", "k": "R", "s": 3, "peer": 1}),
     (Notice(GROUP), "receipt", {"c": "g_1"}),
     (Revise(GROUP, 3, may_repeat=True), "revise", {"c": "g_1", "s": 3, "again": 1}),

@@ -77,7 +77,7 @@ async def test_a_delivery_finished_after_the_recall_shows_the_recall(store: Stor
     """An older snapshot of Redis restores the message's outbox entry with the recalled content."""
     reserved = await _reserved(store, talk)
     await _commit(store, reserved)
-    recalled = await store.revisions.recall(reserved.message, 1)
+    recalled = await store.revisions.recall(reserved.message, BOB, 1)
     assert recalled is not None
     (durable,), _ = await _commit(store, reserved, messages_first=True)
     assert durable.reserved.message == recalled

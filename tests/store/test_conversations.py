@@ -11,6 +11,7 @@ from store.conversations.conversation import GroupInfo, Member
 from store.conversations.group_change import ProposedChange
 from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
 from store.messages.outbox_store import Refusal
+from store.messages.system_events import SystemEvent, SystemEventKind
 from store.mongo.collections import CONVERSATIONS, MEMBERS
 from store.redis.cache import Call
 from store.store import Store
@@ -86,7 +87,10 @@ async def test_of_concurrent_group_changes_one_is_made_and_the_next_waits(store:
 
 async def test_a_pending_change_survives_the_eviction_of_head_and_members(store: Store) -> None:
     group = await _group(store)
-    message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
+    event = SystemEvent(SystemEventKind.MEMBERS_JOINED)
+    message = Message(
+        MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave", system_event=event
+    )
     made = await _reserve_join(store, message, DAVE)
     assert isinstance(made, ReservedMessage)
     head, members, *_ = store.keys.conversation(group)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from itertools import combinations, product
-from urllib.parse import quote
 from weakref import ref
 
 import pytest
@@ -25,7 +24,7 @@ from store.base.ids import (
     session_id,
 )
 from store.redis.keys import Keys
-from tests.user_ids import NOT_USER_IDS, UNUSUAL_USER_IDS
+from tests.user_ids import NOT_USER_IDS, UNUSUAL_USER_IDS, encoded
 
 ASCII = "".join(map(chr, range(33, 127)))
 LONGEST = UserId("\N{GRINNING FACE}" * 128)
@@ -37,6 +36,11 @@ user_ids = st.one_of(
     st.text(min_size=1, max_size=128),
 ).filter(is_user_id)
 sub_bizs = st.sampled_from([None, "shop", "b"])
+
+
+def short(value: object) -> str:
+    """Return a name of a test."""
+    return ascii(value)[:30]
 
 
 class Spelt(str):
@@ -64,16 +68,16 @@ def test_the_longest_conversation_id_is_valid() -> None:
     assert parse_session_id(session_id(LONGEST, longest)) == (LONGEST, longest)
 
 
-@pytest.mark.parametrize("text", [*UNUSUAL_USER_IDS, *ASCII, ASCII, ".", "-", "a" * 128])
+@pytest.mark.parametrize("text", [*UNUSUAL_USER_IDS, *ASCII, ASCII, ".", "-", "a" * 128], ids=short)
 def test_printable_characters_without_white_space_are_user_ids(text: str) -> None:
     assert is_user_id(text)
 
 
-@pytest.mark.parametrize("text", NOT_USER_IDS)
+@pytest.mark.parametrize("text", NOT_USER_IDS, ids=short)
 def test_other_texts_are_not_user_ids(text: str) -> None:
     assert not is_user_id(text)
     if not any("\ud800" <= character <= "\udfff" for character in text):
-        assert decode_user(quote(text, safe="@").replace("_", "%5F").replace("~", "%7E")) is None
+        assert decode_user(encoded(text)) is None
 
 
 def test_ids_have_the_form_of_the_contract() -> None:
@@ -90,7 +94,7 @@ def test_people_are_sorted_before_they_are_encoded() -> None:
 
 
 @pytest.mark.parametrize(
-    "encoded",
+    "text",
     [
         "",
         "%",
@@ -119,19 +123,19 @@ def test_people_are_sorted_before_they_are_encoded() -> None:
         "%7C" * 129,
     ],
 )
-def test_other_encodings_are_refused(encoded: str) -> None:
-    assert decode_user(encoded) is None
-    assert parse_private(f"p_-_{encoded}") is None
-    assert parse_session_id(f"s_{encoded}_g_1") is None
+def test_other_encodings_are_refused(text: str) -> None:
+    assert decode_user(text) is None
+    assert parse_private(f"p_-_{text}") is None
+    assert parse_session_id(f"s_{text}_g_1") is None
 
 
 @settings(deadline=None)
 @given(user_ids)
 def test_an_encoded_user_id_is_safe_and_decodes_to_the_user_id(user: UserId) -> None:
-    encoded = encode_user(user)
-    assert decode_user(encoded) == user
-    assert set(encoded) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.@-%")
-    assert encoded == quote(user, safe="@").replace("_", "%5F").replace("~", "%7E")
+    text = encode_user(user)
+    assert text == encoded(user)
+    assert decode_user(text) == user
+    assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.@-%")
 
 
 @settings(deadline=None)
@@ -160,12 +164,15 @@ def test_different_people_have_different_conversations_and_keys() -> None:
     assert len({private_id(*pair, sub_biz) for pair, sub_biz in pairs}) == len(pairs)
     assert len({session_id(user, private_id(*pair)) for pair in combinations(near, 2) for user in pair}) == len(pairs)
     keys = Keys("")
-    names = {keys.of_user(user, name) for user in near for name in ("meta", "lock")}
-    claims = {keys.claim(user, key) for user in near for key in ("k", "x}:meta", "}:key:k")}
-    assert len(names | claims) == 5 * len(near)
+    others = [UserId("a}:key:k"), UserId("a}:typing:g_1")]
+    names = [keys.of_user(user, name) for user in (*near, *others) for name in ("meta", "lock")]
+    names += [keys.claim(user, key) for user in (*near, *others) for key in ("k", "x}:meta", "k}:key:k")]
+    names += [keys.typing(user, ConversationId("g_1")) for user in (*near, *others)]
+    assert len(set(names)) == len(names)
+    assert all(name.count("{") == name.partition("}")[0].count("{") == 1 for name in names)
 
 
-@pytest.mark.parametrize("user", UNUSUAL_USER_IDS)
+@pytest.mark.parametrize("user", UNUSUAL_USER_IDS, ids=short)
 def test_the_hash_tag_of_a_users_keys_is_the_whole_encoded_id(user: UserId) -> None:
     key = Keys("confab").of_user(user, "meta")
     assert key.count("{") == key.count("}") == 1

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 
 import { ask, check, complained, demo, eventually, open, run, send } from "./harness.mjs";
-import { act, article, box, log, openSession, row, rows, rowThatSays, status, write } from "./pages.mjs";
+import { act, article, box, confirm, log, openSession, row, rows, rowThatSays, status, write } from "./pages.mjs";
 
 let alice, bob;
 
@@ -96,6 +96,7 @@ check("a recalled message disappears for both", async () => {
   await write(alice, "This was a mistake");
   await article(bob, "This was a mistake").waitFor();
   await act(alice, "This was a mistake", "Recall");
+  await confirm(alice, "Recall this message?", "Recall");
   for (const page of [alice, bob]) {
     await eventually(async () => assert.equal(await article(page, "This was a mistake").count(), 0));
     await log(page).getByText(/recalled/i).first().waitFor();
@@ -138,6 +139,7 @@ check("a removed member keeps the history and cannot write", async () => {
   await alice.getByRole("button", { name: "Group info" }).click();
   await alice.getByRole("dialog").getByRole("button", { name: "Actions for Bob Baker" }).click();
   await alice.getByRole("menuitem", { name: "Remove" }).click();
+  await confirm(alice, "Remove Bob Baker from Roof club?", "Remove");
   await eventually(async () => assert.equal(await box(bob).count(), 0));
   await article(bob, "look up").waitFor();
   await alice.keyboard.press("Escape");

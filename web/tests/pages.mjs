@@ -37,6 +37,11 @@ export async function act(page, text, action) {
   await page.getByRole("menuitem", { name: action, exact: true }).click();
 }
 
+/** Answers the question before something that cannot be undone. */
+export async function confirm(page, question, verb) {
+  await page.getByRole("alertdialog", { name: question }).getByRole("button", { name: verb, exact: true }).click();
+}
+
 /** Chooses from a session's menu. */
 export async function choose(page, title, action) {
   await row(page, title).hover();

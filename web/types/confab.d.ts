@@ -18,6 +18,11 @@ export type Scalars = {
   Cursor: { input: string; output: string; }
   /** ISO 8601 in UTC with milliseconds, for example 2026-01-02T03:04:05.678Z. */
   DateTime: { input: string; output: string; }
+  /**
+   * Any JSON value. Where clients store it: at most 8 KiB when encoded, at most 8 levels deep (a scalar is level 0); else
+   * INVALID_INPUT.
+   */
+  JSON: { input: unknown; output: unknown; }
   /** Milliseconds since the Unix epoch on the server's clock, as a JSON number below 2^53. */
   Timestamp: { input: number; output: number; }
 };
@@ -71,6 +76,11 @@ export type Delivery = {
   readCount: Scalars['Int']['output'];
 };
 
+export type DeliveryMark = {
+  conversationId: Scalars['ID']['input'];
+  upToSeq: Scalars['Int']['input'];
+};
+
 /** The closed list behind extensions.code. */
 export type ErrorCode =
   | 'UNAUTHENTICATED'
@@ -114,6 +124,7 @@ export type Group = Conversation & Node & {
 export type GroupMembersArgs = {
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
+  query?: InputMaybe<Scalars['String']['input']>;
 };
 
 export type GroupConnection = {
@@ -173,6 +184,8 @@ export type Message = Node & {
   contentType: ContentType;
   /** Null once recalled. */
   content?: Maybe<Scalars['String']['output']>;
+  /** Application data given by the sender. Null once recalled. */
+  metadata?: Maybe<Scalars['JSON']['output']>;
   state: MessageState;
   mentionsAll: Scalars['Boolean']['output'];
   editCount: Scalars['Int']['output'];
@@ -180,6 +193,13 @@ export type Message = Node & {
   recalledAt?: Maybe<Scalars['DateTime']['output']>;
   createdAt: Scalars['DateTime']['output'];
   sender: User;
+  /** What to show as the author: the nickname in a workspace, the name a webhook gave, or the display name. */
+  authorName: Scalars['String']['output'];
+  authorAvatarUrl?: Maybe<Scalars['String']['output']>;
+  /** Who recalled it: the sender or a moderator. */
+  recalledBy?: Maybe<User>;
+  /** What a SYSTEM message announces, for clients that phrase it themselves in the reader's language. */
+  systemEvent?: Maybe<SystemEvent>;
   mentions: Array<User>;
   replyTo?: Maybe<Message>;
   /** The sender's own key, visible to the sender only. */
@@ -251,17 +271,26 @@ export type Mutation = {
    * picture fill what is not set.
    */
   upsertUsers: Array<User>;
+  /** The caller's own profile; null leaves a field as it is, avatarUrl: "" removes the picture. */
+  updateMe: User;
   /**
    * Clears unreadCount, sets readSeq to writeSeq (or to upToSeq if that is lower; never backwards), clears the offline
    * queue up to there, and notifies the senders. upToSeq beyond writeSeq means writeSeq; below 0: INVALID_INPUT.
    */
   markRead: Session;
   /**
+   * markRead for up to 200 conversations in one change with one SyncSession. Without ids: all that are unread, muted ones
+   * included.
+   */
+  markManyRead: Array<Session>;
+  /**
    * Everything up to upToSeq has arrived on one of the caller's devices. Monotonic and idempotent; beyond writeSeq means
    * writeSeq. While the caller is INVISIBLE, senders learn of it only with the next markRead or when the caller is visible
    * again.
    */
   ackDelivered: Session;
+  /** ackDelivered for up to 200 conversations at once. */
+  ackManyDelivered: Array<Session>;
   /**
    * Soft delete of the caller's own view: status INVALID, unread cleared without receipts; history stays. The next message
    * that is not SYSTEM revives it with its priority, mute and category. hard: true also forgets those. Other devices
@@ -352,15 +381,32 @@ export type MutationUpsertUsersArgs = {
 };
 
 
+export type MutationUpdateMeArgs = {
+  displayName?: InputMaybe<Scalars['String']['input']>;
+  avatarUrl?: InputMaybe<Scalars['String']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
+};
+
+
 export type MutationMarkReadArgs = {
   conversationId: Scalars['ID']['input'];
   upToSeq?: InputMaybe<Scalars['Int']['input']>;
 };
 
 
+export type MutationMarkManyReadArgs = {
+  conversationIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+};
+
+
 export type MutationAckDeliveredArgs = {
   conversationId: Scalars['ID']['input'];
   upToSeq: Scalars['Int']['input'];
+};
+
+
+export type MutationAckManyDeliveredArgs = {
+  marks: Array<DeliveryMark>;
 };
 
 
@@ -496,6 +542,13 @@ export type Query = {
   __typename: 'Query';
   me: User;
   user?: Maybe<User>;
+  /** Users by id, in the order asked for; null for unknown ones. At most 200. */
+  users: Array<Maybe<User>>;
+  /**
+   * People the caller may start a conversation with, by prefix of display name, nickname or id; case and diacritics are
+   * ignored. Without directory access (a setting): only people who share a conversation or workspace with the caller.
+   */
+  searchUsers: UserConnection;
   /**
    * The session list in display order: pinned first by priority, then by writeTs, newest first. Sessions inside a subBiz
    * are not in the main list (subBiz: null); one gateway session represents them. INVALID sessions are left out.
@@ -537,6 +590,19 @@ export type Query = {
 
 export type QueryUserArgs = {
   id: Scalars['ID']['input'];
+};
+
+
+export type QueryUsersArgs = {
+  ids: Array<Scalars['ID']['input']>;
+};
+
+
+export type QuerySearchUsersArgs = {
+  query: Scalars['String']['input'];
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
 };
 
 
@@ -656,6 +722,7 @@ export type SendMessageInput = {
    */
   content: Scalars['String']['input'];
   contentType?: InputMaybe<ContentType>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
   /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
   mentions?: InputMaybe<Array<Scalars['ID']['input']>>;
   /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
@@ -686,6 +753,8 @@ export type Session = Node & {
   writeSeq: Scalars['Int']['output'];
   readSeq: Scalars['Int']['output'];
   deliveredSeq: Scalars['Int']['output'];
+  /** Messages up to readSeq that count as unread until read. */
+  readCount: Scalars['Int']['output'];
   /**
    * Messages after readSeq that are visible to the user, not their own and not SYSTEM. A recalled message counts until it
    * is read.
@@ -827,6 +896,26 @@ export type SyncSession = {
   reset: Scalars['Boolean']['output'];
 };
 
+export type SystemEvent = {
+  __typename: 'SystemEvent';
+  kind: SystemEventKind;
+  actor: User;
+  targets: Array<User>;
+  text?: Maybe<Scalars['String']['output']>;
+};
+
+export type SystemEventKind =
+  | 'MEMBERS_JOINED'
+  | 'MEMBER_LEFT'
+  | 'MEMBER_REMOVED'
+  | 'OWNER_CHANGED'
+  | 'RENAMED'
+  | 'TOPIC_CHANGED'
+  | 'MESSAGE_PINNED'
+  | 'CHANNEL_ARCHIVED'
+  | 'CHANNEL_UNARCHIVED'
+  | 'CUSTOM';
+
 export type TypingStarted = {
   __typename: 'TypingStarted';
   conversationId: Scalars['ID']['output'];
@@ -847,6 +936,19 @@ export type User = Node & {
   displayName: Scalars['String']['output'];
   avatarUrl?: Maybe<Scalars['String']['output']>;
   isBot: Scalars['Boolean']['output'];
+  metadata?: Maybe<Scalars['JSON']['output']>;
+};
+
+export type UserConnection = {
+  __typename: 'UserConnection';
+  edges: Array<UserEdge>;
+  pageInfo: PageInfo;
+};
+
+export type UserEdge = {
+  __typename: 'UserEdge';
+  node: User;
+  cursor: Scalars['String']['output'];
 };
 
 export type UserInput = {
@@ -854,4 +956,5 @@ export type UserInput = {
   displayName: Scalars['String']['input'];
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
   isBot?: InputMaybe<Scalars['Boolean']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
 };

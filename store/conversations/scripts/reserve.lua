@@ -1,4 +1,5 @@
--- Gives a message its seq and puts it into the outbox, if its sender may write here.
+-- Gives a message its seq and puts it into the outbox, if its sender may write here. Messages that are not countable
+-- are written by services, which need not be members.
 -- KEYS: for a message with an idempotency key also a mark that this message has a place, so that it gets no second one.
 -- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), rights were checked before (0/1),
 -- conversation, then the mentioned users.
@@ -6,20 +7,22 @@
 -- forbidden, mention_not_a_member, busy (the sender or a mentioned user joins with a pending change), already_reserved.
 local sender, countable, message, needs_moderator = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local rights_checked, conversation = ARGV[5] == '1', ARGV[6]
+local needs_member = countable == '1'
 local FIRST_MENTION = 7
 local PLACED, PLACED_MS = KEYS[5], 60000
 
 if not is_loaded() then return { 'not_loaded' } end
 if is_group() then
   local group_end, member = redis.call('HGET', HEAD, HEAD_END), find_member(sender)
-  if group_end == GROUP_DISMISSED or member == nil then return { 'not_a_member' } end
+  if group_end == GROUP_DISMISSED or (needs_member and member == nil) then return { 'not_a_member' } end
   if group_end then return { 'former_member' } end
   if not rights_checked then
-    if not is_current(member) then return { 'former_member' } end
-    if needs_moderator and member[MEMBER_ROLE] == 'MEMBER' then return { 'forbidden' } end
+    local is_member = is_current(member)
+    if needs_member and not is_member then return { 'former_member' } end
+    if needs_moderator and not (is_member and member[MEMBER_ROLE] ~= 'MEMBER') then return { 'forbidden' } end
     -- The message's session updates go to MongoDB with it: sender and mentioned users must have their sessions there.
     local pending = find_pending_change()
-    if is_joining(sender, member, pending) then return { 'busy' } end
+    if is_member and is_joining(sender, member, pending) then return { 'busy' } end
     for i = FIRST_MENTION, #ARGV do
       local mentioned = find_member(ARGV[i])
       if not is_current(mentioned) then return { 'mention_not_a_member' } end

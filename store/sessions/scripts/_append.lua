@@ -3,8 +3,8 @@
 -- later. While messages wait for a session, nothing else changes it.
 --
 -- The field w:<conversation> has, separated by spaces: seq and n of the newest message; time of the newest countable
--- one (ms; 0: none); the session's tick; 1 if the session is in a subBiz, else 0; seq of the newest message of others;
--- seq and n of the user's own newest one (0: none); and the seqs of those that mention the user.
+-- one (ms; 0: none); the session's tick; 1 if the session is in a subBiz, else 0; seq of the newest countable message
+-- of others; seq and n of the user's own newest one (0: none); and the seqs of those that mention the user.
 
 -- Returns the servers in a copy of the routes that hold connections now, separated by spaces.
 local function valid_routes(routes)
@@ -72,7 +72,7 @@ local function append(messages, outcomes)
       own_seq, own_n = message.seq_text, message.n_text
     else
       if gateway > 0 then outcome = { moved_at, tick } end
-      others_seq = message.seq_text
+      if message.written_ms > 0 then others_seq = message.seq_text end
       if kind == 'mention' then mentions = mentions .. ' ' .. message.seq_text end
     end
     outcomes[#outcomes + 1] = outcome

@@ -1,7 +1,9 @@
 -- Changes of a user's cached sessions, by kind: messages, and the classes of store/sessions/changes.py. Each function
--- returns the decision for `apply`: { moves, at, entry, old } for store_event; or { unchanged = conversations } if
--- there is nothing to do, or it was done before; or UNKNOWN if MongoDB has newer data than this state.
+-- returns the decision for `apply`: { moves, at, entry, old, following }, the first three for store_event; or
+-- { unchanged = conversations } if there is nothing to do, or it was done before; or UNKNOWN if MongoDB has newer data
+-- than this state.
 -- old: for changes that senders are notified of, the read position (read_seq) and the number of unread messages before.
+-- following: log entries of events that come right after this one and change no session.
 local MAX_GAPS = 64
 
 local UNKNOWN = { unknown = true }
@@ -66,7 +68,8 @@ local function message(text, is_own, mentions_user)
   end
   -- Too many gaps to keep. Load the state again, which subscribers notice, instead of losing a message silently.
   if record[GAPS] and #record[GAPS] > 2 * MAX_GAPS then return UNKNOWN end
-  local written_ms, others_seq, own_seq = countable == 1 and at or 0, is_own and 0 or seq, is_own and seq or 0
+  local written_ms, own_seq = countable == 1 and at or 0, is_own and seq or 0
+  local others_seq = (countable == 1 and not is_own) and seq or 0
   receive(conversation, record, seq, n, written_ms, others_seq, own_seq, n, mentions_user and int(seq) or '')
   local move = { conversation = conversation, record = record, old = before, is_new = is_new }
   return { moves = { move }, at = at, entry = entry, old = old }
@@ -127,6 +130,23 @@ function changes.delivered(change)
   local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
   record[RECEIVED_SEQ] = seq
   return changed_one(change, move)
+end
+
+-- AcknowledgeMany. ps (parts): Read and Delivered of different sessions, each with k (kind) and e (log entry of its
+-- receipt; absent: none).
+function changes.acknowledge(change)
+  local moves, conversations, following = {}, {}, {}
+  for i, part in ipairs(change.ps) do
+    local decision = changes[part.k](part)
+    if decision.unknown then return UNKNOWN end
+    conversations[i] = part.c
+    if decision.moves then
+      moves[#moves + 1] = decision.moves[1]
+      following[#following + 1] = part.e
+    end
+  end
+  if #moves == 0 then return unchanged(unpack(conversations)) end
+  return { moves = moves, at = change.at, entry = change.e, following = following }
 end
 
 local function notice(change)
@@ -254,6 +274,7 @@ local function apply(kind, text)
     return answer
   end
   local tick, previous, changed = store_event(decision.moves, decision.at, decision.entry)
+  if decision.following then append_events(decision.following) end
   local old = decision.old or { read_seq = -1, unread = 0 }
   return { 'ok', int(tick), int(previous), state.total, old.read_seq, old.unread, unpack(changed) }
 end

@@ -52,9 +52,9 @@ local function read_up_to(record, seq, n)
 end
 
 -- Notes in a record that messages arrived.
--- seq, n: of the newest one. written_ms: time of the newest countable one, or 0. others_seq: seq of the newest one of
--- others, or 0. own_seq, own_n: seq and n of the user's own newest one; 0: none. mentions: seqs of those that mention
--- the user, separated by spaces.
+-- seq, n: of the newest one. written_ms: time of the newest countable one, or 0. others_seq: seq of the newest
+-- countable one of others, or 0. own_seq, own_n: seq and n of the user's own newest one; 0: none. mentions: seqs of
+-- those that mention the user, separated by spaces.
 local function receive(conversation, record, seq, n, written_ms, others_seq, own_seq, own_n, mentions)
   record[WRITE_SEQ] = math.max(record[WRITE_SEQ], seq)
   record[N] = math.max(record[N], n)

@@ -260,6 +260,17 @@ local function store_event(moves, at, entry)
   return last_tick, previous, changed
 end
 
+-- Appends events that change no session to the log, each with the next tick.
+local function append_events(entries)
+  local tick = state.clock
+  for _, entry in ipairs(entries) do
+    append_log(int(tick + 1), int(tick), entry)
+    tick = tick + 1
+  end
+  state.clock = tick
+  redis.call('HSET', META, 'clock', int(tick))
+end
+
 -- Applies the waiting messages (_append.lua) to their sessions. Their events are in the log already, with their ticks.
 -- The records are stored by the next event of this script, or by store_folded.
 -- Returns false if the state is damaged.

@@ -30,7 +30,12 @@ async def test_a_recall_is_returned_and_hides_the_content_in_every_field(api: Ap
     sent = (await api.send(alice, group, "secret", mentions=[bob]))["message"]
     recalled = await api.recall(alice, sent["id"])
     assert recalled["recalledAt"].endswith("Z")
-    assert recalled == sent | {"content": None, "state": "RECALLED", "recalledAt": recalled["recalledAt"]}
+    assert recalled == sent | {
+        "content": None,
+        "state": "RECALLED",
+        "recalledAt": recalled["recalledAt"],
+        "recalledBy": {"id": alice},
+    }
     for evicted in (False, True):
         if evicted:
             keys = api.services.app.store.keys.conversation(ConversationId(group))
@@ -123,7 +128,10 @@ async def test_owners_and_admins_may_recall_messages_of_others(api: Api, role: s
         assert await expect_recall_refusal(api, user, sent) == expected
         await device.expect_no_event(0.02)
         return
-    assert (await api.recall(user, sent))["state"] == "RECALLED"
+    recalled = await api.recall(user, sent)
+    assert (recalled["state"], recalled["recalledBy"]) == ("RECALLED", {"id": user})
+    # A second recall, by another user who may, does not change who recalled it.
+    assert await api.recall(writer, sent) == recalled | {"idempotencyKey": None}
 
 
 @pytest.mark.parametrize("seconds", [0, 7, 120])

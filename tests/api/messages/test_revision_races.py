@@ -236,7 +236,7 @@ async def test_a_head_loaded_during_a_revision_is_not_cached_stale(
     if revision == "edit":
         revised = await revisions.edit(message, "after", UserId(alice), 1)
     else:
-        revised = await revisions.recall(message, 1)
+        revised = await revisions.recall(message, UserId(alice), 1)
     assert revised is not None
     await api.services.app.store.cache.one(revisions.newest_message_call(revised, 1))
     may_return.set()
@@ -253,7 +253,7 @@ async def test_the_head_shows_the_newest_revision_in_any_order_of_arrival(api: A
     store = api.services.app.store
     (message,) = (await store.messages.find_by_ids([int(sent["id"][2:])])).values()  # type: ignore[list-item]
     versions = [await store.revisions.edit(message, f"{n}", UserId(alice), n) for n in (1, 2)]
-    versions.append(await store.revisions.recall(message, 3))
+    versions.append(await store.revisions.recall(message, UserId(alice), 3))
     for order, expected in (((1, 0), "2"), ((0, 1), "2"), ((2, 1, 0), None)):
         for number in order:
             version = versions[number]

@@ -43,6 +43,7 @@ async def test_the_answer_has_all_fields_of_the_message(api: Api) -> None:
         "conversationId": private_id(alice, bob),
         "seq": 1,
         "content": "hi",
+        "metadata": None,
         "contentType": "TEXT",
         "state": "NORMAL",
         "mentionsAll": False,

@@ -6,6 +6,8 @@ import sys
 import unicodedata
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from resolvers.base.errors import InvalidInput
 from resolvers.base.names import accept_foreign_name, accept_name, clean_name
@@ -86,6 +88,7 @@ CLEANED = {
     "tags after another emoji": ("😀\U000e0067\U000e0062\U000e0073\U000e007f", "😀"),
     "too many tags": ("🏴" + "\U000e0061" * 7 + "\U000e007f", "🏴"),
     "turned around": ("Ann\u202egnp.exe", "Anngnp.exe"),
+    "line separator": ("Ann\u2028Lee", "Ann Lee"),
     "blank of Braille": ("Ann\u2800Lee", "Ann Lee"),
 }
 
@@ -106,6 +109,12 @@ def test_visible_name_stays_as_it_is(name: str) -> None:
 def test_character_without_an_effect_is_removed(name: str, cleaned: str) -> None:
     assert clean_name(name) == cleaned
     assert clean_name(cleaned) == cleaned
+
+
+@given(st.text(st.sampled_from([*"".join(KEPT.values()), *HIDDEN.values(), *"aé1# \u2800"]), max_size=12))
+@example("ក\u200d\u17b5")
+def test_cleaned_name_needs_no_further_cleaning(name: str) -> None:
+    assert clean_name(clean_name(name)) == clean_name(name)
 
 
 def test_no_format_character_stays_between_latin_letters() -> None:

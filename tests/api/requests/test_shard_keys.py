@@ -54,7 +54,7 @@ async def test_every_operation_names_its_shards(
     api, fields_used = sharded, set[str]()
     run, subscribe = api.run, api.subscribe
 
-    async def recording_run(caller: Any, query: str, **variables: Any) -> Any:
+    async def recording_run(caller: Any, query: str, /, **variables: Any) -> Any:
         fields_used.update(root_fields(query))
         return await run(caller, query, **variables)
 
@@ -82,7 +82,9 @@ async def test_every_operation_names_its_shards(
         await api.data(alice, "query { me { id } myGroups { edges { node { id } } } totalUnread }")
         for node in (alice, first["id"], group, f"s_{alice}_{group}"):
             await api.data(alice, "query ($id: ID!) { node(id: $id) { id } }", id=node)
-        await api.data(alice, "query ($id: ID!) { user(id: $id) { id } }", id=bob)
+        await api.data(alice, "query ($id: ID!) { user(id: $id) { id } users(ids: [$id]) { id } }", id=bob)
+        await api.data(alice, '{ searchUsers(query: "b") { edges { node { id } } } }')
+        await api.data(alice, 'mutation { updateMe(displayName: "Alice", metadata: 1) { id } }')
         await api.sessions(alice)
         await api.own_session(alice, conversation)
         await api.sessions(alice, sub_biz="shop")

@@ -28,6 +28,7 @@ async def test_a_gateway_sums_up_its_sessions(api: Api) -> None:
         "writeSeq": 0,
         "readSeq": 0,
         "deliveredSeq": 0,
+        "readCount": 0,
         "unreadCount": 6,
         "unreadMentionCount": 1,
         "unreadStatus": False,

@@ -9,9 +9,10 @@ from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
 from tests.invariants.machine.deployment import DOCUMENTS, ClockedDeployment
 from tests.invariants.model.groups import GROUP_KINDS
 from tests.invariants.model.messages import REVISIONS
-from tests.invariants.model.sessions import Json, Op, SessionModel, gateway, private_conversation
+from tests.invariants.model.sessions import Json, Op, SessionModel, gateway
+from tests.user_ids import private_id
 
-BURST = ("send", "send", "read", "receive", "delete", "mute", "pin", "remind", "assign")
+BURST = ("send", "send", "read", "read_many", "receive", "delete", "mute", "pin", "remind", "assign")
 GROUP_BURST = (
     "send",
     "send",
@@ -58,7 +59,7 @@ class Actions:
             mentions = list(conversation.intervals)[:2] if mention else []
             return Op("send", user, name, (mentions, mentions_all, self._text(), self._reply(name, any_)))
         peer = [other for other in self.users if other != user][any_ % 4]
-        name = private_conversation(user, peer, SUB_BIZ if any_ % 8 >= 4 else None)
+        name = private_id(user, peer, SUB_BIZ if any_ % 8 >= 4 else None)
         return Op("send", user, name, ([peer] if mention else [], False, self._text(), self._reply(name, any_)))
 
     def _groups(self, model: SessionModel) -> list[str]:
@@ -88,6 +89,13 @@ class Actions:
         """Return an assignment of sessions to a category; a session may be named twice."""
         names = [name for name in model.names(user) if not name.startswith("b_")]
         return Op("assign", user, "", ([names[any_ % len(names)] for any_ in which if names], folder))
+
+    def mark_many(self, model: SessionModel, user: str, which: Sequence[int] | None, up_to: int | None = None) -> Op:
+        """Return a reading of sessions, a session may be named twice; None: of all. up_to: acknowledge this seq."""
+        names = [name for name in model.names(user) if up_to is None or not name.startswith("b_")]
+        if up_to is None:
+            return Op("read_many", user, "", [names[i % len(names)] for i in which if names] if which else None)
+        return Op("receive_many", user, "", [(names[i % len(names)], up_to + i % 2) for i in which or () if names])
 
     def group(self, model: SessionModel, kind: str, user: str, any_: int, whom: Sequence[int], more: int = 0) -> Op:
         """Return a change of a group, allowed or not, or a send if there is no group. more: from 0 to 3."""
@@ -134,6 +142,8 @@ class Actions:
             return self.revise(model, kind, user, any_, number)
         if kind in GROUP_KINDS:
             return self.group(model, kind, user, any_, [number], number)
+        if kind == "read_many":
+            return self.mark_many(model, user, (any_, number) if number else None)
         if kind == "assign":
             return self.assign(model, user, (0, 1), FOLDERS[number % 2])
         values = {"mute": (None, False, 3_600_000, None), "delete": (False, True, False, True), "pin": (0, 1, 5, 5),
@@ -143,7 +153,7 @@ class Actions:
     def bad(self, model: SessionModel, user: str, any_: int, number: int) -> tuple[str, Json, Refusal]:
         """Return a document, variables, and the error that they lead to. number: below BAD."""
         own = self.change(model, "remind", user, any_).target
-        strange = private_conversation(*[other for other in self.users if other != user][:2])
+        strange = private_id(*[other for other in self.users if other != user][:2])
         b_shop = gateway(SUB_BIZ)
         cases: list[tuple[str, Json, str]] = [
             ("remind", {"id": strange}, "conversationId"),

@@ -75,7 +75,7 @@ class Checks:
         match op.kind:
             case "send":
                 self._answers.append((op.user, answer["session"]))
-            case "assign":
+            case "assign" | "read_many" | "receive_many":
                 self._answers += [(op.user, session) for session in answer]
             case kind if kind not in (*GROUP_KINDS, *REVISIONS):
                 self._answers.append((op.user, answer))

@@ -19,10 +19,11 @@ from server.settings import UNLIMITED, load_settings
 from tests.api.client import TIMEOUT_SECONDS, Api, parse_refusal
 from tests.clock import ManualClock
 from tests.invariants.model.sessions import Json, Op, date_time
+from tests.user_ids import people_of
 
 SESSION = """
-    id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
-    categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
+    id writeSeq readSeq deliveredSeq readCount unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil
+    priority categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
     lastMessage { seq conversationId state editCount }
 """
 GROUP = """title name avatarUrl memberCount viewerRole historyVisibility status owner { id }
@@ -46,6 +47,8 @@ DOCUMENTS = {
         message {{ id seq }} session {{ {SESSION} }} }} }}""",
     "read": _change_session("$id: ID!, $seq: Int", "markRead(conversationId: $id, upToSeq: $seq)"),
     "receive": _change_session("$id: ID!, $seq: Int!", "ackDelivered(conversationId: $id, upToSeq: $seq)"),
+    "read_many": _change_session("$ids: [ID!]", "markManyRead(conversationIds: $ids)"),
+    "receive_many": _change_session("$marks: [DeliveryMark!]!", "ackManyDelivered(marks: $marks)"),
     "delete": _change_session("$id: ID!, $hard: Boolean", "deleteSession(conversationId: $id, hard: $hard)"),
     "mute": _change_session(
         "$id: ID!, $muted: Boolean!, $until: DateTime", "muteSession(conversationId: $id, muted: $muted, until: $until)"
@@ -78,13 +81,16 @@ def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
             mentions, mentions_all, text, reply = op.value
             to: Json = {"conversationId": op.target, "mentionAll": mentions_all}
             if op.target.startswith("p_"):
-                pair, _, sub_biz = op.target[2:].partition("~")
-                (peer,) = (user for user in pair.split("_") if user != op.user)
-                to = {"toUserId": peer, "subBiz": sub_biz or None}
+                (peer,) = (user for user in people_of(op.target) if user != op.user)
+                to = {"toUserId": peer, "subBiz": op.target.partition("~")[2] or None}
             answered = ids[op.target, reply] if reply is not None else None
             return {"input": to | {"content": text, "mentions": mentions, "replyToId": answered}}
         case "read" | "receive":
             return {"id": op.target, "seq": op.value}
+        case "read_many":
+            return {"ids": op.value}
+        case "receive_many":
+            return {"marks": [{"conversationId": name, "upToSeq": seq} for name, seq in op.value]}
         case "delete":
             return {"id": op.target, "hard": op.value}
         case "mute":

@@ -10,7 +10,7 @@ from tests.invariants.model.conversation import Json
 from tests.invariants.model.sessions import SessionModel
 
 MESSAGE = """id seq conversationId contentType content state mentionsAll sender { id } mentions { id } editCount
-    editedAt recalledAt
+    editedAt recalledAt recalledBy { id } systemEvent { kind actor { id } targets { id } text }
     delivery { status recipientCount deliveredCount readCount }
     replyTo { seq content contentType }"""
 RECEIPTS = "receipts(first: 100) { edges { node { user { id } status deliveredAt readAt } } }"
@@ -196,8 +196,16 @@ def plain(message: Json) -> Json:
         "sender": message["sender"]["id"],
         "editedAt": message["editedAt"] is not None,
         "recalledAt": message["recalledAt"] is not None,
+        "recalledBy": message["recalledBy"] and message["recalledBy"]["id"],
+        "systemEvent": _plain_event(message["systemEvent"]),
         "mentions": sorted(user["id"] for user in message["mentions"]),
     }
+
+
+def _plain_event(event: Json | None) -> Json | None:
+    if event is None:
+        return None
+    return event | {"actor": event["actor"]["id"], "targets": sorted(user["id"] for user in event["targets"])}
 
 
 def plain_group(group: Json) -> Json:

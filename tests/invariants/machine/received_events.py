@@ -8,7 +8,7 @@ from tests.invariants.machine.reading import plain
 from tests.invariants.model.conversation import DISMISSED, Json
 from tests.invariants.model.sessions import ModelEvent, SessionModel
 
-_CHANGING = {"content", "state", "replyTo", "editCount", "editedAt", "recalledAt", "delivery"}
+_CHANGING = {"content", "state", "replyTo", "editCount", "editedAt", "recalledAt", "recalledBy", "delivery"}
 
 
 def _may_be_left_out(model: SessionModel, told: ModelEvent) -> bool:
@@ -120,6 +120,7 @@ class ReceivedEvents:
             assert got[field] == expected[field], f"{self._user} {name}: expected {expected}, told {got}"
         assert (got["delivery"] is None) == (expected["delivery"] is None), f"{self._user} {name}: {got}"
         assert got["editCount"] < len(sent.texts) or sent.system, f"{self._user} {name}: {got}"
+        assert got["recalledBy"] == (sent.recalled_by if got["recalledAt"] else None), got
         assert (got["state"] == "RECALLED") == got["recalledAt"] == (got["content"] is None and not sent.system), got
         assert got["content"] in (*sent.texts, None) and (got["content"] is not None or sent.recalled or sent.system), (
             got

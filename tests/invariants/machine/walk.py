@@ -21,7 +21,7 @@ from tests.invariants.machine.replay import replay
 from tests.invariants.model.sessions import Op, SessionModel
 
 HOUR_MS = 3_600_000
-STEP_MS = 20
+STEP_MS = 60
 """More ms than one step takes ticks. So a user's clock never runs ahead of time, and a lost cache cannot move it back.
 """
 
@@ -38,20 +38,24 @@ class Walk(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        processes = self.processes
-        self.is_consistent = True
+        self.is_consistent = False
         self.is_disturbed = False
         self.devices: list[ModelDevice] = []
         self.marks: list[Mark] = []
         self.groups: dict[str, str] = {}
+
+    def meet(self, names: Sequence[str]) -> None:
+        """Create the users of this walk. Call it first."""
+        processes = self.processes
         processes.run(processes.housekeeping())
-        self.users: list[str] = processes.run(processes.apis[0].create_users("ann", "ben", "cat", "dan", "eve"))
-        self.tag = self.users[0].partition("-")[2]
+        self.users: list[str] = processes.run(processes.apis[0].create_users(*names))
+        self.tag = self.users[0].rpartition("-")[2]
         births = {user: processes.run(self._cursor(user)) for user in self.users}
         self.actions = Actions(self.users, processes)
         self.reading = Reading(processes)
         processes.ids.clear()
         self.checks = Checks(processes, self.users, births)
+        self.is_consistent = True
 
     async def _cursor(self, user: str) -> str:
         cursor: str = (await self.processes.apis[0].data(user, SYNC))["syncSessions"]["cursor"]

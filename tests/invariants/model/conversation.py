@@ -16,18 +16,27 @@ class ModelMessage:
     """One message.
 
     `reply` is the seq of the message that it answers. `texts` is each content it had, oldest first; empty for SYSTEM.
+    `event` is the kind and the text of what a SYSTEM message announces.
     """
 
     seq: int
     sender: str
-    system: bool = False
     mentions: frozenset[str] = frozenset()
     mentions_all: bool = False
     texts: list[str] = field(default_factory=list)
     reply: int | None = None
     at: int = 0
-    recalled: bool = False
+    recalled_by: str | None = None
+    event: tuple[str, str | None] | None = None
     recipients: frozenset[str] = frozenset()
+
+    @property
+    def system(self) -> bool:
+        return self.event is not None
+
+    @property
+    def recalled(self) -> bool:
+        return self.recalled_by is not None
 
     @property
     def content(self) -> str | None:
@@ -60,14 +69,16 @@ class ModelConversation:
     def seq(self) -> int:
         return len(self.messages)
 
-    def add_message(self, sender: str, *, about: list[str] | None = None, **more: Any) -> ModelMessage:
-        """Append the next message, a SYSTEM message if `about` is given: the users that it is about."""
-        system = about is not None
+    def add_message(self, sender: str, **more: Any) -> ModelMessage:
+        """Append the next message."""
         recipients = frozenset(self.members) - {sender}
-        mentions = frozenset(more.pop("mentions", about or ()))
-        sent = ModelMessage(self.seq + 1, sender, system, mentions, recipients=recipients, **more)
+        sent = ModelMessage(self.seq + 1, sender, recipients=recipients, **more)
         self.messages.append(sent)
         return sent
+
+    def add_event(self, actor: str, kind: str, *targets: str, text: str | None = None) -> ModelMessage:
+        """Append the SYSTEM message that announces a change."""
+        return self.add_message(actor, mentions=frozenset(targets), event=(kind, text))
 
     def add_member(self, user: str) -> None:
         """Add a member from the next message on."""
@@ -121,6 +132,9 @@ class ModelConversation:
             "editCount": max(0, len(sent.texts) - 1),
             "editedAt": len(sent.texts) > 1,
             "recalledAt": sent.recalled,
+            "recalledBy": sent.recalled_by,
+            "systemEvent": sent.event
+            and {"kind": sent.event[0], "actor": sent.sender, "targets": sorted(sent.mentions), "text": sent.event[1]},
             "state": "RECALLED" if sent.recalled else "NORMAL",
             "content": sent.content,
             "mentions": sorted(sent.mentions),

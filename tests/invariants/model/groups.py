@@ -120,7 +120,7 @@ def change(model: SessionModel, op: Op) -> None:
             if new:
                 for user in new:
                     conversation.add_member(user)
-                model.announce(name, conversation.add_message(op.user, about=new))
+                model.announce(name, conversation.add_event(op.user, "MEMBERS_JOINED", *new))
                 for user in new:
                     model.join(user, name)
                     model.touch(user, name, why="MEMBERSHIP")
@@ -128,11 +128,12 @@ def change(model: SessionModel, op: Op) -> None:
             gone = op.value if op.kind == "remove" else op.user
             conversation.remove_member(gone)
             model.touch(gone, name, why="MEMBERSHIP")
-            model.announce(name, conversation.add_message(op.user, about=[gone]))
+            kind = "MEMBER_REMOVED" if op.kind == "remove" else "MEMBER_LEFT"
+            model.announce(name, conversation.add_event(op.user, kind, gone))
         case "transfer":
             conversation.members |= {op.user: MEMBER, op.value: OWNER}
             conversation.owner = op.value
-            model.announce(name, conversation.add_message(op.user, about=[op.value]))
+            model.announce(name, conversation.add_event(op.user, "OWNER_CHANGED", op.value))
         case "role":
             user, role = op.value
             conversation.members[user] = role
@@ -143,7 +144,7 @@ def change(model: SessionModel, op: Op) -> None:
             if op.value.get("historyVisibility"):
                 conversation.full = op.value["historyVisibility"] == "FULL"
             if renamed:
-                model.announce(name, conversation.add_message(op.user, about=[]))
+                model.announce(name, conversation.add_event(op.user, "RENAMED", text=conversation.name))
         case "dismiss" | "dissolve":
             conversation.end(DISMISSED if op.kind == "dismiss" else DISSOLVED)
             for user in conversation.intervals:

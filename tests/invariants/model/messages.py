@@ -48,7 +48,7 @@ def change(model: SessionModel, op: Op) -> None:
     elif sent.recalled:
         return
     else:
-        sent.recalled = True
+        sent.recalled_by = op.user
     for member in conversation.members:
         if conversation.may_read(member, seq):
             model.emit(member, "MessageUpdated" if op.kind == "edit" else "MessageRecalled", op.target, sent)

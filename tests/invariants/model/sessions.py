@@ -11,6 +11,7 @@ from tests.api.client import Refusal
 from tests.invariants.model import groups, messages
 from tests.invariants.model.conversation import OWNER, Json, ModelConversation, ModelMessage
 from tests.invariants.model.operation import Op as Op
+from tests.user_ids import people_of
 
 ModelEvent = tuple[str, str, int, str]
 """An event: its kind, the conversation, the seq of the message or position, and the user who caused it."""
@@ -31,10 +32,6 @@ class ModelSession:
     until: int | None = None
     reminder: bool = False
     category: str | None = None
-
-
-def private_conversation(one: str, other: str, sub_biz: str | None = None) -> str:
-    return "p_" + "_".join(sorted((one, other))) + (f"~{sub_biz}" if sub_biz else "")
 
 
 def gateway(sub_biz: str) -> str:
@@ -92,8 +89,8 @@ class SessionModel:
         """Send. value: mentions, mentionAll, the text, and the seq of the message that it answers."""
         mentions, mentions_all, text, reply = op.value
         if op.target not in self.conversations:
-            pair, _, sub_biz = op.target[2:].partition("~")
-            self._open(op.target, ModelConversation(dict.fromkeys(pair.split("_"), ""), sub_biz or None))
+            sub_biz = op.target.partition("~")[2] or None
+            self._open(op.target, ModelConversation(dict.fromkeys(people_of(op.target), ""), sub_biz))
         conversation = self.conversations[op.target]
         sent = conversation.add_message(
             op.user, mentions=mentions, mentions_all=mentions_all, texts=[text], reply=reply, at=self.now
@@ -118,6 +115,25 @@ class SessionModel:
         elif session.reminder:
             session.reminder = False
             self.touch(op.user, op.target, why="READ")
+
+    def _read_many(self, op: Op) -> None:
+        """Mark as read. value: the conversations, or None for all that are unread."""
+        names = op.value
+        if names is None:
+            unread = [
+                name for name in self.names(op.user) if not name.startswith("b_") and self.is_valid(op.user, name)
+            ]
+            names = [n for n in unread if self.unread_count(op.user, n) or self.sessions[op.user, n].reminder]
+        for name in dict.fromkeys(names):
+            self._read(Op("read", op.user, name))
+
+    def _receive_many(self, op: Op) -> None:
+        """Acknowledge as delivered. value: conversations and seqs."""
+        highest: dict[str, int] = {}
+        for name, seq in op.value:
+            highest[name] = max(highest.get(name, 0), seq)
+        for name, seq in highest.items():
+            self._receive(Op("receive", op.user, name, seq))
 
     def _receive(self, op: Op) -> None:
         """Acknowledge as delivered. value: the seq."""
@@ -326,6 +342,7 @@ class SessionModel:
             "writeSeq": conversation.last_seq(user) if conversation else 0,
             "readSeq": read,
             "deliveredSeq": max(session.received, self._hidden_seq(user, name)) if conversation else 0,
+            "readCount": sum(not s.system for s in conversation.messages[:read]) if conversation else 0,
             "unreadCount": self.unread_count(user, name),
             "unreadMentionCount": self.mention_count(user, name),
             "unreadStatus": session.reminder,

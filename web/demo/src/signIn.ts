@@ -41,7 +41,8 @@ class Refused extends Error {
 /** Reads user and expiry from the token. The server decides whether it is valid. */
 export function takeToken(token: string): Token {
   const part = token.split(".")[1] ?? "";
-  const claims = JSON.parse(atob(part.replaceAll("-", "+").replaceAll("_", "/"))) as { sub?: unknown; exp?: unknown };
+  const bytes = Uint8Array.from(atob(part.replaceAll("-", "+").replaceAll("_", "/")), (byte) => byte.charCodeAt(0));
+  const claims = JSON.parse(new TextDecoder().decode(bytes)) as { sub?: unknown; exp?: unknown };
   if (typeof claims.sub !== "string") throw new Error("This is no token.");
   return keep({ token, userId: claims.sub, expiresAt: typeof claims.exp === "number" ? claims.exp * 1000 : Number.MAX_SAFE_INTEGER });
 }

@@ -8,8 +8,7 @@ import { cacheExchange, type Cache, type DataField, type Entity } from "@urql/ex
 
 import { embeddedTypes, mutations, PeerMarks, possibleTypes, TotalDocument } from "../gql";
 import type { MessageEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
-
-export const sessionId = (userId: string, conversationId: string) => `s_${userId}_${conversationId}`;
+import { sessionId } from "./ids";
 
 export function cache(me: string) {
   const sessionKey = (conversationId: string) => `Session:${sessionId(me, conversationId)}`;
@@ -42,9 +41,10 @@ export function cache(me: string) {
     remember(cache, "arrived", { conversationId }, `Message:${id}`);
 
   /** The expected result of a session change, displayed until the server answers. */
-  const soon = (change: (args: never) => Partial<SessionPartsFragment>) => (args: { conversationId?: unknown }, cache: Cache) => {
+  const soon = (change: (args: never, writeSeq: number) => Partial<SessionPartsFragment>) => (args: { conversationId?: unknown }, cache: Cache) => {
     const id = sessionId(me, String(args.conversationId));
-    return cache.resolve(`Session:${id}`, "writeSeq") === undefined ? (null as never) : { __typename: "Session", id, ...change(args as never) };
+    const writeSeq = cache.resolve(`Session:${id}`, "writeSeq") as number | undefined;
+    return writeSeq === undefined ? (null as never) : { __typename: "Session", id, ...change(args as never, writeSeq) };
   };
 
   const leaveOut = (data: Record<string, unknown>) =>
@@ -183,7 +183,10 @@ export function cache(me: string) {
     },
 
     optimistic: {
-      markRead: soon(() => ({ unreadCount: 0, unreadMentionCount: 0, unreadStatus: false })),
+      // How many messages stay unread after a lower seq, only the server knows.
+      markRead: soon(({ upToSeq }: { upToSeq?: number }, writeSeq) =>
+        upToSeq != null && upToSeq < writeSeq ? { unreadStatus: false } : { unreadCount: 0, unreadMentionCount: 0, unreadStatus: false },
+      ),
       setUnread: soon(() => ({ unreadStatus: true })),
       muteSession: soon(({ muted, until }: { muted: boolean; until?: string }) => ({ muteStatus: muted, mutedUntil: until ?? null })),
       pinSession: soon(({ priority }: { priority: number }) => ({ priority })),

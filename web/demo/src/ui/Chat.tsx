@@ -7,20 +7,23 @@ import { startSync } from "../confab/sync";
 import { TotalDocument } from "../gql";
 import { people, place, tokensOf, type Person } from "../signIn";
 import logo from "../logo.svg";
+import { Confirm } from "./Confirm";
 import { Conversation } from "./Conversation";
 import { textOf } from "./format";
 import { useRoute } from "./route";
 import { Sidebar } from "./Sidebar";
+import { useConfirm } from "./useConfirm";
 import { useAsked, useLink, useLiveEvents, useTyping, useWorld, WorldContext, type World } from "./world";
 
 const CONNECT_AGAIN_MS = 5_000;
 
 /** Opens everything for one user, and closes it when they sign out. */
 export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
-  const [world, setWorld] = useState<Omit<World, "people" | "tell"> | null>(null);
+  const [world, setWorld] = useState<Omit<World, "people" | "tell" | "confirm"> | null>(null);
   const [tokens] = useState(() => tokensOf(token));
   const [cast, setCast] = useState<Person[]>([]);
   const [trouble, setTrouble] = useState("");
+  const [asked, confirm] = useConfirm();
   const [connections, setConnections] = useState(0);
 
   useEffect(() => {
@@ -48,9 +51,10 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
 
   if (!world) return null;
   return (
-    <WorldContext value={{ ...world, people: cast, tell: setTrouble }}>
+    <WorldContext value={{ ...world, people: cast, tell: setTrouble, confirm }}>
       <Provider value={world.client}>
         <Panes leave={() => signedOut("")} />
+        {asked && <Confirm {...asked} />}
         {trouble && <p className="toast" role="alert">{trouble}</p>}
       </Provider>
     </WorldContext>

@@ -1,7 +1,8 @@
-import { useEffect, useRef, useState } from "react";
+import { useRef, useState } from "react";
 
+import { peerIn } from "../confab/ids";
 import { isRetryable } from "../confab/outbox";
-import { MarkReadDocument, MessagesDocument, OneSessionDocument, RecallMessageDocument, type MessagePartsFragment } from "../gql";
+import { OneSessionDocument, PersonDocument, RecallMessageDocument, type MessagePartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
 import { Composer } from "./Composer";
 import { plural } from "./format";
@@ -9,48 +10,50 @@ import { GroupInfo } from "./GroupInfo";
 import { Icon } from "./Icon";
 import { MessageInfo } from "./MessageInfo";
 import { MessageList } from "./MessageList";
-import { privateId } from "./NewConversation";
 import { go } from "./route";
 import { useDo } from "./useDo";
-import { useAsked, useLink, useOutbox, useWatched, useWorld } from "./world";
+import { useHistory } from "./useHistory";
+import { useMarkRead, useNewMessagesLine } from "./useReading";
+import { useAsked, useOutbox, useWatched, useWorld } from "./world";
 
 export function Conversation({ id, subBiz, typing }: { id: string; subBiz: string | null; typing: string }) {
-  const { me, client, people } = useWorld();
+  const { me, confirm, tell } = useWorld();
   const run = useDo();
   const [{ data: found, fetching, error }, again] = useAsked({ query: OneSessionDocument, variables: { conversationId: id } });
-  const [{ data: history }] = useAsked({ query: MessagesDocument, variables: { conversationId: id } });
-  const outgoing = useOutbox(id);
   const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
   const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
   const [asked, setAsked] = useState<MessagePartsFragment | "group" | null>(null);
+  const [target, setTarget] = useState<{ seq: number } | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
 
   const session = found?.session ?? null;
   const conversation = session?.conversation;
-  const messages = history?.messages?.edges.map((edge) => edge.node) ?? [];
   const group = conversation?.__typename === "Group" ? conversation : null;
 
-  // The read position when this was opened: the new messages begin there.
-  const readTo = useRef<number | null>(null);
-  readTo.current ??= session?.readSeq ?? null;
+  // A private conversation begins with its first message: before that there is no session, and its id names the other person.
+  const begins = session ? undefined : peerIn(id, me);
+  const [{ data: answer, fetching: asking, error: unanswered }] = useAsked({ query: PersonDocument, variables: { id: begins ?? "" }, pause: begins === undefined || fetching });
+  const person = conversation?.__typename === "PrivateConversation" ? conversation.peer : answer?.user;
+  const title = conversation?.title ?? person?.displayName ?? begins ?? "";
 
+  const { messages: all, loaded, loadOlder, loadBackTo } = useHistory(id, session);
+  const ready = loaded && !fetching;
+  const messages = ready ? all : [];
+  const outgoing = useOutbox(id).filter((each) => !messages.some((message) => message.idempotencyKey === each.key && message.sender.id === me));
   const watched = useWatched();
-  const link = useLink();
-  const newest = messages.at(-1)?.seq ?? 0;
-  const unread = session && (session.unreadCount > 0 || session.unreadStatus || newest > session.readSeq);
-  useEffect(() => {
-    if (watched && unread && link === "online") void client.mutation(MarkReadDocument, { conversationId: id }).toPromise();
-  }, [watched, unread, newest, link]);
+  const markRead = useMarkRead(session, watched);
+  const [line, see] = useNewMessagesLine({ me, session, messages, outgoing, ready });
 
-  const older = history?.messages?.pageInfo.hasPreviousPage ? history.messages.pageInfo.startCursor : null;
-  const loadOlder = () => client.query(MessagesDocument, { conversationId: id, before: older }).toPromise();
+  const jump = async (seq: number) => {
+    const shown = (messages[0]?.seq ?? 0) <= seq || (await loadBackTo(seq));
+    if (shown) setTarget({ seq });
+    else tell("The quoted message didn't load. Try again when you are online.");
+  };
+  const recall = async (message: MessagePartsFragment) => {
+    const question = { title: "Recall this message?", text: "Its text disappears for everybody. This cannot be undone.", verb: "Recall" };
+    if (await confirm(question)) void run(RecallMessageDocument, { id: message.id });
+  };
 
-  // A private conversation begins with its first message: before that there is no session, and its id names the other person. If the
-  // id names other people (a link copied from somebody), a message to that person would go to another conversation.
-  const other = id.startsWith("p_") ? id.slice(2).split("~")[0]!.split("_").find((each) => each !== me) : undefined;
-  const begins = other !== undefined && id === privateId(me, other);
-  const title = conversation?.title ?? people.find((each) => each.id === other)?.displayName ?? other ?? "";
-  const bot = conversation?.__typename === "PrivateConversation" && conversation.peer.isBot;
   const away = group && (group.viewerRole === null || group.status === "DISSOLVED");
   const leave = () => {
     go({ subBiz });
@@ -58,37 +61,44 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   };
 
   if (!session && !begins && error && isRetryable(error)) return <main className="nothing-open"><p role="alert">The conversation didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p></main>;
+  if (answer && !answer.user) return <main className="nothing-open"><h2>There is no such person</h2><p>Nobody here has the id “{begins}”.</p><p><a href="#/">Back to all sessions</a></p></main>;
   if (!fetching && !session && !begins) return <main className="nothing-open"><h2>There is no such conversation</h2><p><a href="#/">Back to all sessions</a></p></main>;
   return (
     <main className="conversation" aria-label={title} onKeyDown={(event) => event.key === "Escape" && leave()}>
       <header>
         <button className="icon back" aria-label="Back" onClick={leave}><Icon name="back" /></button>
-        <Avatar id={other ?? id} name={title} />
+        <Avatar id={person?.id ?? id} name={title} url={group ? group.avatarUrl : person?.avatarUrl} sign={group ? "group" : undefined} />
         <div className="about">
           <h2>{title}</h2>
-          <p role="status">{typing || (group ? (away ? "You are no longer a member" : plural(group.memberCount, "member")) : bot ? "Bot" : session?.subBiz ?? "")}</p>
+          <p role="status">{typing || (group ? (away ? "You are no longer a member" : plural(group.memberCount, "member")) : person?.isBot ? "Bot" : session?.subBiz ?? "")}</p>
         </div>
         {group && !away && <button className="icon" aria-label="Group info" title="Group info" onClick={() => setAsked("group")}><Icon name="group" /></button>}
       </header>
       <MessageList
         messages={messages}
-        loaded={!!history}
-        outgoing={outgoing.filter((each) => !messages.some((message) => message.idempotencyKey === each.key && message.sender.id === me))}
+        loaded={ready}
+        outgoing={outgoing}
         session={session}
-        readTo={readTo.current}
-        loadOlder={older ? loadOlder : null}
+        line={line}
+        watched={watched}
+        target={target}
+        onSeen={(seq) => (markRead(seq), see(seq))}
+        loadOlder={ready ? loadOlder : null}
         reply={(message) => (setReplying(message), setEditing(null), composer.current?.focus())}
         edit={(message) => (setEditing(message), setReplying(null), composer.current?.focus())}
-        recall={(message) => void run(RecallMessageDocument, { id: message.id })}
+        recall={(message) => void recall(message)}
+        jump={(seq) => void jump(seq)}
         info={setAsked}
       />
-      {away ? (
+      {asking && !answer && !unanswered ? (
+        <p className="frozen" role="status">Loading…</p>
+      ) : away ? (
         <p className="frozen">You can read messages from the time when you were a member.</p>
       ) : (
         <Composer
           box={composer}
           conversationId={id}
-          other={session || !begins ? undefined : other}
+          other={begins}
           group={!!group}
           mayMentionAll={group?.viewerRole === "OWNER" || group?.viewerRole === "ADMIN"}
           replying={replying}

@@ -1,24 +1,42 @@
-import { useEffect, useId, useRef, type ReactNode } from "react";
+import { useId, useLayoutEffect, useRef, type ReactNode } from "react";
 
 import { Icon } from "./Icon";
 
-/** A dialog that keeps the keyboard focus until it is closed: by its button, Escape, or a click outside. */
-export function Dialog({ title, close, children }: { title: string; close: () => void; children: ReactNode }) {
+interface Props {
+  title: string;
+  /** A question that has to be answered. */
+  alert?: boolean;
+  close: () => void;
+  children: ReactNode;
+}
+
+/**
+ * A dialog that keeps the keyboard focus until it is closed (by its button, Escape, or a click outside), and gives it back to where
+ * it was.
+ */
+export function Dialog({ title, alert, close, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => dialog.current!.showModal(), []);
+  const content = useId();
+  useLayoutEffect(() => {
+    const element = dialog.current!;
+    element.showModal();
+    return () => element.close();
+  }, []);
   return (
     <dialog
       ref={dialog}
+      role={alert ? "alertdialog" : undefined}
       aria-labelledby={heading}
+      aria-describedby={alert ? content : undefined}
       onClose={close}
       onClick={(event) => event.target === dialog.current && close()}
       onKeyDown={(event) => event.stopPropagation()}
     >
-      <div className="dialog">
+      <div className="dialog" id={content}>
         <header>
           <h2 id={heading}>{title}</h2>
-          <button className="icon" aria-label="Close" onClick={close}><Icon name="close" /></button>
+          {!alert && <button className="icon" aria-label="Close" onClick={close}><Icon name="close" /></button>}
         </header>
         {children}
       </div>

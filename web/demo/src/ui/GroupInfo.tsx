@@ -20,7 +20,7 @@ import { useAsked, useWorld } from "./world";
 
 /** The members of a group, and the actions the user is allowed to take. */
 export function GroupInfo({ id, close }: { id: string; close: () => void }) {
-  const { me, people } = useWorld();
+  const { me, people, confirm } = useWorld();
   const run = useDo();
   const [{ data }, again] = useAsked({ query: MembersDocument, variables: { id }, requestPolicy: "cache-and-network" });
   const [name, setName] = useState<string | null>(null);
@@ -33,15 +33,34 @@ export function GroupInfo({ id, close }: { id: string; close: () => void }) {
   const role = group.viewerRole;
   const act = async (doing: Promise<unknown>) => ((await doing) ? again({ requestPolicy: "network-only" }) : undefined);
 
+  const removeMember = async (userId: string, name: string) => {
+    const text = `${name} keeps the messages up to now, and gets no new ones.`;
+    return (await confirm({ title: `Remove ${name} from ${group.name}?`, text, verb: "Remove" })) && run(RemoveMemberDocument, { id, userId });
+  };
+  const transfer = async (userId: string, name: string) => {
+    const text = `${name} can then dismiss the group and choose its admins. You become a member.`;
+    return (await confirm({ title: `Make ${name} the owner?`, text, verb: "Make owner" })) && run(TransferDocument, { id, userId });
+  };
+  const dismiss = async () => {
+    const text = "The group and its messages disappear for all members. This cannot be undone.";
+    if (!(await confirm({ title: `Dismiss ${group.name}?`, text, verb: "Dismiss group" }))) return;
+    if (await run(DismissGroupDocument, { id })) (close(), go({}));
+  };
+  const leave = async () => {
+    const text = "You keep the messages up to now, and get no new ones. To come back, somebody has to invite you.";
+    if (!(await confirm({ title: `Leave ${group.name}?`, text, verb: "Leave group" }))) return;
+    if (await run(LeaveGroupDocument, { id })) close();
+  };
+
   const actions = (member: (typeof members)[number]): MenuItem[] => {
-    const userId = member.user.id;
+    const { id: userId, displayName: name } = member.user;
     const item = (label: string, doing: () => Promise<unknown>, when: boolean): MenuItem[] => (when ? [{ label, run: () => void act(doing()) }] : []);
     if (userId === me || member.role === "OWNER") return [];
     return [
       ...item("Make admin", () => run(SetRoleDocument, { id, userId, role: "ADMIN" }), role === "OWNER" && member.role === "MEMBER"),
       ...item("Make member", () => run(SetRoleDocument, { id, userId, role: "MEMBER" }), role === "OWNER" && member.role === "ADMIN"),
-      ...item("Make owner", () => run(TransferDocument, { id, userId }), role === "OWNER"),
-      ...item("Remove", () => run(RemoveMemberDocument, { id, userId }), role === "OWNER" || (role === "ADMIN" && member.role === "MEMBER")),
+      ...item("Make owner", () => transfer(userId, name), role === "OWNER"),
+      ...item("Remove", () => removeMember(userId, name), role === "OWNER" || (role === "ADMIN" && member.role === "MEMBER")),
     ];
   };
 
@@ -58,7 +77,7 @@ export function GroupInfo({ id, close }: { id: string; close: () => void }) {
           const items = actions(member);
           return (
             <li key={member.user.id}>
-              <Avatar id={member.user.id} name={member.user.displayName} small />
+              <Avatar id={member.user.id} name={member.user.displayName} url={member.user.avatarUrl} small />
               <span>{member.user.id === me ? "You" : member.user.displayName}</span>
               {member.role !== "MEMBER" && <small>{member.role === "OWNER" ? "Owner" : "Admin"}</small>}
               {items.length > 0 && <Menu label={`Actions for ${member.user.displayName}`} items={items} />}
@@ -74,9 +93,9 @@ export function GroupInfo({ id, close }: { id: string; close: () => void }) {
       )}
       <footer>
         {role === "OWNER" ? (
-          <button className="button danger" onClick={async () => (await run(DismissGroupDocument, { id })) && (close(), go({}))}>Dismiss group</button>
+          <button className="button danger" onClick={() => void dismiss()}>Dismiss group</button>
         ) : (
-          <button className="button danger" onClick={async () => (await run(LeaveGroupDocument, { id })) && close()}>Leave group</button>
+          <button className="button danger" onClick={() => void leave()}>Leave group</button>
         )}
       </footer>
     </Dialog>

@@ -23,7 +23,7 @@ export function MessageInfo({ message, close }: { message: MessagePartsFragment;
       <ul className="members" aria-label="Receipts">
         {data?.message?.receipts?.edges.map(({ node: { user, status, deliveredAt, readAt } }) => (
           <li key={user.id}>
-            <Avatar id={user.id} name={user.displayName} small />
+            <Avatar id={user.id} name={user.displayName} url={user.avatarUrl} small />
             <span>{user.displayName}</span>
             <small>{readAt ? `Read ${when(readAt)}` : deliveredAt ? `Delivered ${when(deliveredAt)}` : "Sent"}</small>
             <Ticks status={status === "READ" ? "read" : status === "DELIVERED" ? "delivered" : "sent"} />

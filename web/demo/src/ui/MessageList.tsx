@@ -1,64 +1,93 @@
-import { Fragment, useLayoutEffect, useRef, useState } from "react";
+import { Fragment, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import type { Outgoing } from "../confab/outbox";
 import type { MessagePartsFragment, SessionPartsFragment } from "../gql";
-import { Bubble, PendingBubble } from "./Bubble";
-import { day } from "./format";
+import { Bubble, PendingBubble, type MessageActions } from "./Bubble";
+import { day, plural } from "./format";
 import { Icon } from "./Icon";
 import { statusOf } from "./Ticks";
 import { useWorld } from "./world";
 
-interface Props {
+interface Props extends MessageActions {
   messages: MessagePartsFragment[];
   loaded: boolean;
   outgoing: Outgoing[];
   session: SessionPartsFragment | null;
-  readTo: number | null;
+  /** The line "New messages" is after this seq. */
+  line: number | null;
+  /** True while the user looks at the page. */
+  watched: boolean;
+  /** The message to show, in the middle and highlighted; each new object shows it again. */
+  target: { seq: number } | null;
+  /** Called with the newest message that is on the screen while the user looks at it. */
+  onSeen: (seq: number) => void;
   loadOlder: (() => Promise<unknown>) | null;
-  reply: (message: MessagePartsFragment) => void;
-  edit: (message: MessagePartsFragment) => void;
-  recall: (message: MessagePartsFragment) => void;
-  info: (message: MessagePartsFragment) => void;
 }
 
 const NEAR_PX = 400;
+const AT_END_PX = 60;
 const TOGETHER_MS = 5 * 60_000;
+const HIGHLIGHT_MS = 2500;
 
-export function MessageList({ messages, loaded, outgoing, session, readTo, loadOlder, ...actions }: Props) {
+export function MessageList({ messages, loaded, outgoing, session, line, watched, target, onSeen, loadOlder, ...actions }: Props) {
   const { me } = useWorld();
   const box = useRef<HTMLDivElement>(null);
   const before = useRef({ first: "", last: "", height: 0, atEnd: true });
   const [atEnd, setAtEnd] = useState(true);
   const loading = useRef(false);
+  const shown = useRef<Props["target"]>(null);
+  const [lit, setLit] = useState<number | null>(null);
 
-  // Messages added above do not move the view. Messages added below scroll into view if the user is at the end, or wrote them.
+  // Messages added above do not move the view. Messages added below scroll into view if the user is at the end, or wrote them; but
+  // those that nobody has seen yet do not push the line off the screen.
   useLayoutEffect(() => {
-    const { scrollHeight } = box.current!;
+    const list = box.current!;
+    const { scrollHeight, clientHeight } = list;
     const first = messages[0]?.id ?? "";
     const last = outgoing.at(-1)?.key ?? messages.at(-1)?.id ?? "";
     const was = before.current;
     const wrote = last !== was.last && (outgoing.length > 0 || messages.at(-1)?.sender.id === me);
-    if (!was.first && first) {
-      const divider = box.current!.querySelector(".new-messages");
-      if (divider) divider.scrollIntoView({ block: "center" });
-      else box.current!.scrollTop = scrollHeight;
-    } else if (was.atEnd || wrote) box.current!.scrollTop = scrollHeight;
-    else if (first !== was.first) box.current!.scrollTop += scrollHeight - was.height;
+    const divider = list.querySelector<HTMLElement>(".new-messages");
+    const upToLine = divider ? divider.offsetTop - clientHeight / 4 : scrollHeight;
+    const opened = !was.first && first;
+    if (opened) list.scrollTop = upToLine;
+    else if (was.atEnd || wrote) list.scrollTop = watched || wrote ? scrollHeight : Math.min(scrollHeight - clientHeight, upToLine);
+    else if (first !== was.first) list.scrollTop += scrollHeight - was.height;
     before.current = { first, last, height: scrollHeight, atEnd: was.atEnd || wrote };
+    const wanted = target && target !== shown.current && list.querySelector<HTMLElement>(`[data-seq="${target.seq}"]`);
+    if (wanted) {
+      shown.current = target;
+      wanted.scrollIntoView({ block: "center" });
+      wanted.focus({ preventScroll: true });
+      setLit(target.seq);
+    }
     onScroll();
   });
 
+  useEffect(() => {
+    const timer = lit !== null && setTimeout(() => setLit(null), HIGHLIGHT_MS);
+    return () => clearTimeout(timer || undefined);
+  }, [lit, target]);
+
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = box.current!;
-    before.current.atEnd = scrollHeight - scrollTop - clientHeight < 60;
+    before.current.atEnd = scrollHeight - scrollTop - clientHeight < AT_END_PX;
     before.current.height = scrollHeight;
     setAtEnd(before.current.atEnd);
+    if (watched && messages.length) onSeen(newestOnScreen(box.current!));
     if (!loadOlder || loading.current || scrollTop > NEAR_PX) return;
     loading.current = true;
     void loadOlder().finally(() => (loading.current = false));
   };
 
-  const firstNew = readTo === null ? undefined : messages.find((each) => each.seq > readTo && each.sender.id !== me && each.contentType !== "SYSTEM");
+  const toEnd = () => {
+    const { scrollTop, scrollHeight, clientHeight } = box.current!;
+    const isFar = scrollHeight - scrollTop > 4 * clientHeight;
+    box.current!.scrollTo({ top: scrollHeight, behavior: isFar ? "instant" : "smooth" });
+  };
+
+  const firstNew = line === null ? undefined : messages.find((each) => each.seq > line && each.sender.id !== me && each.contentType !== "SYSTEM");
+  const unread = session?.unreadCount ?? 0;
   return (
     <div className="history">
       <div ref={box} className="messages" role="log" aria-label="Messages" aria-live="off" tabIndex={0} onScroll={onScroll}>
@@ -78,17 +107,28 @@ export function MessageList({ messages, loaded, outgoing, session, readTo, loadO
             <Fragment key={message.id}>
               {newDay && <p className="day"><span>{day(message.createdAt)}</span></p>}
               {message === firstNew && <p className="new-messages"><span>New messages</span></p>}
-              <Bubble message={message} session={session} follows={follows} status={statusOf(message, session)} {...actions} />
+              <Bubble message={message} session={session} follows={follows} lit={message.seq === lit} status={statusOf(message, session)} {...actions} />
             </Fragment>
           );
         })}
         {outgoing.map((item) => <PendingBubble key={item.key} item={item} />)}
       </div>
       {!atEnd && (
-        <button className="icon to-end" aria-label="To the newest message" onClick={() => box.current!.scrollTo({ top: box.current!.scrollHeight, behavior: "smooth" })}>
+        <button className="icon to-end" aria-label={`To the newest message${unread ? `, ${plural(unread, "unread message")}` : ""}`} onClick={toEnd}>
           <Icon name="down" />
+          {unread > 0 && <span className="badge" aria-hidden="true">{unread}</span>}
         </button>
       )}
     </div>
   );
+}
+
+/** The seq of the last message whose end is on the screen or above it; -1 if there is none. */
+function newestOnScreen(list: HTMLElement): number {
+  const bottom = list.getBoundingClientRect().bottom;
+  const articles = list.querySelectorAll<HTMLElement>("article[data-seq]");
+  for (let index = articles.length - 1; index >= 0; index -= 1) {
+    if (articles[index]!.getBoundingClientRect().bottom <= bottom) return Number(articles[index]!.dataset.seq);
+  }
+  return -1;
 }

@@ -1,17 +1,23 @@
 import { useState } from "react";
 
+import { privateId } from "../confab/ids";
+import { PersonDocument } from "../gql";
 import { Avatar } from "./Avatar";
 import { Dialog } from "./Dialog";
 import { go } from "./route";
 import { useWorld } from "./world";
 
-/** The id of a private conversation contains both user ids, sorted by code point, as on the server. */
-export const privateId = (one: string, other: string) => `p_${[one, other].sort().join("_")}`;
-
 export function NewConversation({ close }: { close: () => void }) {
-  const { me, people } = useWorld();
+  const { me, client, people } = useWorld();
   const [id, setId] = useState("");
+  const [trouble, setTrouble] = useState("");
   const open = (other: string) => (close(), go({ conversationId: privateId(me, other) }));
+
+  const find = async () => {
+    const { data } = await client.query(PersonDocument, { id }, { requestPolicy: "network-only" }).toPromise();
+    if (data?.user) open(data.user.id);
+    else setTrouble(data ? "There is no person with this id." : "This needs the network. Try again when you are online.");
+  };
   return (
     <Dialog title="New conversation" close={close}>
       <ul className="choices">
@@ -21,9 +27,10 @@ export function NewConversation({ close }: { close: () => void }) {
           </li>
         ))}
       </ul>
-      <form className="row" onSubmit={(event) => (event.preventDefault(), open(id))}>
-        <label>User id<input value={id} onChange={(event) => setId(event.target.value)} pattern="[A-Za-z0-9][A-Za-z0-9.@\-]*" maxLength={64} spellCheck={false} required /></label>
+      <form className="row" onSubmit={(event) => (event.preventDefault(), void find())}>
+        <label>User id<input value={id} onChange={(event) => (setId(event.target.value), setTrouble(""))} maxLength={128} spellCheck={false} autoCapitalize="none" required aria-describedby="no-person" /></label>
         <button className="button" disabled={!id || id === me}>Open</button>
+        <p id="no-person" className="trouble" role="alert">{trouble}</p>
       </form>
     </Dialog>
   );

@@ -28,7 +28,7 @@ interface Props {
 }
 
 export function SessionRow({ session, current, typing, folders, tabIndex, onFocus }: Props) {
-  const { conversation, lastMessage, unreadCount, unreadMentionCount, unreadStatus, muteStatus, priority, subBiz } = session;
+  const { conversation, unreadCount, unreadMentionCount, unreadStatus, muteStatus, priority, subBiz, writeTs } = session;
   const [moving, setMoving] = useState(false);
   const gateway = conversation.__typename === "SubBizGateway" ? conversation.subBiz : null;
   const said = [
@@ -47,11 +47,11 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
         aria-current={current || undefined}
         tabIndex={tabIndex}
       >
-        <Avatar id={conversation.id.startsWith("p_") && "peer" in conversation ? conversation.peer.id : conversation.id} name={conversation.title} />
+        <Face conversation={conversation} />
         <span className="first-line">
           <span className="title">{conversation.title}<span className="sr-only">{said.map((each) => `, ${each}`)}</span></span>
           {muteStatus && <Icon name="mute" />}
-          {lastMessage && <time dateTime={lastMessage.createdAt}>{moment(lastMessage.createdAt)}</time>}
+          <time dateTime={new Date(writeTs).toISOString()}>{moment(writeTs)}</time>
         </span>
         <span className="second-line">
           {typing ? <span className="preview typing">{typing}</span> : <Preview session={session} />}
@@ -64,6 +64,15 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
       {moving && <FolderDialog session={session} folders={folders} close={() => setMoving(false)} />}
     </li>
   );
+}
+
+function Face({ conversation }: Pick<SessionPartsFragment, "conversation">) {
+  if (conversation.__typename === "PrivateConversation") {
+    const { id, avatarUrl } = conversation.peer;
+    return <Avatar id={id} name={conversation.title} url={avatarUrl} />;
+  }
+  const group = conversation.__typename === "Group";
+  return <Avatar id={conversation.id} name={conversation.title} url={group ? conversation.avatarUrl : null} sign={group ? "group" : "stack"} />;
 }
 
 function Preview({ session }: { session: SessionPartsFragment }) {
@@ -85,11 +94,18 @@ const HOUR_MS = 3_600_000;
 
 function useActions(session: SessionPartsFragment, current: boolean, move: () => void): MenuItem[] {
   const run = useDo();
+  const { confirm } = useWorld();
   const { conversation, unreadCount, unreadStatus, muteStatus, priority } = session;
   const conversationId = conversation.id;
   const gateway = conversation.__typename === "SubBizGateway";
   const item = (label: string, run: () => void, when: boolean, danger?: boolean): MenuItem[] => (when ? [{ label, run, ...(danger && { danger }) }] : []);
   const leave = () => current && go({ subBiz: session.subBiz });
+  const remove = async () => {
+    const text = "It disappears from your list on all your devices, until somebody writes in it again. The others keep it.";
+    if (!(await confirm({ title: `Delete ${conversation.title}?`, text, verb: "Delete" }))) return;
+    leave();
+    await run(DeleteSessionDocument, { conversationId });
+  };
   return [
     ...item("Mark as read", () => run(MarkReadDocument, { conversationId }), unreadCount > 0 || unreadStatus),
     ...item("Mark as unread", () => (leave(), run(SetUnreadDocument, { conversationId })), !gateway && !unreadCount && !unreadStatus),
@@ -99,6 +115,6 @@ function useActions(session: SessionPartsFragment, current: boolean, move: () =>
     ...item("Mute for an hour", () => run(MuteDocument, { conversationId, muted: true, until: new Date(Date.now() + HOUR_MS).toISOString() }), !muteStatus),
     ...item("Unmute", () => run(MuteDocument, { conversationId, muted: false }), muteStatus),
     ...item("Move to folder…", move, !gateway),
-    ...item("Delete", () => (leave(), run(DeleteSessionDocument, { conversationId })), !gateway, true),
+    ...item("Delete", () => void remove(), !gateway, true),
   ];
 }

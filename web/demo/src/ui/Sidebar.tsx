@@ -35,7 +35,7 @@ export function Sidebar({ subBiz, current, typing, leave }: Props) {
         </header>
       ) : (
         <header>
-          {me && <Avatar id={me.id} name={me.displayName} small />}
+          {me && <Avatar id={me.id} name={me.displayName} url={me.avatarUrl} small />}
           <h1>{me?.displayName ?? "Confab"}</h1>
           <button className="icon" aria-label="New conversation" title="New conversation" onClick={() => setDialog("conversation")}><Icon name="pencil" /></button>
           <button className="icon" aria-label="New group" title="New group" onClick={() => setDialog("group")}><Icon name="group" /></button>

@@ -6,8 +6,9 @@ export interface Route {
   conversationId: string | null;
 }
 
+/** Ids of conversations consist of characters that an address may contain, percent signs included: they are neither encoded nor decoded. */
 export const pathTo = ({ subBiz, conversationId }: Partial<Route>) =>
-  `#/${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${conversationId ? `c/${encodeURIComponent(conversationId)}` : ""}`;
+  `#/${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${conversationId ? `c/${conversationId}` : ""}`;
 
 /** At once, not with the browser's next event: a closed view must not see later changes. */
 export const go = (route: Partial<Route>) => {
@@ -30,5 +31,5 @@ function plain(part: string | undefined): string | null {
 export function useRoute(): Route {
   const hash = useSyncExternalStore(watch, () => location.hash);
   const [, subBiz, conversationId] = /^#\/(?:b\/([^/]+)\/?)?(?:c\/([^/]+))?/.exec(hash) ?? [];
-  return { subBiz: plain(subBiz), conversationId: plain(conversationId) };
+  return { subBiz: plain(subBiz), conversationId: conversationId ?? null };
 }

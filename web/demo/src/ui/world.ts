@@ -7,6 +7,7 @@ import type { Connection } from "../confab/client";
 import { isRetryable, type Outbox } from "../confab/outbox";
 import type { LiveEvent, Sync } from "../confab/sync";
 import type { Person } from "../signIn";
+import type { Question } from "./Confirm";
 
 export interface World {
   me: string;
@@ -17,6 +18,8 @@ export interface World {
   people: Person[];
   /** Shows the user why a mutation failed. */
   tell: (what: string) => void;
+  /** Asks the user; true if they agree. */
+  confirm: (question: Question) => Promise<boolean>;
 }
 
 export const WorldContext = createContext<World | null>(null);

@@ -1,0 +1,87 @@
+"""Finding people: by id, and by the beginning of a name or id (ADR 43)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from resolvers.base.app import Confab
+from resolvers.base.checks import check_encodable
+from resolvers.base.cursors import decode_page
+from resolvers.base.errors import InvalidInput, NotFound
+from resolvers.base.pages import Edge, Page, check_page_size
+from store.base.ids import UserId, is_user_id, parse_private
+from store.users.search_text import SearchQuery, parse_query
+from store.users.user import User
+from store.users.user_search import Position
+
+MOST_IDS = 200
+LONGEST_QUERY = 100
+
+MOST_PARTNERS = 20_000
+"""Members of groups that a search considers, and private conversations. The largest groups are left out first."""
+
+
+async def find_users(app: Confab, ids: Sequence[str]) -> list[User | None]:
+    """Return users in the order of the ids, None for unknown ones. At most one round trip. Raises InvalidInput."""
+    if len(ids) > MOST_IDS:
+        raise InvalidInput(f"give at most {MOST_IDS} ids", field="ids")
+    found = await app.store.users.find_many(UserId(user) for user in ids if is_user_id(user))
+    return [found.get(UserId(user)) for user in ids]
+
+
+async def search_users(
+    app: Confab, viewer: UserId, query: str, workspace: str | None, first: int | None, after: str | None
+) -> Page[User]:
+    """Return a page of people that the viewer may start a conversation with, in order of names.
+
+    An empty query finds the people who share a conversation with the viewer, also if there is a directory. Without
+    a directory nothing else is read, so that not even the time of the answer depends on others.
+
+    Raises InvalidInput, and NotFound for a workspace.
+    """
+    size = check_page_size(first, "first")
+    position = decode_name_cursor("p", after)
+    wanted = check_query(query)
+    if workspace is not None:
+        raise NotFound("there is no such workspace", field="workspaceId")
+    search = app.store.user_search
+    if wanted is not None and search.has_directory:
+        results = await search.find_all(viewer, wanted, position, size)
+    else:
+        results = await search.find_among(await _list_partners(app, viewer), wanted, position, size)
+    edges = [Edge(found.user, ("p", *found.position)) for found in results.found]
+    return Page(edges, has_next=results.has_more, has_previous=position is not None)
+
+
+async def _list_partners(app: Confab, viewer: UserId) -> set[UserId]:
+    """Return the people who share a private conversation or a current group with a user."""
+    store = app.store
+    partners = set[UserId]()
+    for conversation in await store.session_rows.list_private(viewer, MOST_PARTNERS):
+        partners.update((parse_private(conversation) or ())[:2])
+    groups = await store.sessions.list_groups(viewer)
+    members = await store.conversations.list_current_members(groups, MOST_PARTNERS)
+    for users in members.values():
+        # The list of groups may be older than a removal.
+        if viewer in users:
+            partners.update(users)
+    partners.discard(viewer)
+    return partners
+
+
+def check_query(query: str) -> SearchQuery | None:
+    """Return a query as it is compared, or None if it is empty. Raises InvalidInput."""
+    if len(query) > LONGEST_QUERY:
+        raise InvalidInput(f"query must have at most {LONGEST_QUERY} characters", field="query")
+    check_encodable(query, "query")
+    return parse_query(query)
+
+
+def decode_name_cursor(kind: str, after: str | None) -> Position | None:
+    """Return the position of a cursor of a list in order of names. Raises InvalidInput."""
+    if after is None:
+        return None
+    parts = decode_page(kind, after, "after")
+    if len(parts) != 2:
+        raise InvalidInput("after must be a cursor of this list", field="after")
+    return parts[0], parts[1]

@@ -1,0 +1,27 @@
+"""Rows of `users`: {_id: user, n: name, av: avatar URL, bot: whether it is a bot, md: metadata, and search fields}.
+
+The search fields are in `search_text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from store.base.ids import UserId
+from store.mongo.client import Document
+from store.users.user import User
+
+PROFILE: Mapping[str, Any] = {"n": 1, "av": 1, "bot": 1, "md": 1}
+"""Projection of the fields of a profile."""
+
+
+def user_from_row(row: Document) -> User:
+    """Return the profile of a row."""
+    return User(UserId(row["_id"]), row.get("n"), row.get("av"), bool(row.get("bot")), row.get("md"))
+
+
+def set_fields(fields: Mapping[str, Any]) -> Document:
+    """Return the update that sets fields of a row. If they contain search fields, it removes a k of a former name."""
+    update: Document = {"$set": dict(fields)}
+    return update | {"$unset": {"k": ""}} if "s" in fields and "k" not in fields else update

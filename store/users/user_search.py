@@ -1,0 +1,168 @@
+"""Finding users by the beginning of a name or id, and keeping the fields that this needs (ADR 43)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import structlog
+from pymongo import UpdateOne
+
+from store.base.clock import Clock
+from store.base.ids import UserId
+from store.mongo.client import Document, Mongo
+from store.mongo.collections import BY_ID, BY_SEARCH_KEY, DEPLOYMENT, USERS
+from store.users.search_text import SearchQuery, search_fields, search_version
+from store.users.user import User
+from store.users.user_rows import PROFILE, set_fields, user_from_row
+
+_log = structlog.get_logger()
+
+IN_ORDER = (("s", 1), ("_id", 1))
+"""Order of results: by folded name."""
+
+FILL_INTERVAL_MS = 3_600_000
+"""Time between two passes over all users in a deployment."""
+
+_USERS_PER_READ = 20_000
+"""Users that one query names: a query has 16 MiB at most."""
+
+_ROWS_PER_STEP = 1_000
+_REST = 4.0
+"""Seconds of pause for each second of work, so that servers can use the database."""
+
+
+Position = tuple[str, str]
+"""Position in the order of results: s and _id of a user."""
+
+
+class Found(NamedTuple):
+    """A user in results, with the position in their order."""
+
+    user: User
+    position: Position
+
+
+class Results(NamedTuple):
+    """A page of results. `has_more`: others follow."""
+
+    found: list[Found]
+    has_more: bool
+
+
+class UserSearch:
+    """Searches the rows of users."""
+
+    def __init__(self, mongo: Mongo, clock: Clock, *, has_directory: bool) -> None:
+        self._mongo = mongo
+        self._clock = clock
+        self.has_directory = has_directory
+
+    async def find_among(
+        self, users: Collection[UserId], query: SearchQuery | None, after: Position | None, size: int
+    ) -> Results:
+        """Return those of some users that match, in order of names, after a position. One round trip.
+
+        The cost depends on the number of `users` only. query: None for all of them.
+        """
+        people = list(users)
+        parts = [people[start : start + _USERS_PER_READ] for start in range(0, len(people), _USERS_PER_READ)]
+        reads = (self._find(among_filter(part, query, after), query, size, BY_ID) for part in parts)
+        pages: list[Results] = await self._mongo.gather(*reads) if parts else []
+        found = sorted((found for page in pages for found in page.found), key=lambda found: found.position)
+        return Results(found[:size], len(found) > size or any(page.has_more for page in pages))
+
+    async def find_all(self, viewer: UserId, query: SearchQuery, after: Position | None, size: int) -> Results:
+        """Return matches among all users but the viewer, in order of names, after a position. One round trip.
+
+        The index returns them in order, so the cost depends on the size of the page. Needs the directory:
+        Unreachable is raised until the index is built.
+        """
+        return await self._find(directory_filter(viewer, query, after), query, size, BY_SEARCH_KEY)
+
+    async def _find(
+        self, wanted: Mapping[str, Any], query: SearchQuery | None, size: int, index: Sequence[tuple[str, int]]
+    ) -> Results:
+        projection = {**PROFILE, "s": 1, "sv": 1}
+        rows = await self._mongo.find(USERS, wanted, projection=projection, sort=IN_ORDER, limit=size + 1, hint=index)
+        found = [Found(user_from_row(row), (row["s"], row["_id"])) for row in rows[:size] if self._matches(row, query)]
+        return Results(found, len(rows) > size)
+
+    def _matches(self, row: Document, query: SearchQuery | None) -> bool:
+        """Return whether a row that was found matches. A server of a former version may have changed the name only."""
+        name = row.get("n")
+        is_current = row["sv"] == search_version(name, has_directory=self.has_directory)
+        return is_current or query is None or query.matches(name, row["_id"])
+
+    async def fill_when_due(self) -> None:
+        """Make the search fields that are missing or out of date, once an hour in the whole deployment.
+
+        Such rows were written by servers of a former version, or with another setting.
+        """
+        now = self._clock.now_ms()
+        # Servers with another setting make other fields: each setting has its own passes.
+        field = "directory_at" if self.has_directory else "searchable_at"
+        due = {"_id": 1, field: {"$not": {"$gt": now - FILL_INTERVAL_MS}}}
+        if await self._mongo.update_one(DEPLOYMENT, due, {"$set": {field: now}}):
+            filled = await self.fill()
+            if filled:
+                _log.info("users_made_searchable", users=filled)
+
+    async def fill(self) -> int:
+        """Make the search fields of all users that lack current ones. Returns their number. Raises StoreError."""
+        loop = asyncio.get_running_loop()
+        filled, after = 0, ""
+        while True:
+            began = loop.time()
+            rows = await self._mongo.find(
+                USERS,
+                {"_id": {"$gt": after}},
+                projection={"n": 1, "sv": 1},
+                sort=BY_ID,
+                limit=_ROWS_PER_STEP,
+                hint=BY_ID,
+            )
+            filled += await self._refresh(rows)
+            if len(rows) < _ROWS_PER_STEP:
+                return filled
+            after = rows[-1]["_id"]
+            await asyncio.sleep(_REST * (loop.time() - began))
+
+    async def _refresh(self, rows: Sequence[Document]) -> int:
+        """Update the rows whose search fields do not belong to their names."""
+        updates = [
+            # The name may have changed since it was read. The change made the fields then.
+            UpdateOne(
+                {"_id": row["_id"], "n": row.get("n")},
+                set_fields(search_fields(row.get("n"), row["_id"], has_directory=self.has_directory)),
+            )
+            for row in rows
+            if row.get("sv") != search_version(row.get("n"), has_directory=self.has_directory)
+        ]
+        return await self._mongo.bulk_write(USERS, updates) if updates else 0
+
+
+def among_filter(users: Collection[UserId], query: SearchQuery | None, after: Position | None) -> dict[str, Any]:
+    """Return the query for matches among some users, after a position."""
+    wanted: dict[str, Any] = {"_id": {"$in": list(users)}, "s": {"$exists": True}}
+    if query is not None:
+        wanted["s"]["$regex"] = query.pattern
+    return _after(wanted, after)
+
+
+def directory_filter(viewer: UserId, query: SearchQuery, after: Position | None) -> dict[str, Any]:
+    """Return the query for matches among all users but the viewer, after a position."""
+    keys = query.keys
+    wanted: dict[str, Any] = {"k": {"$in": keys} if len(keys) > 1 else keys[0], "_id": {"$ne": viewer}}
+    if not query.is_a_key:
+        wanted["s"] = {"$regex": query.pattern}
+    return _after(wanted, after)
+
+
+def _after(wanted: dict[str, Any], after: Position | None) -> dict[str, Any]:
+    if after is not None:
+        text, user = after
+        wanted["s"] = wanted.get("s", {}) | {"$gte": text}
+        wanted["$nor"] = [{"s": text, "_id": {"$lte": user}}]
+    return wanted

@@ -1,0 +1,31 @@
+/** Ids that contain user ids. In them, every byte of a user id outside A-Z a-z 0-9 . @ - is percent-encoded, so each has one reading. */
+const utf8 = new TextEncoder();
+
+const encoded = (userId: string) =>
+  Array.from(utf8.encode(userId), (byte) => {
+    const character = String.fromCharCode(byte);
+    return /[A-Za-z0-9.@-]/.test(character) ? character : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  }).join("");
+
+/** Not the order of JavaScript's sort, which compares UTF-16 units. */
+function byCodePoint(one: string, other: string): number {
+  const [a, b] = [one, other].map((text) => Array.from(text, (each) => each.codePointAt(0)!)) as [number[], number[]];
+  const at = a.findIndex((each, index) => each !== b[index]);
+  return at < 0 ? a.length - b.length : a[at]! - (b[at] ?? -1);
+}
+
+export const sessionId = (userId: string, conversationId: string) => `s_${encoded(userId)}_${conversationId}`;
+
+export const privateId = (one: string, other: string) => `p_${[one, other].sort(byCodePoint).map(encoded).join("_")}`;
+
+/** The other user of a private conversation; undefined if this is not the id of one with `me`. */
+export function peerIn(conversationId: string, me: string): string | undefined {
+  const parts = conversationId.startsWith("p_") ? conversationId.slice(2).split("_") : [];
+  const other = parts.find((each) => each !== encoded(me));
+  try {
+    const peer = other && decodeURIComponent(other);
+    return peer && conversationId === privateId(me, peer) ? peer : undefined;
+  } catch {
+    return undefined; // It is not UTF-8.
+  }
+}

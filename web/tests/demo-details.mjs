@@ -1,0 +1,160 @@
+// Details of the demo: questions before what cannot be undone, pictures, links, times, widths, touch, and unusual people.
+import assert from "node:assert/strict";
+
+import { ask, check, complained, demo, eventually, isAccessible, open, PHONE, run, send, tokenOf } from "./harness.mjs";
+import { article, box, choose, list, log, openSession, row, rows, write } from "./pages.mjs";
+
+const AT_BOB = "#/c/p_alice_bob";
+
+let alice;
+
+const question = (name) => alice.getByRole("alertdialog", { name });
+const groupOf = async (name) => {
+  const { myGroups } = await ask("alice", "{ myGroups { edges { node { id name } } } }");
+  return myGroups.edges.find(({ node }) => node.name === name)?.node.id;
+};
+
+check("what cannot be undone is asked first, and Escape means no", async () => {
+  alice = await demo("alice");
+  await choose(alice, "Trail Bot", "Delete");
+  await question("Delete Trail Bot?").waitFor();
+  assert.equal(await alice.evaluate(() => document.activeElement.textContent), "Cancel");
+  await isAccessible(alice);
+  await alice.keyboard.press("Escape");
+  await question("Delete Trail Bot?").waitFor({ state: "hidden" });
+  assert.equal(await alice.evaluate(() => document.activeElement.getAttribute("aria-label")), "Actions for Trail Bot");
+  await row(alice, "Trail Bot").waitFor();
+  assert.equal((await ask("alice", '{ session(conversationId: "p_alice_trailbot") { status } }')).session.status, "ACTIVE");
+});
+
+check("dismissing and leaving a group are asked first", async () => {
+  for (const [group, verb, done] of [["Book club", "Leave", false], ["Weekend hike", "Dismiss", true]]) {
+    await openSession(alice, group);
+    const id = await groupOf(group);
+    await alice.getByRole("button", { name: "Group info" }).click();
+    const button = alice.getByRole("dialog", { name: group }).getByRole("button", { name: `${verb} group` });
+    await button.click();
+    await question(`${verb} ${group}?`).waitFor();
+    assert.equal(await groupOf(group), id);
+    await question(`${verb} ${group}?`).getByRole("button", { name: done ? `${verb} group` : "Cancel" }).click();
+    await question(`${verb} ${group}?`).waitFor({ state: "hidden" });
+    if (done) await eventually(async () => assert.equal(await groupOf(group), undefined));
+    else assert.equal(await groupOf(group), id);
+    await alice.keyboard.press("Escape");
+  }
+});
+
+check("times in the list agree with its order", async () => {
+  const times = () =>
+    list(alice).getByRole("link").evaluateAll((links) => links.filter((link) => !/pinned/.test(link.textContent)).map((link) => Date.parse(link.querySelector("time").dateTime)));
+  await ask("alice", 'mutation { pinSession(conversationId: "p_alice_dave", priority: 1) { id } }');
+  await ask("alice", 'mutation { pinSession(conversationId: "p_alice_dave", priority: 0) { id } }');
+  await ask("alice", 'mutation { setUnread(conversationId: "p_alice_carol") { id } }');
+  await eventually(async () => {
+    const titles = (await rows(alice)).filter((title) => !title.includes("pinned"));
+    assert.match(titles[0], /^Carol Cook/);
+    assert.match(titles[1], /^Dave Dyer/);
+  });
+  const shown = await times();
+  assert.deepEqual(shown, [...shown].sort((a, b) => b - a));
+});
+
+check("pictures are displayed, and initials or a symbol if they cannot be loaded", async () => {
+  const pixel = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await alice.context().route("https://pictures.example/**", (route) =>
+    route.request().url().endsWith("/good.png") ? route.fulfill({ contentType: "image/png", body: pixel }) : route.abort(),
+  );
+  const make = async (name) => {
+    const input = { name, memberIds: ["bob", "carol"], avatarUrl: `https://pictures.example/${name}.png` };
+    const made = await ask("alice", "mutation($input: CreateGroupInput!) { createGroup(input: $input) { id } }", { input });
+    await send("bob", made.createGroup.id, "Look");
+  };
+  for (const name of ["good", "bad"]) await make(name);
+  const face = (name) => row(alice, name).locator(".avatar");
+  await face("good").locator("img.loaded").waitFor();
+  await face("bad").waitFor();
+  await eventually(async () => assert.equal(await face("bad").locator("img").count(), 0));
+  assert.equal(await face("bad").locator("svg").count(), 1);
+});
+
+check("links in messages can be followed, and only to the web", async () => {
+  await openSession(alice, "Bob Baker");
+  await write(alice, "See https://example.com/a_(b)?c=1. Not javascript:alert(1), <b>bold</b> or readme.md");
+  const links = article(alice, "See https").getByRole("link");
+  await eventually(async () => assert.equal(await links.count(), 1));
+  const names = ["href", "rel", "target"];
+  const found = await links.evaluate((link, wanted) => wanted.map((name) => link.getAttribute(name)), names);
+  assert.deepEqual(found, ["https://example.com/a_(b)?c=1", "noopener noreferrer", "_blank"]);
+  await article(alice, "<b>bold</b> or readme.md").waitFor();
+});
+
+check("bubbles stay near each other on a wide screen", async () => {
+  const wide = await demo("alice", { path: AT_BOB, viewport: { width: 2560, height: 1000 } });
+  await send("bob", "alice", `A long story ${"and so on ".repeat(100)}`);
+  await article(wide, "A long story").waitFor();
+  const edges = await log(wide).getByRole("article").evaluateAll((all) => all.map((each) => each.getBoundingClientRect()).map(({ left, right }) => [left, right]));
+  for (const [left, right] of edges) assert.ok(right - left <= 660, `${right - left} px`);
+  const whole = Math.max(...edges.flat()) - Math.min(...edges.flat());
+  assert.ok(whole <= 1100, `${whole} px`);
+  await wide.context().close();
+});
+
+check("on a phone, a tap on a message opens its menu, and no button is displayed next to it", async () => {
+  const phone = await demo("alice", { path: AT_BOB, viewport: PHONE, hasTouch: true, isMobile: true });
+  await article(phone, "A long story").locator(".body").waitFor();
+  const opacities = () => log(phone).getByRole("button", { name: "Actions for message" }).evaluateAll((all) => all.map((each) => getComputedStyle(each).opacity));
+  assert.deepEqual([...new Set(await opacities())], ["0"]);
+  await article(phone, "A long story").locator(".meta").tap();
+  await phone.getByRole("menuitem", { name: "Reply" }).tap();
+  await phone.getByText("Reply to Bob Baker").waitFor();
+  assert.deepEqual([...new Set(await opacities())], ["0"]);
+  await phone.context().close();
+});
+
+check("an unknown person has no conversation", async () => {
+  await alice.getByRole("button", { name: "New conversation" }).click();
+  const dialog = alice.getByRole("dialog", { name: "New conversation" });
+  await dialog.getByRole("textbox").fill("nobody");
+  await dialog.getByRole("button", { name: "Open" }).click();
+  await dialog.getByText("There is no person with this id.").waitFor();
+  await alice.keyboard.press("Escape");
+  const page = await demo("alice", { path: "#/c/p_alice_nobody" });
+  await page.getByRole("heading", { name: "There is no such person" }).waitFor();
+  assert.equal(await box(page).count(), 0);
+  await page.context().close();
+});
+
+check("people with any id can write to each other", async () => {
+  const ids = ["auth0|7", "user_2N", "é/%😀~"];
+  const [one, two, three] = ids;
+  const path = "/p_auth0%7C7_user%5F2N";
+  for (const id of ids) {
+    tokenOf(id, { name: `Name of ${id}` });
+    await ask(id, "{ me { id } }");
+  }
+  const page = await open(`/demo#token=${tokenOf(one)}`, { name: one });
+  await page.getByRole("button", { name: "New conversation" }).click();
+  await page.getByRole("dialog").getByRole("textbox").fill(two);
+  await page.getByRole("dialog").getByRole("button", { name: "Open" }).click();
+  await page.getByRole("heading", { name: `Name of ${two}` }).waitFor();
+  assert.ok(page.url().endsWith(path), page.url());
+  await write(page, "Hello, two");
+  await row(page, `Name of ${two}`).getByText("Hello, two").waitFor();
+  await send(two, "p_auth0%7C7_user%5F2N", "Hello, one");
+  await article(page, "Hello, one").waitFor();
+  await eventually(async () => assert.doesNotMatch((await rows(page))[0], /unread/));
+  await page.reload();
+  await article(page, "Hello, one").waitFor();
+  await send(three, one, "Hello from three");
+  await row(page, "Name of").filter({ hasText: three }).click();
+  await article(page, "Hello from three").waitFor();
+  await write(page, "Hello, three");
+  await eventually(async () => assert.match(await article(page, "Hello, three").getAttribute("data-status"), /sent|delivered|read/));
+  await page.context().close();
+});
+
+check("no browser reported an error", async () => {
+  assert.deepEqual(complained(), []);
+});
+
+await run();
