@@ -56,6 +56,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "reserve": _CONVERSATION,
     "revise_newest_message": _CONVERSATION,
     "take_typing_window": (),
+    "end_typing": (),
     # store/messages, store/users
     "claim_key": (),
     "list_waiting": (),

@@ -34,6 +34,7 @@ _HEAD_FIELDS = (
     ConversationField.KIND,
     ConversationField.END,
     ConversationField.ENDED_AT,
+    ConversationField.GROUP_VERSION,
 )
 _VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
 _MAX_HEADS = 4_000
@@ -314,7 +315,7 @@ def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:
 
 def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
     """Return the head of the values of `_HEAD_FIELDS`."""
-    newest_seq, newest, member_count, group, kind, end, ended_at = row
+    newest_seq, newest, member_count, group, kind, end, ended_at, version = row
     return Head(
         conversation=conversation,
         kind=ConversationKind.GROUP if kind == b"G" else ConversationKind.PRIVATE,
@@ -324,4 +325,5 @@ def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> H
         group=group_info_from(orjson.loads(group)) if group else None,
         ended_at=int(ended_at) if ended_at is not None else None,
         dismissed=end == GroupEnd.DISMISSED.value.encode(),
+        version=int(version or 0),
     )

@@ -122,6 +122,7 @@ ROOT_FIELDS = [
     mutation("sendMessage", 'sendMessage(input: {toUserId: $id, content: "hi"}) { message { id } }', SIGNED_IN,
         id="@other_member"),
     mutation("startTyping", "startTyping(conversationId: $id)", MEMBERS, **_GROUP),
+    mutation("stopTyping", "stopTyping(conversationId: $id)", MEMBERS, **_GROUP),
     mutation("editMessage", 'editMessage(messageId: $id, content: "new") { id }', outcomes_by_relation(INVISIBLE,
         FORMER_MEMBER, OK, NOT_PERMITTED, NOT_PERMITTED), id="@message"),
     mutation("recallMessage", "recallMessage(messageId: $id) { id }", MEMBERS, id="@message"),
@@ -148,7 +149,7 @@ ROOT_FIELDS = [
 VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
-    Group: id type title name avatarUrl memberCount historyVisibility status createdAt owner
+    Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
     GroupEdge: node cursor
     GroupMemberConnection: edges pageInfo
@@ -163,12 +164,14 @@ VISIBLE_WITH_OBJECT = """
     MessageCreated: message cursor
     MessageUpdated: message cursor
     MessageRecalled: message cursor
+    GroupChanged: group cursor
     Delivery: status recipientCount deliveredCount readCount
     Receipt: status deliveredAt readAt user
     ReceiptConnection: edges pageInfo
     ReceiptEdge: node cursor
     ReceiptAdvanced: conversationId status seq cursor user
     TypingStarted: conversationId at user
+    TypingStopped: conversationId at user
     CaughtUp: cursor reset
     User: id displayName avatarUrl isBot metadata
     SendMessagePayload: message replayed

@@ -62,6 +62,7 @@ export type ConversationType =
 export type CreateGroupInput = {
   name: Scalars['String']['input'];
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
   memberIds: Array<Scalars['ID']['input']>;
   historyVisibility?: InputMaybe<HistoryVisibility>;
   subBiz?: InputMaybe<Scalars['String']['input']>;
@@ -108,6 +109,7 @@ export type Group = Conversation & Node & {
   session?: Maybe<Session>;
   name: Scalars['String']['output'];
   avatarUrl?: Maybe<Scalars['String']['output']>;
+  metadata?: Maybe<Scalars['JSON']['output']>;
   memberCount: Scalars['Int']['output'];
   historyVisibility: HistoryVisibility;
   status: GroupStatus;
@@ -125,6 +127,13 @@ export type GroupMembersArgs = {
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
   query?: InputMaybe<Scalars['String']['input']>;
+};
+
+/** Name, picture, metadata, a role or historyVisibility changed. */
+export type GroupChanged = {
+  __typename: 'GroupChanged';
+  group: Group;
+  cursor: Scalars['Cursor']['output'];
 };
 
 export type GroupConnection = {
@@ -246,7 +255,7 @@ export type MessageEdge = {
  * cursor: resume after this event; a client that has applied it holds everything before it. CaughtUp marks the moment
  * between what was missed and what is live; reset: true means: start over from syncSessions.
  */
-export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | TypingStarted | CaughtUp;
+export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | GroupChanged | TypingStarted | TypingStopped | CaughtUp;
 
 export type MessageRecalled = {
   __typename: 'MessageRecalled';
@@ -368,6 +377,7 @@ export type Mutation = {
    * hide the indicator after 8 s, after TypingStopped, or with the next message.
    */
   startTyping: Scalars['Boolean']['output'];
+  stopTyping: Scalars['Boolean']['output'];
   /**
    * On a WebSocket: replaces the connection's token before it expires (same user, else FORBIDDEN); subscriptions continue.
    * Answers the new expiry. Over HTTP: INVALID_INPUT.
@@ -508,6 +518,11 @@ export type MutationDeleteConversationArgs = {
 
 
 export type MutationStartTypingArgs = {
+  conversationId: Scalars['ID']['input'];
+};
+
+
+export type MutationStopTypingArgs = {
   conversationId: Scalars['ID']['input'];
 };
 
@@ -923,10 +938,21 @@ export type TypingStarted = {
   user: User;
 };
 
-/** Fields that are left out stay as they are. avatarUrl: null removes the picture. */
+export type TypingStopped = {
+  __typename: 'TypingStopped';
+  conversationId: Scalars['ID']['output'];
+  at: Scalars['Timestamp']['output'];
+  user: User;
+};
+
+/**
+ * Fields that are left out stay as they are. avatarUrl: null removes the picture. metadata: null leaves it as it is; {}
+ * empties it.
+ */
 export type UpdateGroupInput = {
   name?: InputMaybe<Scalars['String']['input']>;
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
   historyVisibility?: InputMaybe<HistoryVisibility>;
 };
 

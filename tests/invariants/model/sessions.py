@@ -16,6 +16,8 @@ from tests.user_ids import people_of
 ModelEvent = tuple[str, str, int, str]
 """An event: its kind, the conversation, the seq of the message or position, and the user who caused it."""
 
+GROUP_CHANGED = "GroupChanged"
+
 
 @dataclass
 class ModelSession:
@@ -207,6 +209,12 @@ class SessionModel:
         for member in self.conversations[name].members:
             self.emit(member, "MessageCreated", name, sent)
             self.touch(member, name, rewrite=not sent.system)
+
+    def change_group(self, name: str) -> None:
+        """Send GroupChanged to the members."""
+        for member in self.conversations[name].members:
+            self.events[member].append((GROUP_CHANGED, name, 0, ""))
+            self.touch(member, name)
 
     def emit(self, user: str, what: str, name: str, sent: ModelMessage) -> None:
         """Add an event about a message, in its present form."""

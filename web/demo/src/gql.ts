@@ -117,6 +117,14 @@ export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type MeQuery = { me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
 
+export type FindPeopleQueryVariables = Exact<{
+  query: string;
+  id: string;
+}>;
+
+
+export type FindPeopleQuery = { searchUsers: { edges: Array<{ node: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> }, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null };
+
 export type PersonQueryVariables = Exact<{
   id: string;
 }>;
@@ -174,14 +182,38 @@ export type FoldersQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type FoldersQuery = { sessionCategories: Array<{ categoryId: string, sessionCount: number, unreadCount: number }> };
 
+export type HistoryPartsFragment = { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } };
+
 export type MessagesQueryVariables = Exact<{
   conversationId: string;
-  last?: number | null | undefined;
-  before?: string | null | undefined;
 }>;
 
 
-export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null } } | null };
+export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+
+export type OlderMessagesQueryVariables = Exact<{
+  conversationId: string;
+  before: string;
+}>;
+
+
+export type OlderMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+
+export type NewerMessagesQueryVariables = Exact<{
+  conversationId: string;
+  after: string;
+}>;
+
+
+export type NewerMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+
+export type MessagesAroundQueryVariables = Exact<{
+  conversationId: string;
+  aroundSeq: number;
+}>;
+
+
+export type MessagesAroundQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type TicksQueryVariables = Exact<{
   conversationId: string;
@@ -561,8 +593,78 @@ fragment PeerMarks on Session {
   peerReadSeq
 }`;
 
+export const HistoryParts = gql`fragment HistoryParts on MessageConnection {
+  edges {
+    node {
+      ...MessageParts
+    }
+  }
+  pageInfo {
+    hasPreviousPage
+    startCursor
+    hasNextPage
+    endCursor
+  }
+}
+fragment MessageParts on Message {
+  ...PreviewParts
+  mentions {
+    ...UserParts
+  }
+  mentionsAll
+  replyTo {
+    id
+    seq
+    content
+    state
+    sender {
+      ...UserParts
+    }
+  }
+  idempotencyKey
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}
+fragment PreviewParts on Message {
+  id
+  conversationId
+  seq
+  contentType
+  content
+  state
+  editCount
+  createdAt
+  sender {
+    ...UserParts
+  }
+  delivery {
+    status
+    recipientCount
+    deliveredCount
+    readCount
+  }
+}`;
+
 export const MeDocument: TypedDocumentNode<MeQuery, MeQueryVariables> = gql`query Me {
   me {
+    ...UserParts
+  }
+}
+${UserParts}`;
+
+export const FindPeopleDocument: TypedDocumentNode<FindPeopleQuery, FindPeopleQueryVariables> = gql`query FindPeople($query: String!, $id: ID!) {
+  searchUsers(query: $query) {
+    edges {
+      node {
+        ...UserParts
+      }
+    }
+  }
+  user(id: $id) {
     ...UserParts
   }
 }
@@ -639,20 +741,33 @@ export const FoldersDocument: TypedDocumentNode<FoldersQuery, FoldersQueryVariab
   }
 }`;
 
-export const MessagesDocument: TypedDocumentNode<MessagesQuery, MessagesQueryVariables> = gql`query Messages($conversationId: ID!, $last: Int = 40, $before: String) {
-  messages(conversationId: $conversationId, last: $last, before: $before) {
-    edges {
-      node {
-        ...MessageParts
-      }
-    }
-    pageInfo {
-      hasPreviousPage
-      startCursor
-    }
+export const MessagesDocument: TypedDocumentNode<MessagesQuery, MessagesQueryVariables> = gql`query Messages($conversationId: ID!) {
+  messages(conversationId: $conversationId, last: 40) {
+    ...HistoryParts
   }
 }
-${MessageParts}`;
+${HistoryParts}`;
+
+export const OlderMessagesDocument: TypedDocumentNode<OlderMessagesQuery, OlderMessagesQueryVariables> = gql`query OlderMessages($conversationId: ID!, $before: String!) {
+  messages(conversationId: $conversationId, last: 50, before: $before) {
+    ...HistoryParts
+  }
+}
+${HistoryParts}`;
+
+export const NewerMessagesDocument: TypedDocumentNode<NewerMessagesQuery, NewerMessagesQueryVariables> = gql`query NewerMessages($conversationId: ID!, $after: String!) {
+  messages(conversationId: $conversationId, first: 50, after: $after) {
+    ...HistoryParts
+  }
+}
+${HistoryParts}`;
+
+export const MessagesAroundDocument: TypedDocumentNode<MessagesAroundQuery, MessagesAroundQueryVariables> = gql`query MessagesAround($conversationId: ID!, $aroundSeq: Int!) {
+  messages(conversationId: $conversationId, first: 60, aroundSeq: $aroundSeq) {
+    ...HistoryParts
+  }
+}
+${HistoryParts}`;
 
 export const TicksDocument: TypedDocumentNode<TicksQuery, TicksQueryVariables> = gql`query Ticks($conversationId: ID!) {
   messages(conversationId: $conversationId, last: 30) {
@@ -927,6 +1042,6 @@ export const possibleTypes = {
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["CaughtUp","Delivery","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","TypingStarted"];
+export const embeddedTypes = ["CaughtUp","Delivery","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","TypingStarted","UserConnection","UserEdge"];
 
-export const mutations = ["upsertUsers","markRead","ackDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","renewAuth"];
+export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","renewAuth"];

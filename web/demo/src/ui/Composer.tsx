@@ -17,6 +17,7 @@ interface Props {
   mayMentionAll: boolean;
   replying: MessagePartsFragment | null;
   editing: MessagePartsFragment | null;
+  sent: () => void;
   done: () => void;
   editLast: () => void;
 }
@@ -27,7 +28,7 @@ const EVERYBODY = { id: "*", displayName: "everybody" };
 /** Drafts by conversation, for as long as the page is open. */
 const drafts = new Map<string, string>();
 
-export function Composer({ box, conversationId, other, group, mayMentionAll, replying, editing, done, editLast }: Props) {
+export function Composer({ box, conversationId, other, group, mayMentionAll, replying, editing, sent, done, editLast }: Props) {
   const { me, client, outbox } = useWorld();
   const run = useDo();
   const [text, setText] = useState(drafts.get(conversationId) ?? "");
@@ -95,6 +96,7 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
       mentionAll: mentioned.includes(EVERYBODY.id),
       ...(replying && { replyToId: replying.id }),
     });
+    sent();
     drafts.delete(conversationId);
     typedAt.current = 0;
     setText("");
