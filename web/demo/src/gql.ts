@@ -1047,6 +1047,6 @@ export const possibleTypes = {
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["CaughtUp","Delivery","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TypingStarted","TypingStopped","UserConnection","UserEdge"];
+export const embeddedTypes = ["Attention","CaughtUp","Delivery","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TypingStarted","TypingStopped","UserConnection","UserEdge"];
 
 export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","stopTyping","renewAuth"];
