@@ -53,7 +53,7 @@ export class Chat {
 
   // message: { conversationId, content }, or { toUserId, content } for a first message.
   send(message) {
-    this.typing.stopped(message.conversationId ?? this.conversationWith(message.toUserId));
+    this.typing.forget(message.conversationId ?? this.conversationWith(message.toUserId));
     return this.outbox.send(message);
   }
 

@@ -38,6 +38,7 @@ MUTATIONS = {
     "ackDelivered": """mutation ($conversationId: ID!, $upToSeq: Int!) {
       ackDelivered(conversationId: $conversationId, upToSeq: $upToSeq) { id deliveredSeq } }""",
     "startTyping": "mutation ($conversationId: ID!) { startTyping(conversationId: $conversationId) }",
+    "stopTyping": "mutation ($conversationId: ID!) { stopTyping(conversationId: $conversationId) }",
     "createGroup": "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id name } }",
     "updateGroup": """mutation ($groupId: ID!, $input: UpdateGroupInput!) {
       updateGroup(groupId: $groupId, input: $input) { id name } }""",
@@ -61,6 +62,8 @@ EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typ
   ... on MessageRecalled { cursor message { id } }
   ... on ReceiptAdvanced { cursor conversationId status seq user { id } }
   ... on TypingStarted { conversationId user { id displayName } }
+  ... on TypingStopped { conversationId user { id } }
+  ... on GroupChanged { cursor group { id name } }
   ... on CaughtUp { cursor reset } } }"""
 
 

@@ -43,6 +43,7 @@ export const MUTATIONS = {
     ackManyDelivered(marks: $marks) { ...SessionRow }
   } ${SESSION}`,
   startTyping: "mutation StartTyping($conversationId: ID!) { startTyping(conversationId: $conversationId) }",
+  stopTyping: "mutation StopTyping($conversationId: ID!) { stopTyping(conversationId: $conversationId) }",
   createGroup: "mutation CreateGroup($input: CreateGroupInput!) { createGroup(input: $input) { id type title name } }",
   updateGroup: `mutation UpdateGroup($groupId: ID!, $input: UpdateGroupInput!) {
     updateGroup(groupId: $groupId, input: $input) { id type title name }
@@ -68,6 +69,8 @@ export const MESSAGE_EVENTS = `subscription MessageEvents($since: Cursor) {
     ... on MessageRecalled { cursor message { ...MessageRow } }
     ... on ReceiptAdvanced { cursor conversationId status seq user { id } }
     ... on TypingStarted { conversationId user { id displayName } }
+    ... on TypingStopped { conversationId user { id } }
+    ... on GroupChanged { cursor group { id title name } }
     ... on CaughtUp { cursor reset }
   }
 } ${MESSAGE}`;

@@ -29,11 +29,16 @@ export class Typing {
     this.#act("startTyping", { conversationId }).catch(() => {}); // the next key press repeats it
   }
 
-  // Call it when the field was emptied, or the message was sent.
+  // Call it when the field was emptied.
   stopped(conversationId) {
+    if (this.forget(conversationId)) this.#act("stopTyping", { conversationId }).catch(() => {}); // others hide it by themselves
+  }
+
+  // The message was sent: it ends typing for others. Returns whether a signal was sent before.
+  forget(conversationId) {
     clearTimeout(this.#idle.get(conversationId));
     this.#idle.delete(conversationId);
-    this.#sent.delete(conversationId);
+    return this.#sent.delete(conversationId);
   }
 
   onEvent({ __typename, conversationId, user, message }) {

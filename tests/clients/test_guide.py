@@ -171,6 +171,8 @@ async def test_gql_runs_a_whole_chat(url: str, guide: ModuleType) -> None:
         assert (await anext(heard))["message"]["content"] == "helo"
         assert await fay.act("startTyping", conversationId=conversation)
         assert (await anext(heard))["__typename"] == "TypingStarted"
+        assert await fay.act("stopTyping", conversationId=conversation)
+        assert (await anext(heard))["__typename"] == "TypingStopped"
         await fay.act("editMessage", messageId=sent["id"], content="hello")
         assert (await anext(heard))["__typename"] == "MessageUpdated"
         await heard.aclose()

@@ -88,8 +88,18 @@ async function typing({ client, chat, user, bob, conversationId }) {
   });
   await bob.send(user.name, "typed");
   await until("Bob has sent it", () => chat.typing.in(conversationId).length === 0);
+  await until("Bob is typing again", async () => {
+    await bob.ask(start, { id: conversationId });
+    return chat.typing.in(conversationId).length > 0;
+  });
+  await bob.ask("mutation ($id: ID!) { stopTyping(conversationId: $id) }", { id: conversationId });
+  await until("Bob has stopped", () => chat.typing.in(conversationId).length === 0);
+  const bobHeard = (type) => heard.some(({ __typename }) => __typename === type);
   chat.typing.pressed(conversationId);
-  await until("Bob sees typing", () => heard.some(({ __typename }) => __typename === "TypingStarted"));
+  await until("Bob sees typing", () => bobHeard("TypingStarted"));
+  chat.typing.stopped(conversationId);
+  await until("Bob sees its end", () => bobHeard("TypingStopped"));
+  chat.typing.pressed(conversationId);
   await chat.send({ conversationId, content: "typed as well" });
   await client.open(conversationId);
   await until("both messages", () => client.contents().slice(-2).join() === "typed,typed as well");

@@ -124,6 +124,8 @@ export async function startRelay(environment, chat) {
           ... on MessageRecalled { cursor message { ...Chat_message @relay(mask: false) } }
           ... on ReceiptAdvanced { cursor }
           ... on TypingStarted { conversationId user { id displayName } }
+          ... on TypingStopped { conversationId user { id } }
+          ... on GroupChanged { cursor group { id title name } }
           ... on CaughtUp { cursor reset }
         }
       }`, since, ({ messageEvents }) => take(messageEvents)),

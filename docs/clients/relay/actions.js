@@ -20,6 +20,7 @@ const mutations = {
     ackManyDelivered(marks: $marks) { ...Chat_session @relay(mask: false) }
   }`,
   startTyping: graphql`mutation actionsStartTypingMutation($conversationId: ID!) { startTyping(conversationId: $conversationId) }`,
+  stopTyping: graphql`mutation actionsStopTypingMutation($conversationId: ID!) { stopTyping(conversationId: $conversationId) }`,
   createGroup: graphql`mutation actionsCreateGroupMutation($input: CreateGroupInput!) { createGroup(input: $input) { id title name } }`,
   updateGroup: graphql`mutation actionsUpdateGroupMutation($groupId: ID!, $input: UpdateGroupInput!) {
     updateGroup(groupId: $groupId, input: $input) { id title name }

@@ -122,8 +122,9 @@ local function check_state()
   end
   touched = tonumber(meta[7])
   state = {
-    stored = stored, listed = listed, due = tonumber(meta[6]), clock = tonumber(meta[8]), total = tonumber(meta[9]) or 0,
-    waiting = tonumber(meta[10]) or 0, routes = meta[11], folded = {}, gateway_ticks = {},
+    stored = stored, listed = listed, due = tonumber(meta[6]), clock = tonumber(meta[8]),
+    total = tonumber(meta[9]) or 0, waiting = tonumber(meta[10]) or 0, routes = meta[11],
+    folded = {}, gateway_ticks = {},
   }
   return epoch
 end

@@ -270,6 +270,13 @@ export type StartTypingMutationVariables = Exact<{
 
 export type StartTypingMutation = { startTyping: boolean };
 
+export type StopTypingMutationVariables = Exact<{
+  conversationId: string;
+}>;
+
+
+export type StopTypingMutation = { stopTyping: boolean };
+
 export type MarkReadMutationVariables = Exact<{
   conversationId: string;
   upToSeq?: number | null | undefined;
@@ -436,9 +443,9 @@ export type MessageEventsSubscription = { messageEvents:
     | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'ReceiptAdvanced', conversationId: string, status: ReceiptStatus, seq: number, cursor: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-    | { __typename: 'GroupChanged' }
+    | { __typename: 'GroupChanged', cursor: string, group: { id: string, name: string, title: string, avatarUrl: string | null, memberCount: number, viewerRole: GroupRole | null, status: GroupStatus } }
     | { __typename: 'TypingStarted', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-    | { __typename: 'TypingStopped' }
+    | { __typename: 'TypingStopped', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'CaughtUp', cursor: string, reset: boolean }
    };
 
@@ -861,6 +868,10 @@ export const StartTypingDocument: TypedDocumentNode<StartTypingMutation, StartTy
   startTyping(conversationId: $conversationId)
 }`;
 
+export const StopTypingDocument: TypedDocumentNode<StopTypingMutation, StopTypingMutationVariables> = gql`mutation StopTyping($conversationId: ID!) {
+  stopTyping(conversationId: $conversationId)
+}`;
+
 export const MarkReadDocument: TypedDocumentNode<MarkReadMutation, MarkReadMutationVariables> = gql`mutation MarkRead($conversationId: ID!, $upToSeq: Int) {
   markRead(conversationId: $conversationId, upToSeq: $upToSeq) {
     ...SessionParts
@@ -1004,7 +1015,25 @@ export const MessageEventsDocument: TypedDocumentNode<MessageEventsSubscription,
       seq
       cursor
     }
+    ... on GroupChanged {
+      group {
+        id
+        name
+        title
+        avatarUrl
+        memberCount
+        viewerRole
+        status
+      }
+      cursor
+    }
     ... on TypingStarted {
+      conversationId
+      user {
+        ...UserParts
+      }
+    }
+    ... on TypingStopped {
       conversationId
       user {
         ...UserParts
