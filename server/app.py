@@ -194,7 +194,8 @@ async def _build_routes(
             )
         )
         address = (settings.metrics_host, settings.metrics_port, settings.metrics_port_count)
-        await stack.enter_async_context(serve_metrics(metrics, *address))
+        token = settings.metrics_token.get_secret_value() if settings.metrics_token is not None else None
+        await stack.enter_async_context(serve_metrics(metrics, *address, token))
     auth_guard.close_with(socket.close_where)
     auth_guard.close_with(lambda is_invalid, _close: streams.end_where(is_invalid))
     await auth_guard.start()

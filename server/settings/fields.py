@@ -200,6 +200,8 @@ class ObservabilitySettings(_Section):
     """Port of /metrics for Prometheus. Without it there are no metrics."""
     metrics_host: str = Field("127.0.0.1", min_length=1)
     """Address of the port for Prometheus."""
+    metrics_token: Annotated[SecretStr, AfterValidator(check.check_metrics_token)] | None = None
+    """If set, /metrics answers only to requests with `Authorization: Bearer <this token>`."""
     metrics_port_count: int = Field(1, ge=1, le=256)
     """Number of ports from `metrics_port` on; each process takes one. Set by `confab serve --workers`."""
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(check.to_upper)] = "INFO"
@@ -228,7 +230,9 @@ class Settings(
     """
 
 
-SECRET_FIELDS = frozenset({"jwt_secret", "jwt_previous_secrets"})
+SECRET_FIELDS = frozenset(
+    field for field, info in Settings.model_fields.items() if SecretStr.__name__ in str(info.annotation)
+)
 """Settings whose values are never printed."""
 
 UNLIMITED = {

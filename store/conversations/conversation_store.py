@@ -267,11 +267,11 @@ class ConversationStore:
         return (await self._read_recipients(conversation, version)).members_at(seq)
 
     async def list_current_members(
-        self, groups: Sequence[ConversationId], most: int
+        self, groups: Sequence[ConversationId], most: int | None = None
     ) -> dict[ConversationId, list[UserId]]:
-        """Return the members of groups, smallest groups first, of as many as have `most` members together.
+        """Return the members of groups: one round trip to Redis if this process knows them, else two.
 
-        One round trip to Redis if this process knows the members; another one reads those of the other groups.
+        most: Number of members in all. Then only the smallest groups are returned, as many as have that number.
         """
         fields = (ConversationField.MEMBER_COUNT, HeadField.MEMBERSHIP_VERSION)
         wanted, sizes = list(groups), list[tuple[int, ConversationId, str]]()
@@ -285,7 +285,11 @@ class ConversationStore:
                 break
         sizes.sort()
         totals = accumulate(size for size, _, _ in sizes)
-        chosen = [(group, version) for (_, group, version), total in zip(sizes, totals, strict=True) if total <= most]
+        chosen = [
+            (group, version)
+            for (_, group, version), total in zip(sizes, totals, strict=True)
+            if most is None or total <= most
+        ]
         found = await asyncio.gather(*(self._read_recipients(group, version) for group, version in chosen))
         return {group: known.current_members() for (group, _), known in zip(chosen, found, strict=True)}
 

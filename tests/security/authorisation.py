@@ -84,6 +84,7 @@ ROOT_FIELDS = [
     query("searchUsers", 'searchUsers(query: "a") { edges { node { id } } }', SIGNED_IN),
     query("searchUsers", 'searchUsers(query: "a", workspaceId: "w_1") { edges { node { id } } }',
         outcomes_by_relation(*[INVISIBLE] * 5)),
+    query("attention", "attention { unread mentions threads }", SIGNED_IN),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
     query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
     query("syncSessions", "syncSessions { cursor }", SIGNED_IN),
@@ -189,6 +190,7 @@ VIEWERS_OWN = """
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
+    Attention: unread mentions threads
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
     UserConnection: edges pageInfo
     UserEdge: node cursor

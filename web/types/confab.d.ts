@@ -27,6 +27,18 @@ export type Scalars = {
   Timestamp: { input: number; output: number; }
 };
 
+/**
+ * What should light a badge. unread: totalUnread. mentions: unread mentions of the caller by name or role, everywhere,
+ * where not muted. threads: followed threads with unread replies. Derived from read positions, so reading on one device
+ * clears it on all.
+ */
+export type Attention = {
+  __typename: 'Attention';
+  unread: Scalars['Int']['output'];
+  mentions: Scalars['Int']['output'];
+  threads: Scalars['Int']['output'];
+};
+
 export type CaughtUp = {
   __typename: 'CaughtUp';
   cursor: Scalars['Cursor']['output'];
@@ -564,6 +576,7 @@ export type Query = {
    * ignored. Without directory access (a setting): only people who share a conversation or workspace with the caller.
    */
   searchUsers: UserConnection;
+  attention: Attention;
   /**
    * The session list in display order: pinned first by priority, then by writeTs, newest first. Sessions inside a subBiz
    * are not in the main list (subBiz: null); one gateway session represents them. INVALID sessions are left out.

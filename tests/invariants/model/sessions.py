@@ -317,6 +317,11 @@ class SessionModel:
     def total_unread(self, user: str) -> int:
         return sum(self.unread_count(user, name) for name in self.listed(user) if self._is_unmuted(user, name))
 
+    def attention(self, user: str) -> Json:
+        unmuted = [name for name in self.listed(user) if self._is_unmuted(user, name)]
+        mentions = sum(self.mention_count(user, name) for name in unmuted)
+        return {"unread": self.total_unread(user), "mentions": mentions, "threads": 0}
+
     def listed(self, user: str, sub_biz: str | None = None, category: str | None = None) -> set[str]:
         """Return the conversations of the main list, of a subBiz, or of a category."""
         return {

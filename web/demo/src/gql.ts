@@ -24,6 +24,7 @@ export type ConversationType =
 export type CreateGroupInput = {
   name: string;
   avatarUrl?: string | null | undefined;
+  metadata?: unknown;
   memberIds: Array<string>;
   historyVisibility?: HistoryVisibility | null | undefined;
   subBiz?: string | null | undefined;
@@ -269,6 +270,13 @@ export type StartTypingMutationVariables = Exact<{
 
 export type StartTypingMutation = { startTyping: boolean };
 
+export type StopTypingMutationVariables = Exact<{
+  conversationId: string;
+}>;
+
+
+export type StopTypingMutation = { stopTyping: boolean };
+
 export type MarkReadMutationVariables = Exact<{
   conversationId: string;
   upToSeq?: number | null | undefined;
@@ -435,7 +443,9 @@ export type MessageEventsSubscription = { messageEvents:
     | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'ReceiptAdvanced', conversationId: string, status: ReceiptStatus, seq: number, cursor: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+    | { __typename: 'GroupChanged', cursor: string, group: { id: string, name: string, title: string, avatarUrl: string | null, memberCount: number, viewerRole: GroupRole | null, status: GroupStatus } }
     | { __typename: 'TypingStarted', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+    | { __typename: 'TypingStopped', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'CaughtUp', cursor: string, reset: boolean }
    };
 
@@ -858,6 +868,10 @@ export const StartTypingDocument: TypedDocumentNode<StartTypingMutation, StartTy
   startTyping(conversationId: $conversationId)
 }`;
 
+export const StopTypingDocument: TypedDocumentNode<StopTypingMutation, StopTypingMutationVariables> = gql`mutation StopTyping($conversationId: ID!) {
+  stopTyping(conversationId: $conversationId)
+}`;
+
 export const MarkReadDocument: TypedDocumentNode<MarkReadMutation, MarkReadMutationVariables> = gql`mutation MarkRead($conversationId: ID!, $upToSeq: Int) {
   markRead(conversationId: $conversationId, upToSeq: $upToSeq) {
     ...SessionParts
@@ -1001,7 +1015,25 @@ export const MessageEventsDocument: TypedDocumentNode<MessageEventsSubscription,
       seq
       cursor
     }
+    ... on GroupChanged {
+      group {
+        id
+        name
+        title
+        avatarUrl
+        memberCount
+        viewerRole
+        status
+      }
+      cursor
+    }
     ... on TypingStarted {
+      conversationId
+      user {
+        ...UserParts
+      }
+    }
+    ... on TypingStopped {
       conversationId
       user {
         ...UserParts
@@ -1028,7 +1060,9 @@ export const possibleTypes = {
     "MessageUpdated",
     "MessageRecalled",
     "ReceiptAdvanced",
+    "GroupChanged",
     "TypingStarted",
+    "TypingStopped",
     "CaughtUp"
   ],
   "Node": [
@@ -1042,6 +1076,6 @@ export const possibleTypes = {
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["CaughtUp","Delivery","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","TypingStarted","UserConnection","UserEdge"];
+export const embeddedTypes = ["Attention","CaughtUp","Delivery","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TypingStarted","TypingStopped","UserConnection","UserEdge"];
 
-export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","renewAuth"];
+export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","stopTyping","renewAuth"];
