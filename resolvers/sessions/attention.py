@@ -9,7 +9,7 @@ from store.base.ids import UserId
 
 
 class Attention(NamedTuple):
-    """What waits for a user, without what they have muted.
+    """The numbers that wait for a user, without those of muted sessions.
 
     Attributes:
         unread: Unread messages: the user's `total_unread`.
