@@ -3,7 +3,7 @@ import { cacheExchange } from "@urql/exchange-graphcache";
 import { relayPagination } from "@urql/exchange-graphcache/extras";
 import { retryExchange } from "@urql/exchange-retry";
 import { trying, waitBefore } from "./errors.mjs";
-import { authorizedFetch } from "./http.mjs";
+import { authorizedFetch, requests } from "./http.mjs";
 import { MESSAGES, MESSAGE_EVENTS, MUTATIONS, SESSIONS, SESSION_EVENTS, SYNC, isRepeatable } from "./operations.mjs";
 import { openSocket, resuming } from "./socket.mjs";
 import { keepInSync } from "./sync.mjs";
@@ -13,7 +13,7 @@ const pagesOfMessages = relayPagination({ mergeMode: "outwards" });
 // schema: web/types/confab.introspection.json. The cache needs it for interfaces and unions.
 export function urqlClient({ url, token, schema, socket = openSocket({ url, token }) }) {
   const live = resuming(socket);
-  return new Client({
+  const client = new Client({
     url,
     fetch: authorizedFetch(token),
     preferGetMethod: false,
@@ -53,6 +53,8 @@ export function urqlClient({ url, token, schema, socket = openSocket({ url, toke
       }),
     ],
   });
+  // Without the cache: it can hold back the answer of a query while a mutation changes the same sessions.
+  return Object.assign(client, { request: requests(url, token) });
 }
 
 // The displayed pages are fetched again, the others when they are displayed.
@@ -85,7 +87,7 @@ export async function startUrql(client, chat) {
   return keepInSync({
     chat,
     page: { ...sessions, sessions: sessions.edges.map(({ node }) => node) },
-    sync: async (since) => (await dataOf(client.query(SYNC, { since }, { requestPolicy: "network-only" }))).syncSessions,
+    sync: async (since) => (await trying(() => client.request(SYNC, { since }))).data.syncSessions,
     sessionEvents: (since, take) => listen(SESSION_EVENTS, since, ({ syncSession }) => take(syncSession)),
     messageEvents: (since, take) => listen(MESSAGE_EVENTS, since, ({ messageEvents }) => take(messageEvents)),
     refetch() {}, // forgetPages does it

@@ -111,7 +111,8 @@ local function add_to_meta(changes, ...)
       fields[#fields + 1], fields[#fields + 2] = field, int(known + change)
     else
       local value = redis.call('HINCRBY', META, field, int(change))
-      if value == 0 and (field == 'mentions' or string.find(field, '^[nuq][bc]')) then redis.call('HDEL', META, field) end
+      local is_removed_at_zero = field == 'mentions' or string.find(field, '^[nuq][bc]')
+      if value == 0 and is_removed_at_zero then redis.call('HDEL', META, field) end
       if field == 'listed' and value == change then key_created = true end
     end
   end

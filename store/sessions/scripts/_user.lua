@@ -4,11 +4,11 @@
 -- the current time, ms.
 --
 --   meta      hash: epoch (of this cached state; absent: not cached), clock, total (unread messages), mentions (unread
---             mentions; absent: 0), held (token of the lock's holder), due (end of the next mute, ms, or ''), touched (when all keys got time to live, ms),
---             stored, listed, timed (number of members of sessions, list and mutes), servers (copy of the key routes:
---             "<until ms> <server>", separated by spaces), sums by list: n<list> valid sessions, u<list> unread
---             messages, q<list> unread mentions; and messages that are in the log and not yet in the sessions
---             (_append.lua): waiting (number of conversations) and w:<conversation>
+--             mentions; absent: 0), held (token of the lock's holder), due (end of the next mute, ms, or ''), touched
+--             (when all keys got time to live, ms), stored, listed, timed (number of members of sessions, list and
+--             mutes), servers (copy of the key routes: "<until ms> <server>", separated by spaces), sums by list:
+--             n<list> valid sessions, u<list> unread messages, q<list> unread mentions; and messages that are in the
+--             log and not yet in the sessions (_append.lua): waiting (number of conversations) and w:<conversation>
 --   sessions  hash: conversation -> record (JSON). Its fields: store/sessions/fields.py
 --   index     sorted set: conversation by active_ts
 --   list      sorted set by name alone, "<list>\n<position>\n<conversation>": one key holds every list (_sessions.lua)
@@ -108,7 +108,8 @@ end
 -- change.
 local function check_state()
   local meta = redis.call(
-    'HMGET', META, 'epoch', 'stored', 'listed', 'timed', 'held', 'due', 'touched', 'clock', 'total', 'waiting', 'servers')
+    'HMGET', META, 'epoch', 'stored', 'listed', 'timed', 'held', 'due', 'touched', 'clock', 'total', 'waiting',
+    'servers')
   local epoch, stored, listed, timed, held = meta[1], tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4]), meta[5]
   state = nil
   if not epoch then return nil end

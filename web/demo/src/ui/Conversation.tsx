@@ -33,7 +33,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
 
   // A private conversation begins with its first message: before that there is no session, and its id names the other person.
   const begins = session ? undefined : peerIn(id, me);
-  const [{ data: answer, fetching: asking, error: unanswered }] = useAsked({ query: PersonDocument, variables: { id: begins ?? "" }, pause: begins === undefined || fetching });
+  const [{ data: answer }] = useAsked({ query: PersonDocument, variables: { id: begins ?? "" }, pause: begins === undefined || fetching });
   const person = conversation?.__typename === "PrivateConversation" ? conversation.peer : answer?.user;
   const title = conversation?.title ?? person?.displayName ?? begins ?? "";
 
@@ -98,9 +98,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
         jump={(seq) => void jump(seq)}
         info={setAsked}
       />
-      {asking && !answer && !unanswered ? (
-        <p className="frozen" role="status">Loading…</p>
-      ) : away ? (
+      {away ? (
         <p className="frozen">You can read messages from the time when you were a member.</p>
       ) : (
         <Composer
