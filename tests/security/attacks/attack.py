@@ -10,6 +10,7 @@ from tests.security.attacks.attacker import Attacker
 from tests.security.attacks.world import World
 
 Json = dict[str, Any]
+Prepare = Callable[[World], Awaitable[Json]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,12 @@ class Attack:
     """The number in the short form."""
     rate: float = 50.0
     """Requests a second. The short form does not wait."""
-    prepare: Callable[[World], Awaitable[Json]] | None = None
+    prepare: Prepare | None = None
     """Creates the state that the attack needs. Its result is `given` of the attacker."""
     limits: Limits = Limits()
     max_files: int | None = None
     """Limit on open files of the server in the long form."""
+    short_seconds: float = 10.0
+    """The most that the short form takes. A machine that is very busy needs them."""
     extra_seconds: float = 0.0
     """Time in addition to that of the other attacks in the long form."""

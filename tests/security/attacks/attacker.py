@@ -128,10 +128,10 @@ class Attacker:
             return None
         return socket
 
-    async def subscribe(self, socket: ClientConnection, id: str, query: str, **variables: Any) -> None:
+    async def subscribe(self, socket: ClientConnection, operation_id: str, query: str, **variables: Any) -> None:
         """Start an operation on a socket. `listen` counts its answers."""
         self.report.requests += 1
-        frame = {"id": id, "type": "subscribe", "payload": {"query": query, "variables": variables}}
+        frame = {"id": operation_id, "type": "subscribe", "payload": {"query": query, "variables": variables}}
         with suppress(ConnectionClosed):
             await socket.send(orjson.dumps(frame).decode())
 

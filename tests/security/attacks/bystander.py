@@ -19,15 +19,18 @@ from tests.security.attacks.http_client import HttpConnection, graphql_body
 USER, FRIEND = "bystander", "friend"
 _SEND = 'mutation { sendMessage(input: {toUserId: "friend", content: "hello"}) { message { id seq } } }'
 _ME = "{ me { id displayName } }"
-_PATIENCE_SECONDS = 10.0
-_MAX_IN_FLIGHT = 100
 
 
 class Bystander:
     """Commands of the process."""
 
-    async def begin(self, *, port: int, rate: float) -> dict[str, Any]:
-        """Start to send so many operations a second, half of each kind."""
+    async def begin(self, *, port: int, rate: float, at_once: int, patience: float) -> dict[str, Any]:
+        """Start to send so many operations a second, half of each kind.
+
+        An operation fails after `patience` seconds. With `at_once` operations under way, the next ones are left out
+        and count as failed, or do not count if `at_once` is 1: then nothing depends on the speed of the machine.
+        """
+        self._at_once, self._patience = at_once, patience
         self._port, self._token = port, token(USER)
         self._samples: dict[str, list[float]] = {"send": [], "me": []}
         self._failures: Counter[str] = Counter()
@@ -50,19 +53,20 @@ class Bystander:
         while True:
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             kind = ("send", "me")[number % 2]
-            if len(self._running) < _MAX_IN_FLIGHT:
+            if len(self._running) < self._at_once:
                 task = asyncio.create_task(self._operation(kind, due))
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
-            else:
-                self._record(kind, _PATIENCE_SECONDS, ["withheld"])
-            due, number = due + 1 / rate, number + 1
+            elif self._at_once > 1:
+                self._record(kind, self._patience, ["left out"])
+            due = due + 1 / rate if self._at_once > 1 else time.perf_counter() + 1 / rate
+            number += 1
 
     async def _operation(self, kind: str, due: float) -> None:
         is_send = kind == "send"
         connection = self._free.pop() if is_send and self._free else HttpConnection(self._port, self._token)
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(self._patience):
                 codes = (await connection.ask(graphql_body(_SEND if is_send else _ME))).codes
         except TimeoutError:
             codes = ["unanswered"]

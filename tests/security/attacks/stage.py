@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,20 @@ from bench.load_process import LoadProcess
 from server.embedded import ports
 from server.settings import UNLIMITED, Settings
 from tests.processes import Addresses, ServerProcess, start_server, until_ready
-from tests.security.attacks.attack import Attack
+from tests.security.attacks.attack import Attack, Prepare
 from tests.security.attacks.measurement import Watch, watching
 from tests.security.attacks.outcome import Outcome, Service
 from tests.security.attacks.world import World, insert_users
 
 ATTACKER = "attacker"
-_BYSTANDER_RATE = 20.0
-_SETTLE_SECONDS = 3.0
-_SHORT_SECONDS = 10.0
-"""The most that the short form of one attack takes, on a machine that is very busy."""
+_SETTINGS = {"log_level": "WARNING", "ws_init_timeout_seconds": "1"}
+"""Short time limits, so that the short forms are short."""
 
+_LONG_FORM = {"rate": 20.0, "at_once": 100, "patience": 10.0}
+_SHORT_FORM = {"rate": 20.0, "at_once": 1, "patience": 60.0}
+"""Load of the bystander."""
+
+_SETTLE_SECONDS = 3.0
 _SHORTEST_SECONDS = 0.3
 """The bystander sends at least so long."""
 
@@ -37,7 +40,7 @@ async def attacked_server(
 ) -> AsyncIterator[ServerProcess]:
     """Run a server with default rates and the people that attacks need."""
     await asyncio.to_thread(insert_users, databases.mongo_url, database, ATTACKER)
-    settings = {"log_level": "WARNING", **{rate: str(Settings.model_fields[rate].default) for rate in UNLIMITED}}
+    settings = {**_SETTINGS, **{rate: str(Settings.model_fields[rate].default) for rate in UNLIMITED}}
     python = ("-m", "server.cli") if max_files is None else ("-m", "tests.security.attacks.limited_server")
     server = start_server(
         databases, ports.pick_free(), folder / f"{database}.log", database, settings=settings, python=python,
@@ -67,10 +70,11 @@ class Stage:
     server: ServerProcess
     bystander: LoadProcess
     attacker: LoadProcess
+    prepared: dict[Prepare, dict[str, Any]] = field(default_factory=dict)
 
     async def serve_bystander(self, seconds: float) -> Service:
         """Return what the bystander gets without an attack."""
-        await self.bystander.ask("begin", port=self.server.port, rate=_BYSTANDER_RATE)
+        await self._begin(_LONG_FORM)
         await asyncio.sleep(seconds)
         return Service.of(await self.bystander.ask("end"))
 
@@ -79,18 +83,21 @@ class Stage:
         given = await self._prepare(attack)
         logged = len(self._errors())
         async with watching(self.server.pid, attack.limits.kept_mb, _SETTLE_SECONDS) as watch:
-            await self.bystander.ask("begin", port=self.server.port, rate=_BYSTANDER_RATE)
+            await self._begin(_SHORT_FORM if seconds is None else _LONG_FORM)
             attacking = self._attack(name, attack, given, seconds)
             report, _ = await asyncio.gather(attacking, asyncio.sleep(_SHORTEST_SECONDS))
             meanwhile = Service.of(await self.bystander.ask("end"))
         return self._outcome(name, report, watch, meanwhile, rest, logged)
+
+    async def _begin(self, form: dict[str, float]) -> None:
+        await self.bystander.ask("begin", port=self.server.port, **form)
 
     async def _attack(self, name: str, attack: Attack, given: dict[str, Any], seconds: float | None) -> dict[str, Any]:
         is_short = seconds is None
         return await self.attacker.ask(
             "attack", name=name, port=self.server.port, user=ATTACKER, given=given,
             count=attack.short if is_short else attack.full, rate=0.0 if is_short else attack.rate,
-            seconds=_SHORT_SECONDS if seconds is None else seconds + attack.extra_seconds,
+            seconds=attack.short_seconds if seconds is None else seconds + attack.extra_seconds,
         )  # fmt: skip
 
     def _outcome(
@@ -103,13 +110,16 @@ class Stage:
         )  # fmt: skip
 
     async def _prepare(self, attack: Attack) -> dict[str, Any]:
+        """Return the result of the attack's `prepare`. Attacks that share the function share its result."""
         if attack.prepare is None:
             return {}
-        world = World(self.server, ATTACKER)
-        try:
-            return await attack.prepare(world)
-        finally:
-            await world.close()
+        if attack.prepare not in self.prepared:
+            world = World(self.server, ATTACKER)
+            try:
+                self.prepared[attack.prepare] = await attack.prepare(world)
+            finally:
+                await world.close()
+        return self.prepared[attack.prepare]
 
     def _errors(self) -> list[str]:
         """Return the lines of the server's log with level error, and tracebacks."""

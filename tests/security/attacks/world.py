@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from pymongo import MongoClient
 
 from bench.api_client import Asker
-from bench.selections import CREATE_GROUP, SEND_MESSAGE
+from bench.selections import CREATE_GROUP
 from bench.session_data import Row, insert_owner, insert_people
 from tests.processes import ServerProcess
 from tests.security.attacks.bystander import FRIEND, USER
 
-MEMBERS = [f"member{number:04}" for number in range(1_200)]
+_SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id } } }"
+
+MEMBERS = [f"member{number:04}" for number in range(400)]
 
 
 SESSIONS = 500
@@ -45,6 +48,7 @@ class World:
         given = {"name": "Attacked", "memberIds": MEMBERS[:members]}
         return str((await self.ask(CREATE_GROUP, input=given))["id"])
 
-    async def send(self, group: str, text: str = "hello") -> str:
-        """Send a message to a group, and return its id."""
-        return str((await self.ask(SEND_MESSAGE, id=group, text=text))["message"]["id"])
+    async def send_messages(self, inputs: list[Row]) -> list[str]:
+        """Send messages at the same time, and return their ids."""
+        sent = await asyncio.gather(*(self.ask(_SEND, input=each) for each in inputs))
+        return [each["message"]["id"] for each in sent]

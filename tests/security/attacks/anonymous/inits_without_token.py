@@ -31,6 +31,7 @@ ATTACK = Attack(
     run,
     full=2_000,
     short=40,
+    short_seconds=3,
     rate=200,
     limits=Limits(codes=frozenset({"4403"}), open_after=0),
 )

@@ -8,13 +8,13 @@ from tests.security.attacks.http_client import graphql_body
 
 
 def document(number: int) -> str:
-    """Return a document of 48 KB with two long unknown names."""
+    """Return a document of 48 KB with four long unknown names."""
     name = f"a{number}x" + "y" * 12_000
-    return f"query ($v: {name}) {{ {name}(x: {name}: 1) {{ id }} ...{name} }}".replace("(x: ", f"({name}: $v, ")
+    return f"query ($v: {name}) {{ {name}({name}: $v) {{ id }} ...{name} }}"
 
 
 async def run(attacker: Attacker) -> None:
-    await attacker.flood(lambda number: graphql_body(document(number)), token=attacker.given.get("token"))
+    await attacker.flood(lambda number: graphql_body(document(number)), token=None)
 
 
 ATTACK = Attack(

@@ -21,7 +21,7 @@ ATTACK = Attack(
     "H3 1,100 mutations with long literals, no token",
     run,
     full=1_100,
-    short=120,
+    short=60,
     rate=110,
     limits=Limits(codes=frozenset({"UNAUTHENTICATED"}), cpu_ms=10, answer_bytes=4_000, kept_mb=30),
     extra_seconds=15,

@@ -24,7 +24,7 @@ ATTACK = Attack(
     "H2 300 fragments, no token",
     run,
     full=10_000,
-    short=30,
+    short=10,
     rate=8,
     limits=Limits(codes=frozenset({"UNAUTHENTICATED"}), cpu_ms=10, answer_bytes=4_000),
 )

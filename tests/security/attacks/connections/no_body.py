@@ -17,6 +17,7 @@ ATTACK = Attack(
     run,
     full=1_100,
     short=100,
+    short_seconds=3,
     rate=400,
     limits=Limits(open_after=0),
     max_files=1_024,

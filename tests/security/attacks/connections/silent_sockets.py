@@ -22,6 +22,7 @@ ATTACK = Attack(
     run,
     full=1_000,
     short=60,
+    short_seconds=3,
     rate=200,
     limits=Limits(open_after=0),
     extra_seconds=20,

@@ -17,6 +17,7 @@ ATTACK = Attack(
     run,
     full=600,
     short=60,
+    short_seconds=3,
     rate=300,
     limits=Limits(open_after=0),
     extra_seconds=35,

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.security.attacks.attack import Attack, Json, Limits
+from tests.security.attacks.attack import Attack, Limits
 from tests.security.attacks.attacker import Attacker
 from tests.security.attacks.http_client import HOST, graphql_body, post_head
 from tests.security.attacks.users import metadata_pages
-from tests.security.attacks.world import World
 
 _QUERY = """query ($id: ID!) { messages(conversationId: $id, last: 100) { edges { node {
     a: metadata b: metadata c: metadata } } } }"""
-
-
-async def prepare(world: World) -> Json:
-    return await metadata_pages.prepare(world)
 
 
 async def run(attacker: Attacker) -> None:
@@ -32,7 +27,7 @@ async def run(attacker: Attacker) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(post_head(attacker.token, len(body)) + body)
         connections.append((reader, writer))
-    await asyncio.sleep(max(0.0, attacker.seconds_left))
+    await asyncio.sleep(max(0.0, attacker.seconds_left) if attacker.rate else 2.0)
     for _, writer in connections:
         writer.close()
 
@@ -43,7 +38,7 @@ ATTACK = Attack(
     full=150,
     short=40,
     rate=50,
-    prepare=prepare,
+    prepare=metadata_pages.prepare,
     limits=Limits(peak_mb=60),
     extra_seconds=10,
 )

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.security.attacks.attack import Attack, Json, Limits
+from tests.security.attacks.attack import Attack, Limits
 from tests.security.attacks.attacker import Attacker
 from tests.security.attacks.users import large_answers
-from tests.security.attacks.world import World
 
 _PER_SOCKET = 10
-
-
-async def prepare(world: World) -> Json:
-    return await large_answers.prepare(world)
 
 
 async def run(attacker: Attacker) -> None:
@@ -38,6 +33,6 @@ ATTACK = Attack(
     run,
     full=200,
     short=20,
-    prepare=prepare,
+    prepare=large_answers.prepare,
     limits=Limits(peak_mb=60),
 )

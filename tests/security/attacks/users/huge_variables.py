@@ -27,6 +27,8 @@ ATTACK = Attack(
     short=12,
     rate=10,
     limits=Limits(
-        codes=frozenset({"INVALID_INPUT", "RATE_LIMITED", "QUERY_TOO_COMPLEX"}), cpu_ms=150, answer_bytes=4_000
+        codes=frozenset({"INVALID_INPUT", "GROUP_FULL", "RATE_LIMITED", "QUERY_TOO_COMPLEX"}),
+        cpu_ms=400,
+        answer_bytes=4_000,
     ),
 )

@@ -14,8 +14,7 @@ QUERY = """query ($id: ID!) { messages(conversationId: $id, last: 95) { edges { 
 async def prepare(world: World) -> Json:
     """Create a group of 201 with 100 messages of the attacker."""
     group = await world.create_group(200)
-    for number in range(100):
-        await world.send(group, f"message {number}")
+    await world.send_messages([{"conversationId": group, "content": f"message {number}"} for number in range(100)])
     return {"group": group}
 
 
@@ -24,4 +23,4 @@ async def run(attacker: Attacker) -> None:
     await attacker.flood(lambda _: body, token=attacker.token, at_once=10)
 
 
-ATTACK = Attack("M2 50,000 values, 10 at a time", run, full=10_000, short=20, rate=0, prepare=prepare)
+ATTACK = Attack("M2 50,000 values, 10 at a time", run, full=10_000, short=10, rate=0, prepare=prepare)

@@ -16,7 +16,7 @@ ATTACK = Attack(
     "300 fragments with a token",
     run,
     full=10_000,
-    short=40,
+    short=10,
     rate=8,
     limits=Limits(cpu_ms=30, answer_bytes=4_000),
 )

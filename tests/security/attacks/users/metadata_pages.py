@@ -7,17 +7,17 @@ from tests.security.attacks.attacker import Attacker
 from tests.security.attacks.http_client import graphql_body
 from tests.security.attacks.world import World
 
-_SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id } } }"
 _QUERY = """query ($id: ID!) { messages(conversationId: $id, last: 100) { edges { node {
     metadata a: metadata b: metadata replyTo { metadata a: metadata replyTo { metadata } } } } } }"""
 
 
 async def prepare(world: World) -> Json:
-    """Send 100 messages with metadata, each a reply to the one before."""
+    """Send 100 messages with metadata, most of them replies to a reply."""
     group = await world.create_group(2)
-    given = {"conversationId": group, "content": "hello", "metadata": {"text": "x" * 8_000}}
-    for _ in range(100):
-        given["replyToId"] = (await world.ask(_SEND, input=given))["message"]["id"]
+    message = {"conversationId": group, "content": "hello", "metadata": {"text": "x" * 8_000}}
+    (first,) = await world.send_messages([message])
+    (second,) = await world.send_messages([message | {"replyToId": first}])
+    await world.send_messages([message | {"replyToId": second}] * 98)
     return {"id": group}
 
 
