@@ -125,7 +125,7 @@ async def open_services(
         fallback=fallback_redis,
         has_directory=settings.user_directory,
     )
-    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store))
+    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), store.conversations.find_many)
     hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     revocations = Revocations(store.revocations, bus)

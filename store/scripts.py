@@ -36,6 +36,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "get_sessions": _USER,
     "list_categories": _USER,
     "list_changed": _USER,
+    "get_totals": _USER,
     "list_names": _USER,
     "list_page": _USER,
     "list_undelivered": _USER,
@@ -56,6 +57,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "reserve": _CONVERSATION,
     "revise_newest_message": _CONVERSATION,
     "take_typing_window": (),
+    "end_typing": (),
     # store/messages, store/users
     "claim_key": (),
     "list_waiting": (),

@@ -138,6 +138,13 @@ class NaiveDevice:
             # A gateway shows the same message as the session inside it.
             session["lastMessage"] = self._with_newest_text(session["lastMessage"])
 
+    def apply_group_changed(self, event: Json) -> None:
+        """Apply a GroupChanged event."""
+        group = event["group"]
+        session = self.sessions.get(group["id"])
+        if session is not None and "title" in session["conversation"]:
+            session["conversation"] = session["conversation"] | {"title": group["name"]}
+
     def apply_receipt(self, event: Json) -> None:
         """Apply a ReceiptAdvanced event."""
         fields = ["deliveredSeq", "readSeq"] if event["status"] == "READ" else ["deliveredSeq"]

@@ -1,29 +1,24 @@
 import { ApolloClient, ApolloLink, CombinedGraphQLErrors, HttpLink, InMemoryCache, gql } from "@apollo/client/core";
-import { SetContextLink } from "@apollo/client/link/context";
 import { RetryLink } from "@apollo/client/link/retry";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
 import { relayStylePagination } from "@apollo/client/utilities";
 import { map } from "rxjs";
-import { waitBefore } from "./errors.mjs";
-import { MESSAGES, MESSAGE_EVENTS, SEND, SESSION, SESSIONS, SESSION_EVENTS, SYNC } from "./operations.mjs";
+import { trying, waitBefore } from "./errors.mjs";
+import { authorizedFetch } from "./http.mjs";
+import { MESSAGES, MESSAGE_EVENTS, MUTATIONS, SESSIONS, SESSION_EVENTS, SYNC, isRepeatable } from "./operations.mjs";
 import { openSocket, resuming } from "./socket.mjs";
-import { keepInSync, pendingMessage } from "./sync.mjs";
+import { keepInSync } from "./sync.mjs";
 
 // possibleTypes: web/types/confab.possible-types.json. The cache needs it for interfaces and unions.
 export function apolloClient({ url, token, possibleTypes, socket = openSocket({ url, token }) }) {
-  const authorize = new SetContextLink(async ({ headers }) => ({
-    headers: { ...headers, authorization: `Bearer ${await token()}` },
-  }));
   // RetryLink only sees network errors: turn retryable GraphQL errors into such errors.
   const raise = new ApolloLink((operation, forward) => forward(operation).pipe(map((result) => {
     if (result.errors && waitBefore(result.errors) !== null) throw new CombinedGraphQLErrors(result);
     return result;
   })));
-  // It would repeat every mutation. A mutation may be repeated if it has a key, or if executing it twice has the same effect.
-  const repeatable = ({ operationType, operationName, variables }) =>
-    operationType === "query" || variables.input?.idempotencyKey || operationName === "MarkRead";
+  // It would repeat every mutation, so it repeats none: apolloAct does it.
   const retry = new RetryLink({
-    attempts: (attempt, operation, error) => attempt < 10 && waitBefore(error) !== null && Boolean(repeatable(operation)),
+    attempts: (attempt, { operationType }, error) => operationType === "query" && attempt < 10 && waitBefore(error) !== null,
     delay: (attempt, operation, error) => waitBefore(error, attempt),
   });
 
@@ -31,7 +26,7 @@ export function apolloClient({ url, token, possibleTypes, socket = openSocket({ 
     link: ApolloLink.split(
       ({ operationType }) => operationType === "subscription",
       new GraphQLWsLink(resuming(socket)),
-      ApolloLink.from([retry, raise, authorize, new HttpLink({ uri: url })]),
+      ApolloLink.from([retry, raise, new HttpLink({ uri: url, fetch: authorizedFetch(token) })]),
     ),
     cache: new InMemoryCache({
       possibleTypes,
@@ -49,11 +44,18 @@ export function apolloClient({ url, token, possibleTypes, socket = openSocket({ 
 
 const sessionsQuery = gql(SESSIONS);
 const messagesQuery = gql(MESSAGES);
-const sessionRow = gql(SESSION);
 
-// Call it once, after sign-in. Afterwards useQuery(sessionsQuery) and useQuery(messagesQuery, ...) stay up to date.
-export async function startApollo(client) {
-  const { data } = await client.query({ query: sessionsQuery });
+// Executes a mutation of operations.mjs. The cache takes messages, sessions and groups by their ids.
+export function apolloAct(client) {
+  return async (name, variables) => {
+    const mutate = () => client.mutate({ mutation: gql(MUTATIONS[name]), variables });
+    return (await trying(mutate, isRepeatable(name, variables))).data[name];
+  };
+}
+
+// Call it once, after sign-in. Returns a function that stops.
+export async function startApollo(client, chat) {
+  const { data: { sessions } } = await client.query({ query: sessionsQuery });
   const listen = (query, since, take) => {
     const subscription = client.subscribe({ query: gql(query), variables: { since } }).subscribe(({ data, error }) => {
       if (error) console.error(error);
@@ -62,53 +64,18 @@ export async function startApollo(client) {
     return () => subscription.unsubscribe();
   };
   return keepInSync({
-    since: data.sessions.cursor,
+    chat,
+    page: { ...sessions, sessions: sessions.edges.map(({ node }) => node) },
     sync: async (since) => (await client.query({ query: gql(SYNC), variables: { since }, fetchPolicy: "no-cache" })).data.syncSessions,
     sessionEvents: (since, take) => listen(SESSION_EVENTS, since, ({ syncSession }) => take(syncSession)),
     messageEvents: (since, take) => listen(MESSAGE_EVENTS, since, ({ messageEvents }) => take(messageEvents)),
-    show: {
-      sessions({ sessions, totalUnread, cursor, reset }) {
-        client.cache.updateQuery({ query: sessionsQuery }, ({ sessions: shown }) => {
-          const old = reset ? [] : shown.edges;
-          const known = new Set(old.map(({ node }) => node.id));
-          // At the front, so that the next page, which goes after the last edge, does not drop them. asShown() sorts them.
-          const added = sessions.filter(({ id }) => !known.has(id)).map((node) => ({ __typename: "SessionEdge", cursor: "", node }));
-          return { sessions: { ...shown, totalUnread, cursor, edges: [...added, ...old] } };
-        });
-        for (const session of sessions) client.cache.writeFragment({ fragment: sessionRow, fragmentName: "SessionRow", data: session });
-      },
-      event({ __typename, message, reset }) {
-        // Edits and recalls are in the cache already: it stores messages by id.
-        if (__typename === "MessageCreated") append(client.cache, message);
-        if (reset) client.refetchQueries({ include: [messagesQuery] }); // the gap was too large
-      },
+    refetch() {
+      client.cache.evict({ fieldName: "messages", broadcast: false });
+      client.refetchQueries({ include: [sessionsQuery, messagesQuery] });
     },
-  });
-}
-
-// Adds it to the conversation's history, if that is in the cache.
-function append(cache, message) {
-  cache.updateQuery({ query: messagesQuery, variables: { conversationId: message.conversationId } }, (data) => {
-    if (!data?.messages || data.messages.edges.some(({ node }) => node.id === message.id)) return undefined;
-    const edge = { __typename: "MessageEdge", cursor: "", node: message };
-    return { messages: { ...data.messages, edges: [...data.messages.edges, edge] } };
   });
 }
 
 export function openConversation(client, conversationId) {
   return client.watchQuery({ query: messagesQuery, variables: { conversationId } });
-}
-
-export async function send(client, me, input) {
-  const pending = pendingMessage(me, { ...input, idempotencyKey: crypto.randomUUID() });
-  // Not an optimisticResponse: while one is active, messages of other people do not appear in the conversation.
-  append(client.cache, pending);
-  try {
-    const variables = { input: { ...input, idempotencyKey: pending.idempotencyKey } };
-    const { data } = await client.mutate({ mutation: gql(SEND), variables });
-    append(client.cache, data.sendMessage.message);
-    return data.sendMessage.message;
-  } finally {
-    client.cache.evict({ id: client.cache.identify(pending) });
-  }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,30 +17,72 @@ from gql.client import AsyncClientSession
 from gql.transport.exceptions import TransportError, TransportQueryError
 from gql.transport.httpx import HTTPXAsyncTransport
 from gql.transport.websockets import WebsocketsTransport
+from websockets.exceptions import ConnectionClosed
 
 Token = Callable[[], Awaitable[str]]
 
 SYNC = """query ($since: Cursor) {
   syncSessions(since: $since) {
     cursor hasMore reset totalUnread sessions { id status unreadCount conversation { id title } } } }"""
-SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { replayed message { id seq } } }"
+HISTORY = """query ($conversationId: ID!, $before: String) {
+  messages(conversationId: $conversationId, last: 50, before: $before) {
+    edges { node { id seq state content sender { id displayName } } } pageInfo { hasPreviousPage startCursor } } }"""
+MUTATIONS = {
+    "sendMessage": """mutation ($input: SendMessageInput!) {
+      sendMessage(input: $input) { replayed message { id seq conversationId } } }""",
+    "editMessage": """mutation ($messageId: ID!, $content: String!) {
+      editMessage(messageId: $messageId, content: $content) { id content editCount } }""",
+    "recallMessage": "mutation ($messageId: ID!) { recallMessage(messageId: $messageId) { id state } }",
+    "markRead": """mutation ($conversationId: ID!, $upToSeq: Int) {
+      markRead(conversationId: $conversationId, upToSeq: $upToSeq) { id readSeq unreadCount } }""",
+    "ackDelivered": """mutation ($conversationId: ID!, $upToSeq: Int!) {
+      ackDelivered(conversationId: $conversationId, upToSeq: $upToSeq) { id deliveredSeq } }""",
+    "startTyping": "mutation ($conversationId: ID!) { startTyping(conversationId: $conversationId) }",
+    "stopTyping": "mutation ($conversationId: ID!) { stopTyping(conversationId: $conversationId) }",
+    "createGroup": "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id name } }",
+    "updateGroup": """mutation ($groupId: ID!, $input: UpdateGroupInput!) {
+      updateGroup(groupId: $groupId, input: $input) { id name } }""",
+    "inviteMembers": """mutation ($groupId: ID!, $userIds: [ID!]!) {
+      inviteMembers(groupId: $groupId, userIds: $userIds) { id memberCount } }""",
+    "leaveGroup": "mutation ($groupId: ID!) { leaveGroup(groupId: $groupId) }",
+}
+REPEATABLE = {"editMessage", "recallMessage", "markRead", "ackDelivered", "updateGroup", "inviteMembers"}
+"""Mutations with the same effect if they are executed twice. Others need an idempotencyKey."""
+
+TERMINAL = {1002, 1007, 1009, 4400, 4401, 4406, 4409, 4429, 4500}
+"""Close codes after which the same client would be refused again."""
+
+STEADY = 10.0
+"""A connection that lasted so many seconds was no failure."""
+
 RENEW = "mutation ($token: String!) { renewAuth(token: $token) }"
 EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typename
   ... on MessageCreated { cursor message { id conversationId seq content sender { id } } }
   ... on MessageUpdated { cursor message { id content } }
   ... on MessageRecalled { cursor message { id } }
-  ... on ReceiptAdvanced { cursor conversationId status seq }
+  ... on ReceiptAdvanced { cursor conversationId status seq user { id } }
+  ... on TypingStarted { conversationId user { id displayName } }
+  ... on TypingStopped { conversationId user { id } }
+  ... on GroupChanged { cursor group { id name } }
   ... on CaughtUp { cursor reset } } }"""
 
 
 def wait_before(error: Exception, attempt: int) -> float | None:
     """Return the seconds to wait before a retry; None if a retry cannot help."""
+    if _close_code(error) in TERMINAL:
+        return None
     errors = (error.errors or []) if isinstance(error, TransportQueryError) else []
     told = [each.get("extensions") or {} for each in errors]
     if not all(extensions.get("retryable") for extensions in told):
         return None
     asked = max((extensions.get("retryAfterMs", 0) for extensions in told), default=0)
-    return asked / 1000 + random.random() * min(0.25 * 2**attempt, 10)
+    return asked / 1000 + (0.5 + 0.5 * random.random()) * min(0.25 * 2**attempt, 15)
+
+
+def _close_code(error: BaseException | None) -> int | None:
+    while error is not None and not isinstance(error, ConnectionClosed):
+        error = error.__cause__
+    return error.rcvd.code if error is not None and error.rcvd is not None else None
 
 
 class Confab:
@@ -70,11 +113,27 @@ class Confab:
                 await asyncio.sleep(wait)
                 attempt += 1
 
+    async def act(self, name: str, /, **variables: Any) -> Any:
+        """Execute one of MUTATIONS, and return its answer."""
+        repeatable = name in REPEATABLE or "idempotencyKey" in variables.get("input", {})
+        return (await self.ask(MUTATIONS[name], repeatable=repeatable, **variables))[name]
+
     async def send(self, **message: Any) -> dict[str, Any]:
         """Send a message. It is stored exactly once, however many attempts it takes."""
-        answer = await self.ask(SEND, input={"idempotencyKey": str(uuid.uuid4()), **message})
-        sent: dict[str, Any] = answer["sendMessage"]["message"]
+        answer = await self.act("sendMessage", input={"idempotencyKey": str(uuid.uuid4()), **message})
+        sent: dict[str, Any] = answer["message"]
         return sent
+
+    async def history(self, conversation_id: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the messages of a conversation, newest first."""
+        before, more = None, True
+        while more:
+            # Null: the conversation has no messages yet, or the user is not in it.
+            page = (await self.ask(HISTORY, conversationId=conversation_id, before=before))["messages"]
+            for edge in reversed(page["edges"] if page else []):
+                yield edge["node"]
+            more = page is not None and page["pageInfo"]["hasPreviousPage"]
+            before = page["pageInfo"]["startCursor"] if page else None
 
     async def sessions(self, since: str | None = None) -> AsyncIterator[dict[str, Any]]:
         """Yield pages of sessions that changed since a cursor. Store the last page's cursor for the next call."""
@@ -86,27 +145,25 @@ class Confab:
 
     async def events(self, since: str | None = None) -> AsyncIterator[dict[str, Any]]:
         """Yield every event, across all disconnects. Store the cursor of the last event you have handled."""
-        attempt = 1
+        attempt = 0
         while True:
-            token = await self._token()
-            # A new transport each time: gql's own reconnecting session would use the first token, and no cursor.
-            transport = WebsocketsTransport(
-                url=self._url.replace("http", "ws", 1), init_payload={"Authorization": f"Bearer {token}"}
-            )
+            started = time.monotonic()
             try:
+                init = {"Authorization": f"Bearer {await self._token()}"}
+                # A new transport each time: gql's own reconnecting session would use the first token, and no cursor.
+                transport = WebsocketsTransport(url=self._url.replace("http", "ws", 1), init_payload=init)
                 async with Client(transport=transport) as session, self._renewing(session):
                     request = GraphQLRequest(EVENTS, variable_values={"since": since})
                     async for data in session.subscribe(request):
                         event = data["messageEvents"]
                         yield event
                         since = event.get("cursor", since)
-                        attempt = 1
-            except (TransportError, OSError) as error:
+            except (TransportError, OSError, httpx.HTTPError) as error:
+                attempt = 1 if time.monotonic() - started > STEADY else attempt + 1
                 wait = wait_before(error, attempt)
                 if wait is None:
                     raise
                 await asyncio.sleep(wait)
-                attempt += 1
 
     @asynccontextmanager
     async def _renewing(self, session: AsyncClientSession) -> AsyncIterator[None]:

@@ -1,6 +1,6 @@
 // The operations of all clients here. Select `cursor` in every event that has one: a subscription resumes from it.
 export const SESSION = `fragment SessionRow on Session {
-  id status subBiz priority writeTs unreadCount unreadMentionCount unreadStatus muteStatus readSeq writeSeq peerDeliveredSeq peerReadSeq
+  id status subBiz priority writeTs activeTs unreadCount unreadMentionCount unreadStatus muteStatus readSeq deliveredSeq writeSeq peerDeliveredSeq peerReadSeq
   conversation { id type title }
   lastMessage { id content state }
 }`;
@@ -20,12 +20,44 @@ export const MESSAGES = `query Messages($conversationId: ID!, $before: String) {
     edges { cursor node { ...MessageRow } } pageInfo { hasPreviousPage startCursor }
   }
 } ${MESSAGE}`;
-export const SEND = `mutation Send($input: SendMessageInput!) {
-  sendMessage(input: $input) { replayed message { ...MessageRow } }
-} ${MESSAGE}`;
-export const MARK_READ = `mutation MarkRead($conversationId: ID!, $upToSeq: Int) {
-  markRead(conversationId: $conversationId, upToSeq: $upToSeq) { ...SessionRow }
-} ${SESSION}`;
+export const GROUP_MEMBERS = `query GroupMembers($id: ID!) {
+  group(id: $id) { id name viewerRole members(first: 50) { edges { node { role user { id displayName } } } } }
+}`;
+export const ME = "query Me { me { id displayName } }";
+
+// Each is named like its field.
+export const MUTATIONS = {
+  sendMessage: `mutation SendMessage($input: SendMessageInput!) {
+    sendMessage(input: $input) { replayed message { ...MessageRow } }
+  } ${MESSAGE}`,
+  editMessage: `mutation EditMessage($messageId: ID!, $content: String!) {
+    editMessage(messageId: $messageId, content: $content) { ...MessageRow }
+  } ${MESSAGE}`,
+  recallMessage: `mutation RecallMessage($messageId: ID!) {
+    recallMessage(messageId: $messageId) { ...MessageRow }
+  } ${MESSAGE}`,
+  markRead: `mutation MarkRead($conversationId: ID!, $upToSeq: Int) {
+    markRead(conversationId: $conversationId, upToSeq: $upToSeq) { ...SessionRow }
+  } ${SESSION}`,
+  ackManyDelivered: `mutation AckManyDelivered($marks: [DeliveryMark!]!) {
+    ackManyDelivered(marks: $marks) { ...SessionRow }
+  } ${SESSION}`,
+  startTyping: "mutation StartTyping($conversationId: ID!) { startTyping(conversationId: $conversationId) }",
+  stopTyping: "mutation StopTyping($conversationId: ID!) { stopTyping(conversationId: $conversationId) }",
+  createGroup: "mutation CreateGroup($input: CreateGroupInput!) { createGroup(input: $input) { id type title name } }",
+  updateGroup: `mutation UpdateGroup($groupId: ID!, $input: UpdateGroupInput!) {
+    updateGroup(groupId: $groupId, input: $input) { id type title name }
+  }`,
+  inviteMembers: `mutation InviteMembers($groupId: ID!, $userIds: [ID!]!) {
+    inviteMembers(groupId: $groupId, userIds: $userIds) { id type title name }
+  }`,
+  leaveGroup: "mutation LeaveGroup($groupId: ID!) { leaveGroup(groupId: $groupId) }",
+};
+
+// These have the same effect if they are executed twice. Others may be repeated only with an idempotencyKey.
+const REPEATABLE = ["editMessage", "recallMessage", "markRead", "ackManyDelivered", "updateGroup", "inviteMembers"];
+export const isRepeatable = (name, { input }) => REPEATABLE.includes(name) || Boolean(input?.idempotencyKey);
+
 export const SESSION_EVENTS = `subscription SessionEvents($since: Cursor) {
   syncSession(since: $since) { reason reset hasMore cursor totalUnread sessions { ...SessionRow } }
 } ${SESSION}`;
@@ -37,6 +69,8 @@ export const MESSAGE_EVENTS = `subscription MessageEvents($since: Cursor) {
     ... on MessageRecalled { cursor message { ...MessageRow } }
     ... on ReceiptAdvanced { cursor conversationId status seq user { id } }
     ... on TypingStarted { conversationId user { id displayName } }
+    ... on TypingStopped { conversationId user { id } }
+    ... on GroupChanged { cursor group { id title name } }
     ... on CaughtUp { cursor reset }
   }
 } ${MESSAGE}`;

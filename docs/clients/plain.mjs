@@ -1,25 +1,12 @@
 import { trying } from "./errors.mjs";
-import { MESSAGES, MESSAGE_EVENTS, SEND, SESSIONS, SESSION_EVENTS, SYNC } from "./operations.mjs";
+import { requests } from "./http.mjs";
+import { MESSAGES, MESSAGE_EVENTS, MUTATIONS, SESSIONS, SESSION_EVENTS, SYNC, isRepeatable } from "./operations.mjs";
 import { openSocket, resuming } from "./socket.mjs";
-import { asShown, inOrder, keepInSync, pendingMessage } from "./sync.mjs";
+import { keepInSync } from "./sync.mjs";
 
 export function plainClient({ url, token, socket = openSocket({ url, token }) }) {
   const live = resuming(socket);
-
-  async function ask(query, variables) {
-    const response = await fetch(url, {
-      method: "POST",
-      headers: {
-        "content-type": "application/json",
-        accept: "application/graphql-response+json",
-        authorization: `Bearer ${await token()}`,
-      },
-      body: JSON.stringify({ query, variables }),
-    });
-    const { data, errors } = await response.json();
-    if (errors) throw Object.assign(new Error(errors[0].message), { errors });
-    return data;
-  }
+  const request = requests(url, token);
 
   function listen(query, variables, take) {
     return live.subscribe({ query, variables }, {
@@ -29,80 +16,60 @@ export function plainClient({ url, token, socket = openSocket({ url, token }) })
     });
   }
 
-  return { ask, listen, close: () => socket.dispose() };
+  return { ask: async (query, variables) => (await request(query, variables)).data, listen, close: () => socket.dispose() };
 }
 
-export class Chat {
-  sessions = new Map(); // id -> session
-  messages = new Map(); // id -> message
-  totalUnread = 0;
+// Executes a mutation of operations.mjs.
+export function plainAct({ ask }) {
+  return async (name, variables) => (await trying(() => ask(MUTATIONS[name], variables), isRepeatable(name, variables)))[name];
+}
 
-  // me: { id, displayName }. changed: called after each change, to display it.
-  constructor(client, me, changed = () => {}) {
-    this.client = client;
-    this.me = me;
-    this.changed = changed;
+// The pages that were fetched, which other libraries keep in their cache.
+export class Pages {
+  sessions = [];
+  messages = [];
+  #client;
+
+  constructor(client) {
+    this.#client = client;
   }
 
-  get list() {
-    return asShown([...this.sessions.values()]);
+  // Fetches the first page of sessions.
+  async list() {
+    const { sessions } = await trying(() => this.#client.ask(SESSIONS));
+    this.sessions = sessions.edges.map(({ node }) => node);
+    return { ...sessions, sessions: this.sessions };
   }
 
-  history(conversationId) {
-    return inOrder([...this.messages.values()].filter((message) => message.conversationId === conversationId));
+  // Fetches the newest messages of a conversation.
+  async open(conversationId) {
+    this.conversationId = conversationId;
+    this.messages = [];
+    await this.older(null);
   }
 
-  async start() {
-    const { sessions: page } = await this.client.ask(SESSIONS);
-    this.show.sessions({ ...page, sessions: page.edges.map(({ node }) => node) });
-    const { ask, listen } = this.client;
-    this.stop = keepInSync({
-      since: page.cursor,
-      sync: async (since) => (await trying(() => ask(SYNC, { since }))).syncSessions,
-      sessionEvents: (since, take) => listen(SESSION_EVENTS, { since }, ({ syncSession }) => take(syncSession)),
-      messageEvents: (since, take) => listen(MESSAGE_EVENTS, { since }, ({ messageEvents }) => take(messageEvents)),
-      show: this.show,
-    });
+  // Fetches the messages before those.
+  async older(before = this.before) {
+    const { conversationId } = this;
+    const { messages } = await trying(() => this.#client.ask(MESSAGES, { conversationId, before }));
+    if (conversationId !== this.conversationId) return; // another conversation was opened meanwhile
+    this.messages = [...messages?.edges.map(({ node }) => node) ?? [], ...this.messages]; // null before the first message
+    this.before = messages?.pageInfo.startCursor;
+    this.hasOlder = messages?.pageInfo.hasPreviousPage ?? false;
   }
+}
 
-  show = {
-    sessions: ({ sessions, totalUnread, reset }) => {
-      if (reset) this.sessions.clear();
-      for (const session of sessions) this.sessions.set(session.id, session);
-      this.totalUnread = totalUnread;
-      this.changed();
+// Call it once, after sign-in. Returns a function that stops.
+export async function startPlain({ ask, listen }, pages, chat) {
+  return keepInSync({
+    chat,
+    page: await pages.list(),
+    sync: async (since) => (await trying(() => ask(SYNC, { since }))).syncSessions,
+    sessionEvents: (since, take) => listen(SESSION_EVENTS, { since }, ({ syncSession }) => take(syncSession)),
+    messageEvents: (since, take) => listen(MESSAGE_EVENTS, { since }, ({ messageEvents }) => take(messageEvents)),
+    async refetch() {
+      await pages.list();
+      if (pages.conversationId) await pages.open(pages.conversationId);
     },
-    event: ({ message, reset }) => {
-      if (message) this.messages.set(message.id, message);
-      if (reset) {
-        this.messages.clear();
-        if (this.opened) this.open(this.opened).catch(console.error);
-      }
-      this.changed();
-    },
-  };
-
-  // Loads the newest messages, or those before a cursor. Returns the cursor of the oldest; null if it is the first message.
-  async open(conversationId, before = null) {
-    this.opened = conversationId;
-    const { messages } = await trying(() => this.client.ask(MESSAGES, { conversationId, before }));
-    for (const { node } of messages.edges) this.messages.set(node.id, node);
-    this.changed();
-    return messages.pageInfo.hasPreviousPage ? messages.pageInfo.startCursor : null;
-  }
-
-  // Stored exactly once, however many attempts it takes: the key belongs to the message, not to the attempt.
-  async send(input) {
-    const idempotencyKey = crypto.randomUUID();
-    this.messages.set(idempotencyKey, pendingMessage(this.me, { ...input, idempotencyKey }));
-    this.changed();
-    try {
-      const { sendMessage } = await trying(() => this.client.ask(SEND, { input: { ...input, idempotencyKey } }));
-      this.messages.set(sendMessage.message.id, sendMessage.message);
-      return sendMessage.message;
-    } finally {
-      this.messages.delete(idempotencyKey);
-      this.changed();
-    }
-  }
+  });
 }

@@ -1,15 +1,15 @@
-// Keeps the displayed list equal to the server's. since: the cursor of the displayed page, or the one stored last time.
-// sync(since) returns a promise of a page of syncSessions; sessionEvents(since, take) and messageEvents(since, take) pass on each
-// event and return a function that stops; show: sessions({ sessions, totalUnread, cursor, reset }), event(one of messageEvents).
-export function keepInSync({ since, sync, sessionEvents, messageEvents, show }) {
-  let cursor = since;
+// Keeps a Chat equal to the server's state. page: the sessions of a first page, and its cursor. sync(since) returns a promise of a
+// page of syncSessions; sessionEvents(since, take) and messageEvents(since, take) pass on each event and return a function that
+// stops; refetch: fetches the displayed sessions and messages again, and forgets the others.
+export function keepInSync({ chat, page: first, sync, sessionEvents, messageEvents, refetch }) {
+  let cursor = first.cursor;
   let pulling = null;
   let again = false;
   const pull = async () => {
     do {
       again = false;
       const page = await sync(cursor);
-      show.sessions(page);
+      chat.onSessions(page);
       cursor = page.cursor;
       again ||= page.hasMore;
     } while (again);
@@ -21,22 +21,28 @@ export function keepInSync({ since, sync, sessionEvents, messageEvents, show }) 
     // If this fails, the next event or the next connection starts from the same cursor.
     pulling ??= pull().catch(() => {}).finally(() => { pulling = null; });
   };
+  chat.onSessions(first);
   const stops = [
-    sessionEvents(since, (change) => {
-      show.sessions({ ...change, reset: false });
+    sessionEvents(cursor, (change) => {
+      chat.onSessions({ ...change, reset: false });
       pullSoon();
     }),
-    messageEvents(since, (event) => {
-      show.event(event); // CaughtUp with reset: fetch the displayed messages again, some were missed
+    messageEvents(cursor, (event) => {
+      chat.onEvent(event);
+      if (event.reset) refetch(); // the gap was too large
       if (event.cursor) pullSoon();
     }),
   ];
   return () => stops.forEach((stop) => stop());
 }
 
-// The list in display order.
+// The list in display order. Of two versions of a session the later one counts.
 export function asShown(sessions) {
-  return [...new Map(sessions.map((session) => [session.id, session])).values()]
+  const latest = new Map();
+  for (const session of sessions) {
+    if (!(latest.get(session.id)?.activeTs > session.activeTs)) latest.set(session.id, session);
+  }
+  return [...latest.values()]
     .filter(({ status, subBiz }) => status === "ACTIVE" && !subBiz)
     .sort((a, b) => b.priority - a.priority || b.writeTs - a.writeTs);
 }
@@ -49,13 +55,4 @@ export function inOrder(messages) {
     if (!(shown.get(key)?.seq < message.seq)) shown.set(key, message);
   }
   return [...shown.values()].sort((a, b) => a.seq - b.seq);
-}
-
-// The placeholder of a message until the server has stored it.
-export function pendingMessage(me, { conversationId, content, idempotencyKey }) {
-  return {
-    __typename: "Message", id: idempotencyKey, idempotencyKey, conversationId, content, seq: Number.MAX_SAFE_INTEGER,
-    contentType: "TEXT", state: "NORMAL", createdAt: new Date().toISOString(), editCount: 0,
-    sender: { __typename: "User", ...me },
-  };
 }

@@ -82,6 +82,16 @@ def decode_page_number(kind: str, text: str, field: str) -> int:
     return int(parts[0])
 
 
+def decode_page_text(kind: str, text: str | None, field: str) -> str | None:
+    """Like decode_page, for a position that is one text. None, without a cursor, stays None."""
+    if text is None:
+        return None
+    parts = decode_page(kind, text, field)
+    if len(parts) != 1:
+        raise InvalidInput(f"{field} must be a cursor of this list", field=field)
+    return parts[0]
+
+
 def is_number(text: str) -> bool:
     """Return whether a text is a number in the form that cursors use."""
     return text.isascii() and text.isdigit() and len(text) < 17

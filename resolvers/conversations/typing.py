@@ -1,4 +1,4 @@
-"""Typing: announces to the other members that a user is typing."""
+"""Typing: announces to the other members that a user is typing, or no longer is."""
 
 from __future__ import annotations
 
@@ -20,12 +20,27 @@ async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
 
     Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
     """
+    access, version = await _current_access(app, user, conversation)
+    return await app.typing.announce(access.head.conversation, user, version)
+
+
+async def stop_typing(app: Confab, user: UserId, conversation: str) -> bool:
+    """Notify the other connected members that the user is no longer typing, if `start_typing` was announced.
+
+    Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
+    """
+    access, version = await _current_access(app, user, conversation)
+    return await app.typing.announce_end(access.head.conversation, user, version)
+
+
+async def _current_access(app: Confab, user: UserId, conversation: str) -> tuple[Access, str]:
+    """Return the access of a user who may write, and the version of a group's membership."""
     access, version = await _access(app, user, conversation)
     if access is None:
         raise no_conversation()
     if not access.is_current:
         raise left_conversation()
-    return await app.typing.announce(access.head.conversation, user, version)
+    return access, version
 
 
 async def _access(app: Confab, user: UserId, conversation: str) -> tuple[Access | None, str]:

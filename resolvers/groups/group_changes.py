@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url
 from resolvers.base.errors import GroupFull, InvalidInput, PrivateCannotDelete
+from resolvers.base.metadata import encode_metadata
 from resolvers.base.names import accept_name
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access, access_conversation, no_conversation
@@ -128,16 +129,19 @@ class GroupUpdate:
     avatar_url: str | None = None
     sets_avatar: bool = False
     full_history: bool | None = None
+    metadata: object = None
+    """A JSON value."""
 
 
 async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpdate) -> Access:
-    """Change a group's name, its avatar, or who may read its history.
+    """Change a group's name, its avatar, its metadata, or who may read its history.
 
     Raises InvalidInput, NotFound, NotAMember, Forbidden, RateLimited.
     """
     if update.name is not None:
         update = replace(update, name=accept_name(update.name, "name"))
     check_avatar_url(update.avatar_url)
+    metadata = encode_metadata(update.metadata)
     conversation = await access_group(app, actor, group)
     names = await _display_names(app, [actor])
 
@@ -150,6 +154,8 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
             fields["name"] = update.name
         if update.sets_avatar and update.avatar_url != info.avatar_url:
             fields["avatar_url"] = update.avatar_url
+        if metadata is not None and metadata != info.metadata:
+            fields["metadata"] = metadata
         if update.full_history is not None and update.full_history != info.full_history:
             fields["full_history"] = update.full_history
         if "name" not in fields:

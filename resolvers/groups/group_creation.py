@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url, check_key, check_sub_biz
 from resolvers.base.errors import GroupFull, GroupTooSmall, NotFound, Unavailable
+from resolvers.base.metadata import encode_metadata
 from resolvers.base.names import accept_name
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access, access_conversation
@@ -35,6 +36,8 @@ class NewGroup:
     full_history: bool
     key: str | None
     sub_biz: str | None = None
+    metadata: object = None
+    """A JSON value."""
 
 
 async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
@@ -46,6 +49,7 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     """
     new = replace(new, name=accept_name(new.name, "name"))
     size = _check(app, creator, new)
+    metadata = encode_metadata(new.metadata)
     if size > app.limits.max_group_members:
         raise GroupFull(f"a group has at most {app.limits.max_group_members} members", field="memberIds")
     if new.key is not None and (first := await _find_first(app, creator, new.key)) is not None:
@@ -54,7 +58,7 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     others = await access_users(app, [user for user in new.members if user != creator], "memberIds")
     now = app.store.clock.now_ms()
     conversation = group_id(app.store.ids.next())
-    info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now, new.sub_biz)
+    info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now, new.sub_biz, metadata)
     members = [Member(creator, OWNER, ((1, None),), now)] + [Member(u, MEMBER, ((1, None),), now) for u in others]
     caches_current = False
     try:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.base.cursors import decode_page
-from resolvers.base.errors import InvalidInput
+from resolvers.base.cursors import decode_page_text
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.conversations.access import Access, access_conversation
-from resolvers.users.people import check_query, decode_name_cursor
+from resolvers.users.people import check_query
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.conversations.conversation import Member
 from store.users.search_text import SearchQuery
@@ -21,7 +20,7 @@ async def find_group(app: Confab, viewer: UserId, group: str) -> Access | None:
 async def list_groups(app: Confab, viewer: UserId, first: int | None, after: str | None) -> Page[ConversationId]:
     """Return a page of the groups that the viewer is a member of, in order of ids. Raises InvalidInput."""
     size = check_page_size(first, "first")
-    start = _decode_cursor("g", after)
+    start = decode_page_text("g", after, "after")
     groups = await app.store.sessions.list_groups(viewer)
     rest = [group for group in groups if start is None or group > start]
     edges = [Edge(group, ("g", group)) for group in rest[:size]]
@@ -39,10 +38,10 @@ async def list_members(
     wanted = check_query(query) if query is not None else None
     if wanted is not None:
         return await _search_members(app, access, size, after, wanted)
-    start = _decode_cursor("u", after)
+    start = decode_page_text("u", after, "after")
     if not access.is_current:
         return None
-    members = await _list_current(app, access)
+    members = [m for m in await app.store.conversations.list_members(access.head.conversation) if m.is_current]
     rest = [member for member in members if start is None or member.user > start]
     edges = [Edge(member, ("u", member.user)) for member in rest[:size]]
     return Page(edges, has_next=len(rest) > size, has_previous=start is not None)
@@ -51,24 +50,19 @@ async def list_members(
 async def _search_members(
     app: Confab, access: Access, size: int, after: str | None, query: SearchQuery
 ) -> Page[Member] | None:
-    position = decode_name_cursor("n", after)
+    position = decode_page_text("n", after, "after")
     if not access.is_current:
         return None
-    members = {member.user: member for member in await _list_current(app, access)}
-    results = await app.store.user_search.find_among(members, query, position, size)
-    edges = [Edge(members[found.user.id], ("n", *found.position)) for found in results.found]
+    store, group = app.store, access.head.conversation
+    members = (await store.conversations.list_current_members([group])).get(group, ())
+    results = await store.user_search.find_among(members, query, position, size)
+    people = [found.user.id for found in results.found]
+    snapshot = await store.conversations.find_group_snapshot(group, people) if people else None
+    records = snapshot.members if snapshot is not None else {}
+    edges = [
+        Edge(records[found.user.id], ("n", found.position))
+        for found in results.found
+        # Members may have left since the list was read.
+        if found.user.id in records and records[found.user.id].is_current
+    ]
     return Page(edges, has_next=results.has_more, has_previous=position is not None)
-
-
-async def _list_current(app: Confab, access: Access) -> list[Member]:
-    members = await app.store.conversations.list_members(access.head.conversation)
-    return [member for member in members if member.is_current]
-
-
-def _decode_cursor(kind: str, after: str | None) -> str | None:
-    if after is None:
-        return None
-    parts = decode_page(kind, after, "after")
-    if len(parts) != 1:
-        raise InvalidInput("after must be a cursor of this list", field="after")
-    return parts[0]

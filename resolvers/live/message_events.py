@@ -12,7 +12,8 @@ from resolvers.base.errors import NotFound
 from resolvers.conversations.access import access_conversation
 from resolvers.live.live_stream import CaughtUp, LiveEvent, LiveStream, Parts, is_after
 from resolvers.live.patient_reads import read_patiently
-from store.base.ids import MessageId, UserId
+from store.base.ids import ConversationId, MessageId, UserId
+from store.conversations.conversation import Head
 from store.messages.message import Message
 from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
 from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, Position, QueueBudget
@@ -80,7 +81,10 @@ class _MessageView:
         if shown is None or not self._is_selected(shown):
             return None
         message = shown.full_message
-        return shown if message is None or self._newest.advance(message) else None
+        if message is not None:
+            return shown if self._newest.advance(message) else None
+        group = shown.full_group
+        return shown if group is None or self._newest.advance_group(group) else None
 
     def _is_selected(self, event: MessageStreamEvent) -> bool:
         return self._conversation is None or event.conversation == self._conversation
@@ -113,16 +117,30 @@ async def _read_missed(app: Confab, mailbox: Mailbox, since: str) -> _Missed | N
 
 
 class _NewestStates:
-    """The newest states of revised messages that a subscriber has seen.
+    """The newest states of revised messages and of groups that a subscriber has seen.
 
-    A replay shows the state of messages at the time of the read. A live event of an earlier edit may arrive after it,
-    and must not show an older state.
+    A replay shows the state of messages and groups at the time of the read. A live event of an earlier change may
+    arrive after it, and must not show an older state.
     """
 
-    __slots__ = ("_messages",)
+    __slots__ = ("_group_versions", "_messages")
 
     def __init__(self) -> None:
         self._messages: OrderedDict[MessageId, Message] | None = None
+        self._group_versions: dict[ConversationId, int] | None = None
+
+    def advance_group(self, head: Head) -> bool:
+        """Remember a group's version. Return False if the subscriber has seen a newer one.
+
+        Remembers each group of the user that changes while the subscription lasts.
+        """
+        versions = self._group_versions
+        if versions is None:
+            versions = self._group_versions = {}
+        if head.version < versions.get(head.conversation, 0):
+            return False
+        versions[head.conversation] = head.version
+        return True
 
     def advance(self, message: Message) -> bool:
         """Remember a message's state. Return False if the subscriber has seen a newer one."""

@@ -99,7 +99,7 @@ async def find_session(app: Confab, user: UserId, conversation: str) -> Session 
 
 async def total_unread(app: Confab, user: UserId) -> int:
     """Return the number of unread messages in valid sessions that are not muted."""
-    return (await app.store.sessions.find_many(user, ())).total_unread
+    return (await app.store.sessions.read_totals(user)).messages
 
 
 async def sync_sessions(app: Confab, user: UserId, since: str | None, first: int | None) -> SessionChanges:

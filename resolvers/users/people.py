@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_encodable
-from resolvers.base.cursors import decode_page
+from resolvers.base.cursors import decode_page_text
 from resolvers.base.errors import InvalidInput, NotFound
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import UserId, is_user_id, parse_private
 from store.users.search_text import SearchQuery, parse_query
 from store.users.user import User
-from store.users.user_search import Position
 
 MOST_IDS = 200
 LONGEST_QUERY = 100
@@ -40,7 +39,7 @@ async def search_users(
     Raises InvalidInput, and NotFound for a workspace.
     """
     size = check_page_size(first, "first")
-    position = decode_name_cursor("p", after)
+    position = decode_page_text("p", after, "after")
     wanted = check_query(query)
     if workspace is not None:
         raise NotFound("there is no such workspace", field="workspaceId")
@@ -49,7 +48,7 @@ async def search_users(
         results = await search.find_all(viewer, wanted, position, size)
     else:
         results = await search.find_among(await _list_partners(app, viewer), wanted, position, size)
-    edges = [Edge(found.user, ("p", *found.position)) for found in results.found]
+    edges = [Edge(found.user, ("p", found.position)) for found in results.found]
     return Page(edges, has_next=results.has_more, has_previous=position is not None)
 
 
@@ -75,13 +74,3 @@ def check_query(query: str) -> SearchQuery | None:
         raise InvalidInput(f"query must have at most {LONGEST_QUERY} characters", field="query")
     check_encodable(query, "query")
     return parse_query(query)
-
-
-def decode_name_cursor(kind: str, after: str | None) -> Position | None:
-    """Return the position of a cursor of a list in order of names. Raises InvalidInput."""
-    if after is None:
-        return None
-    parts = decode_page(kind, after, "after")
-    if len(parts) != 2:
-        raise InvalidInput("after must be a cursor of this list", field="after")
-    return parts[0], parts[1]

@@ -1,4 +1,4 @@
-"""The mutation that notifies other members that the caller is typing."""
+"""The mutations that notify other members that the caller is typing, or no longer is."""
 
 from __future__ import annotations
 
@@ -17,3 +17,7 @@ class TypingMutations:
     )
     async def start_typing(self, info: Info, conversation_id: strawberry.ID) -> bool:
         return await typing.start_typing(info.context.app, info.context.viewer, conversation_id)
+
+    @strawberry.mutation
+    async def stop_typing(self, info: Info, conversation_id: strawberry.ID) -> bool:
+        return await typing.stop_typing(info.context.app, info.context.viewer, conversation_id)

@@ -14,12 +14,14 @@ import strawberry
 
 from resolvers.live.live_stream import CaughtUp
 from schema.events.caught_up import CaughtUpType
+from schema.events.groups import GroupChangedType
 from schema.events.messages import MessageCreatedType, MessageRecalledType, MessageUpdatedType
 from schema.events.receipts import ReceiptAdvancedType
-from schema.events.typing import TypingStartedType
+from schema.events.typing import TypingStartedType, TypingStoppedType
+from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
-from subscriptions.realtime.events.typing import TypingStarted
+from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 
 
 class MessageEventType(Protocol):
@@ -35,7 +37,9 @@ MESSAGE_EVENT_TYPES: Mapping[type, type[MessageEventType]] = {
     MessageUpdated: MessageUpdatedType,
     MessageRecalled: MessageRecalledType,
     ReceiptAdvanced: ReceiptAdvancedType,
+    GroupChanged: GroupChangedType,
     TypingStarted: TypingStartedType,
+    TypingStopped: TypingStoppedType,
     CaughtUp: CaughtUpType,
 }
 """The GraphQL type of each event."""

@@ -7,13 +7,18 @@ import strawberry
 from resolvers.groups import group_changes
 from resolvers.groups.group_creation import NewGroup, create_group
 from schema.base.context import Info
+from schema.base.scalars import JSON
 from schema.groups.group_types import Group, GroupRole, HistoryVisibility, group_from
 
 
-@strawberry.input(description="Fields that are left out stay as they are. avatarUrl: null removes the picture.")
+@strawberry.input(
+    description="Fields that are left out stay as they are. avatarUrl: null removes the picture. metadata: null leaves "
+    "it as it is; {} empties it."
+)
 class UpdateGroupInput:
     name: str | None = strawberry.UNSET
     avatar_url: str | None = strawberry.UNSET
+    metadata: JSON | None = None
     history_visibility: HistoryVisibility | None = strawberry.UNSET
 
     def to_update(self) -> group_changes.GroupUpdate:
@@ -23,6 +28,7 @@ class UpdateGroupInput:
             name=None if self.name is strawberry.UNSET else self.name,
             avatar_url=None if self.avatar_url is strawberry.UNSET else self.avatar_url,
             sets_avatar=self.avatar_url is not strawberry.UNSET,
+            metadata=self.metadata,
             full_history=None if visibility is None else visibility is HistoryVisibility.FULL,
         )
 
@@ -34,6 +40,7 @@ class UpdateGroupInput:
 class CreateGroupInput:
     name: str
     avatar_url: str | None = None
+    metadata: JSON | None = None
     member_ids: list[strawberry.ID]
     history_visibility: HistoryVisibility | None = HistoryVisibility.SINCE_JOIN
     sub_biz: str | None = None
@@ -47,6 +54,7 @@ class CreateGroupInput:
             members=tuple(self.member_ids),
             full_history=self.history_visibility is HistoryVisibility.FULL,
             sub_biz=self.sub_biz,
+            metadata=self.metadata,
             key=self.idempotency_key,
         )
 

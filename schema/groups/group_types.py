@@ -13,7 +13,7 @@ from resolvers.base.pages import Edge, Page
 from resolvers.groups import groups
 from schema.base.context import Context, Info
 from schema.base.nodes import Node, PageInfo
-from schema.base.scalars import DateTime
+from schema.base.scalars import JSON, DateTime
 from schema.compiler import prefetched_by, reads, then
 from schema.conversations.conversation_types import Conversation, ConversationType
 from schema.users.user_types import UserType, load_user
@@ -86,6 +86,7 @@ class Group(Conversation, Node):
     id: strawberry.ID = reads("head.conversation")
     name: str = reads("group.name")
     avatar_url: str | None = reads("group.avatar_url")
+    metadata: JSON | None = reads("group.metadata")
     member_count: int = reads("head.member_count")
     history_visibility: HistoryVisibility = reads("group.full_history")
     status: GroupStatus = reads("head.has_ended")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import strawberry
 
 from resolvers.sessions import session_lists
+from resolvers.sessions.attention import count_attention
 from schema.base.context import Info
 from schema.base.scalars import Cursor
 from schema.sessions.session_types import (
+    AttentionType,
     SessionCategory,
     SessionConnection,
     SessionDelta,
@@ -21,6 +23,10 @@ from schema.sessions.session_types import (
 
 @strawberry.type
 class SessionQueries:
+    @strawberry.field
+    async def attention(self, info: Info) -> AttentionType:
+        return AttentionType(record=await count_attention(info.context.app, info.context.viewer))
+
     @strawberry.field(
         description="The session list in display order: pinned first by priority, then by writeTs, newest first. "
         "Sessions inside a subBiz are not in the main list (subBiz: null); one gateway session represents them. "

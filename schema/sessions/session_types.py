@@ -11,6 +11,7 @@ import strawberry
 
 from resolvers.base.pages import Edge
 from resolvers.sessions import session_lists
+from resolvers.sessions.attention import Attention
 from schema.base.context import Context, Info
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import Cursor, DateTime, Timestamp
@@ -139,6 +140,19 @@ class SessionDelta:
     has_more: bool
     total_unread: int
     reset: bool
+
+
+@strawberry.type(
+    name="Attention",
+    description="What should light a badge. unread: totalUnread. mentions: unread mentions of the caller by name or "
+    "role, everywhere, where not muted. threads: followed threads with unread replies. Derived from read positions, "
+    "so reading on one device clears it on all.",
+)
+class AttentionType:
+    record: strawberry.Private[Attention]
+    unread: int = reads("record.unread")
+    mentions: int = reads("record.mentions")
+    threads: int = reads("record.threads")
 
 
 @strawberry.type

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
+from server.auth.token_claims import LEEWAY_SECONDS
 from server.errors import CommandError
 from server.settings import Settings
 from store.base.errors import StoreError
@@ -19,9 +20,11 @@ from subscriptions.realtime.revocations import CHECK_SECONDS, announce_revocatio
 async def revoke_tokens(settings: Settings, user: str, now: float) -> str:
     """Revoke the tokens of a user that were issued before `now`, in seconds since the epoch.
 
-    All servers refuse these tokens and close their connections. Returns the exact time in UTC, as text. Raises
-    CommandError. If MongoDB is unreachable, nothing is revoked.
+    All servers refuse these tokens and close their connections. Tokens issued up to LEEWAY_SECONDS later are revoked
+    too: the issuer's clock may be that much ahead. Returns the exact time in UTC, as text. Raises CommandError. If
+    MongoDB is unreachable, nothing is revoked.
     """
+    now += LEEWAY_SECONDS
     if not is_user_id(user):
         raise CommandError(f"A user id is {USER_ID_RULE}.")
     revoked = {UserId(user): math.ceil(now * 1000)}

@@ -111,7 +111,19 @@ def _renderers(settings: Settings, colors: bool) -> list[Processor]:
     else:
         renderer = structlog.processors.JSONRenderer(serializer=_to_json)
     # Tracebacks are formatted first, so that they are redacted too.
-    return [structlog.processors.format_exc_info, redact, renderer]
+    processors: list[Processor] = [structlog.processors.format_exc_info, redact]
+    return [*processors, renderer] if settings.log_format == "json" else [*processors, _escape_controls, renderer]
+
+
+def _escape_controls(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Escape characters that a terminal would execute. Clients choose some texts, such as paths. JSON escapes them."""
+    return {key: value if key == "exception" else _escaped(value) for key, value in event.items()}
+
+
+def _escaped(value: Any) -> Any:
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in value)
 
 
 def _to_json(value: Any, **_: Any) -> str:

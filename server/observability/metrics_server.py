@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hmac
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,7 @@ from server.observability.metrics import Metrics
 
 PATH = "/metrics"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_CHALLENGE = "www-authenticate: Bearer\r\n"
 _HEAD_BYTES = 16_384
 _TIMEOUT_SECONDS = 10.0
 _MAX_REQUESTS = 8
@@ -24,8 +26,10 @@ log = structlog.get_logger(__name__)
 class MetricsServer:
     """Minimal HTTP/1.1 server: one request per connection."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, token: str | None = None) -> None:
+        """Create the server. With a `token`, requests need it in their Authorization header."""
         self._metrics = metrics
+        self._authorization = None if token is None else f"bearer {token}".encode()
         self._requests = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -51,24 +55,38 @@ class MetricsServer:
             return _response("404 Not Found", b"metrics are at /metrics\n")
         if method != b"GET":
             return _response("405 Method Not Allowed", b"use GET\n")
+        if not self._is_authorized(head):
+            return _response("401 Unauthorized", b"use Authorization: Bearer <CONFAB_METRICS_TOKEN>\n", _CHALLENGE)
         return _response("200 OK", await self._metrics.text())
 
+    def _is_authorized(self, head: bytes) -> bool:
+        if self._authorization is None:
+            return True
+        for line in head.split(b"\r\n")[1:]:
+            name, _, value = line.partition(b":")
+            if name.strip().lower() == b"authorization":
+                scheme, _, token = value.strip().partition(b" ")
+                return hmac.compare_digest(scheme.lower() + b" " + token.strip(), self._authorization)
+        return False
 
-def _response(status: str, body: bytes) -> bytes:
+
+def _response(status: str, body: bytes, header: str = "") -> bytes:
     head = (
-        f"HTTP/1.1 {status}\r\ncontent-type: {_CONTENT_TYPE}\r\ncontent-length: {len(body)}\r\n"
+        f"HTTP/1.1 {status}\r\n{header}content-type: {_CONTENT_TYPE}\r\ncontent-length: {len(body)}\r\n"
         "cache-control: no-store\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + body
 
 
 @asynccontextmanager
-async def serve_metrics(metrics: Metrics, host: str, port: int, port_count: int) -> AsyncIterator[int]:
+async def serve_metrics(
+    metrics: Metrics, host: str, port: int, port_count: int, token: str | None = None
+) -> AsyncIterator[int]:
     """Serve metrics for the duration of the block, on the first free port of `port_count` ports from `port` on.
 
     Returns the port, or 0 if none is free. That is logged, and does not stop the server.
     """
-    server = MetricsServer(metrics)
+    server = MetricsServer(metrics, token)
     listener, taken = None, 0
     for number in range(port, min(port + port_count, _PORTS)):
         try:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import zlib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,11 +15,16 @@ from server.settings.errors import SettingsError
 from server.settings.fields import DEVELOPMENT_SECRET, SECRET_FIELDS, Settings, variable
 from server.settings.validators import check_secret
 
+_MIN_SECRET_BITS = 80
+"""Estimated entropy that `confab serve` demands of a secret. `openssl rand -hex 16` has more."""
+
+_COMPRESSION_OVERHEAD_BYTES = 10
+
 _KEY_FIELDS = ("jwt_secret", "jwt_secret_file", "jwks_url", "jwks_file")
 
 
 def check_fit_to_serve(settings: Settings) -> None:
-    """Raise SettingsError unless tokens are checked with a key that only their issuer has."""
+    """Raise SettingsError unless tokens are checked with a key that only their issuer has and nobody can guess."""
     if settings.development:
         raise SettingsError(
             ["CONFAB_DEVELOPMENT is set, but confab serve is not for development: unset it, or use confab dev."]
@@ -28,6 +36,23 @@ def check_fit_to_serve(settings: Settings) -> None:
                 "CONFAB_JWKS_FILE."
             ]
         )
+    secrets = [settings.jwt_secret] if settings.jwt_secret is not None else []
+    for secret in [*secrets, *settings.jwt_previous_secrets]:
+        if _entropy_bits(secret.get_secret_value().encode()) < _MIN_SECRET_BITS:
+            raise SettingsError(
+                [
+                    "A secret of tokens can be guessed: it has few different characters, or repeats itself "
+                    "(`openssl rand -base64 48` makes a good one)."
+                ]
+            )
+
+
+def _entropy_bits(secret: bytes) -> float:
+    """Return an upper estimate of the entropy of a secret: few different bytes and repeated parts count little."""
+    frequencies = [count / len(secret) for count in Counter(secret).values()]
+    bits_per_byte = -sum(frequency * math.log2(frequency) for frequency in frequencies)
+    without_repetitions = len(zlib.compress(secret, 9)) - _COMPRESSION_OVERHEAD_BYTES
+    return bits_per_byte * min(len(secret), without_repetitions)
 
 
 def warn_of_foreign_tokens(settings: Settings) -> str | None:

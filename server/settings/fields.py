@@ -134,6 +134,22 @@ class OperationSettings(_Section):
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 
 
+class ClientSettings(_Section):
+    """Slow clients.
+
+    A proxy in front has time limits of its own.
+    """
+
+    head_timeout_seconds: float = Field(10.0, gt=0, le=600)
+    """Time limit for the head of a request over HTTP; of the first one, from the opening of the connection."""
+    body_timeout_seconds: float = Field(30.0, gt=0, le=3600)
+    """Time limit for the body of a request. After it the client gets status 408, and the connection is closed."""
+    answer_timeout_seconds: float = Field(120.0, gt=0, le=3600)
+    """Time limit for a client to accept an answer over HTTP. After it the connection is dropped."""
+    min_client_bytes_per_second: int = Field(1024, ge=0, le=1_000_000_000)
+    """Least rate at which clients send bodies and accept answers, measured over 10 s. Slower ones are disconnected."""
+
+
 class WebSocketSettings(_Section):
     """WebSockets."""
 
@@ -200,6 +216,8 @@ class ObservabilitySettings(_Section):
     """Port of /metrics for Prometheus. Without it there are no metrics."""
     metrics_host: str = Field("127.0.0.1", min_length=1)
     """Address of the port for Prometheus."""
+    metrics_token: Annotated[SecretStr, AfterValidator(check.check_metrics_token)] | None = None
+    """If set, /metrics answers only to requests with `Authorization: Bearer <this token>`."""
     metrics_port_count: int = Field(1, ge=1, le=256)
     """Number of ports from `metrics_port` on; each process takes one. Set by `confab serve --workers`."""
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(check.to_upper)] = "INFO"
@@ -216,6 +234,7 @@ class Settings(
     TokenSettings,
     BrowserSettings,
     OperationSettings,
+    ClientSettings,
     WebSocketSettings,
     EventStreamSettings,
     RateSettings,
@@ -228,7 +247,9 @@ class Settings(
     """
 
 
-SECRET_FIELDS = frozenset({"jwt_secret", "jwt_previous_secrets"})
+SECRET_FIELDS = frozenset(
+    field for field, info in Settings.model_fields.items() if SecretStr.__name__ in str(info.annotation)
+)
 """Settings whose values are never printed."""
 
 UNLIMITED = {

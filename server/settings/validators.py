@@ -24,6 +24,7 @@ _DATABASE = re.compile(r"[A-Za-z0-9_-]{1,63}\Z")
 _KEY_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{0,64}\Z")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,*]+\Z")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\Z")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}\Z")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -98,6 +99,13 @@ def check_secret(secret: SecretStr) -> SecretStr:
     if len(secret.get_secret_value().encode()) < MIN_SECRET_BYTES:
         raise ValueError(f"at least {MIN_SECRET_BYTES} bytes (`openssl rand -base64 48` makes a good one)")
     return secret
+
+
+def check_metrics_token(token: SecretStr) -> SecretStr:
+    """Accept tokens that fit a header and cannot be guessed."""
+    if not _TOKEN.match(token.get_secret_value()):
+        raise ValueError("16 to 256 letters, digits and - . _ ~ + / =")
+    return token
 
 
 def parse_secrets(value: object) -> object:

@@ -61,6 +61,8 @@ class GroupInfo:
     full_history: bool
     created_at_ms: int
     sub_biz: str | None = None
+    metadata: str | None = None
+    """JSON text."""
 
     def to_fields(self) -> dict[str, Any]:
         """Return the stored fields. Empty ones are left out."""
@@ -71,6 +73,8 @@ class GroupInfo:
         }
         if self.avatar_url:
             fields[ConversationField.AVATAR] = self.avatar_url
+        if self.metadata is not None:
+            fields[ConversationField.METADATA] = self.metadata
         if self.full_history:
             fields[ConversationField.FULL_HISTORY] = True
         if self.sub_biz:
@@ -87,6 +91,7 @@ def group_info_from(fields: dict[str, Any]) -> GroupInfo:
         full_history=bool(fields.get(ConversationField.FULL_HISTORY)),
         created_at_ms=fields[ConversationField.CREATED_AT],
         sub_biz=fields.get(ConversationField.SUB_BIZ),
+        metadata=fields.get(ConversationField.METADATA),
     )
 
 
@@ -106,6 +111,8 @@ class Head:
     group: GroupInfo | None
     ended_at: int | None = None
     dismissed: bool = False
+    version: int = 0
+    """Number of changes of the group so far."""
 
     @property
     def has_ended(self) -> bool:

@@ -28,6 +28,8 @@ class ConversationField:
     NAME = "name"
     AVATAR = "av"
     OWNER = "own"
+    METADATA = "md"
+    """Application data, as JSON text."""
     FULL_HISTORY = "hv"
     """True, or absent."""
     CREATED_BY = "by"

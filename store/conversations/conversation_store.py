@@ -34,6 +34,7 @@ _HEAD_FIELDS = (
     ConversationField.KIND,
     ConversationField.END,
     ConversationField.ENDED_AT,
+    ConversationField.GROUP_VERSION,
 )
 _VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
 _MAX_HEADS = 4_000
@@ -266,11 +267,11 @@ class ConversationStore:
         return (await self._read_recipients(conversation, version)).members_at(seq)
 
     async def list_current_members(
-        self, groups: Sequence[ConversationId], most: int
+        self, groups: Sequence[ConversationId], most: int | None = None
     ) -> dict[ConversationId, list[UserId]]:
-        """Return the members of groups, smallest groups first, of as many as have `most` members together.
+        """Return the members of groups: one round trip to Redis if this process knows them, else two.
 
-        One round trip to Redis if this process knows the members; another one reads those of the other groups.
+        most: Number of members in all. Then only the smallest groups are returned, as many as have that number.
         """
         fields = (ConversationField.MEMBER_COUNT, HeadField.MEMBERSHIP_VERSION)
         wanted, sizes = list(groups), list[tuple[int, ConversationId, str]]()
@@ -284,7 +285,11 @@ class ConversationStore:
                 break
         sizes.sort()
         totals = accumulate(size for size, _, _ in sizes)
-        chosen = [(group, version) for (_, group, version), total in zip(sizes, totals, strict=True) if total <= most]
+        chosen = [
+            (group, version)
+            for (_, group, version), total in zip(sizes, totals, strict=True)
+            if most is None or total <= most
+        ]
         found = await asyncio.gather(*(self._read_recipients(group, version) for group, version in chosen))
         return {group: known.current_members() for (group, _), known in zip(chosen, found, strict=True)}
 
@@ -314,7 +319,7 @@ def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:
 
 def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
     """Return the head of the values of `_HEAD_FIELDS`."""
-    newest_seq, newest, member_count, group, kind, end, ended_at = row
+    newest_seq, newest, member_count, group, kind, end, ended_at, version = row
     return Head(
         conversation=conversation,
         kind=ConversationKind.GROUP if kind == b"G" else ConversationKind.PRIVATE,
@@ -324,4 +329,5 @@ def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> H
         group=group_info_from(orjson.loads(group)) if group else None,
         ended_at=int(ended_at) if ended_at is not None else None,
         dismissed=end == GroupEnd.DISMISSED.value.encode(),
+        version=int(version or 0),
     )

@@ -28,6 +28,7 @@ class GroupFields(TypedDict, total=False):
     name: str
     avatar_url: str | None
     owner: UserId
+    metadata: str
     full_history: bool
     end: GroupEnd
     ended_at: int
@@ -38,6 +39,7 @@ _STORED_NAMES = {
     "name": ConversationField.NAME,
     "avatar_url": ConversationField.AVATAR,
     "owner": ConversationField.OWNER,
+    "metadata": ConversationField.METADATA,
     "full_history": ConversationField.FULL_HISTORY,
     "end": ConversationField.END,
     "ended_at": ConversationField.ENDED_AT,
@@ -98,6 +100,8 @@ class ChangeField:
 
 _F = ChangeField
 
+_TICKS_OF_MESSAGE = 2
+
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
@@ -124,6 +128,21 @@ class GroupChange:
     def dissolves(self) -> bool:
         """True if the change ends the group."""
         return "end" in self.fields
+
+    @property
+    def updates_group(self) -> bool:
+        """True if a field or a role changes: all members get the event GroupChanged."""
+        if self.dissolves:
+            return False
+        return bool(self.fields) or len(self.member_records) > len(self.joined) + len(self.left)
+
+    def update_time_ms(self, at_ms: int) -> int:
+        """Return the time of GroupChanged, for a change that became durable at a time.
+
+        It is after the ticks that the SYSTEM message and its gateway take. So most members' sessions have the same
+        tick, which is the head's time too, and need no write of their own.
+        """
+        return at_ms + _TICKS_OF_MESSAGE if self.announced else at_ms
 
     def to_json(self) -> bytes:
         """Return the record kept in the outbox with the SYSTEM message."""

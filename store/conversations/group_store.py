@@ -164,6 +164,8 @@ def _head_update(reserved: ReservedMessage, at_ms: int) -> dict[str, Any]:
     if change.announced:
         place = {ConversationField.SEQ: message.seq, ConversationField.N: message.n}
         update["$max"] = place | {ConversationField.MOVED_AT: at_ms}
+    if change.updates_group:
+        update.setdefault("$max", {})[ConversationField.MOVED_AT] = change.update_time_ms(at_ms)
     removed = {name: "" for name, value in fields.items() if value is None}
     return update | {"$unset": removed} if removed else update
 

@@ -13,6 +13,9 @@ from store.redis.keys import Keys
 WINDOW_MS = 3_000
 """Typing of a user in a conversation is announced at most once in this time."""
 
+SHOWN_MS = 8_000
+"""Clients show that a user is typing for this time."""
+
 Routes = Mapping[UserId, Sequence[str]]
 """The servers that hold connections of each user, as far as is known. Users without any are left out."""
 
@@ -29,10 +32,18 @@ class TypingStore:
         self, user: UserId, conversation: ConversationId, others: Sequence[UserId] = ()
     ) -> tuple[bool, Routes]:
         """Take a user's window of a conversation. Return whether it was free, and others' routes. One round trip."""
-        key = self._keys.typing(user, conversation)
-        take = Call("take_typing_window", (key,), (self._clock.now_ms(), WINDOW_MS))
-        free, *rows = await self._cache.run([take, *map(self._route_call, others)])
-        return free == 1, _routes(others, rows)
+        args = (self._clock.now_ms(), WINDOW_MS, SHOWN_MS)
+        return await self._run(Call("take_typing_window", (self._keys.typing(user, conversation),), args), others)
+
+    async def end_typing(
+        self, user: UserId, conversation: ConversationId, others: Sequence[UserId] = ()
+    ) -> tuple[bool, Routes]:
+        """End a user's typing. Return whether clients may still show it, and others' routes. One round trip.
+
+        True at most once for each window that was taken. The window stays taken.
+        """
+        args = (self._clock.now_ms(), SHOWN_MS)
+        return await self._run(Call("end_typing", (self._keys.typing(user, conversation),), args), others)
 
     def release_window_call(self, user: UserId, conversation: ConversationId) -> Call:
         """Return the call that frees a window that was just taken."""
@@ -41,6 +52,10 @@ class TypingStore:
     async def find_routes(self, users: Sequence[UserId]) -> Routes:
         """Return the routes of some users: one round trip."""
         return _routes(users, await self._cache.run([self._route_call(user) for user in users]))
+
+    async def _run(self, call: Call, others: Sequence[UserId]) -> tuple[bool, Routes]:
+        answer, *rows = await self._cache.run([call, *map(self._route_call, others)])
+        return answer == 1, _routes(others, rows)
 
     def _route_call(self, user: UserId) -> Call:
         return Call("ZRANGEBYSCORE", (self._keys.of_user(user, "routes"),), (self._clock.now_ms(), "+inf"))

@@ -146,6 +146,8 @@ class CommitStore:
         reserved = committed.reserved
         message, change = reserved.message, reserved.change
         at_ms = committed.at_ms if change is None or change.announced or change.dissolves else 0
+        if change is not None and change.updates_group:
+            at_ms = change.update_time_ms(committed.at_ms)
         changed = (reserved.outbox_entry, change.to_json()) if change is not None else ()
         return Call(
             "set_newest_message",

@@ -29,7 +29,7 @@ PLACE = (("c", 1), ("b", 1), ("s", 1))
 BY_ID = (("_id", 1),)
 """Fields of the index that every collection has."""
 
-BY_SEARCH_KEY = (("k", 1), ("s", 1), ("_id", 1))
+BY_SEARCH_KEY = (("k", 1), ("s", 1))
 """Fields of the index of `users` for the directory."""
 
 

@@ -112,10 +112,10 @@ class FanoutCalls:
         self._numbers: dict[UserId, tuple[int, ...]] = {}
         """The numbers of each user's changes."""
 
-    def add_change(self, change: LoggedChange, user: UserId) -> FanoutResult:
-        """Add a change of one user. Returns its effect, which is filled in by `run`."""
+    def add_change(self, change: LoggedChange, users: Sequence[UserId]) -> FanoutResult:
+        """Add a change that is not a message. Returns its effect, which is filled in by `run`."""
         result = FanoutResult()
-        self._add(_Change(change.kind, change.text, None, change.at, result), (user,))
+        self._add(_Change(change.kind, change.text, None, change.at, result), users)
         return result
 
     def add_message(self, delta: MessageDelta) -> FanoutResult:

@@ -238,6 +238,19 @@ class Revise:
 
 
 @dataclass(frozen=True, slots=True)
+class NewGroupVersion:
+    """A field of the group or a role of a member changed, by the change that gave the group this version."""
+
+    kind: ClassVar[str] = "group"
+    conversation: ConversationId
+    version: int
+
+    def script_fields(self, at: int) -> dict[str, Any]:
+        """Return the version."""
+        return {"c": self.conversation, "v": self.version}
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """The user becomes a member by the message at `seq`, with everything up to it read; 0: by the group's creation."""
 

@@ -160,6 +160,9 @@ class SessionFields:
 
     sub_biz = Field[str | None](str, "sb", Kept.HEAD, "The subBiz that it is in; None for gateways.", default=None)
     dissolved = Field(bool, "dd", Kept.HEAD, "The group has ended.", default=False)
+    group_version = Field(
+        int, "gv", Kept.HEAD, "Version of the group whose update was applied last; 0: none.", default=0
+    )
     last_readable_seq = Field[int | None](
         int, "f", Kept.MEMBERSHIP, "Last seq that a former member may read; None: a member.", default=None
     )

@@ -28,6 +28,7 @@ LATE_SEQS = 500
 HEAD_PROJECTION = dict.fromkeys(
     (
         *(Head.SEQ, Head.N, Head.MOVED_AT, Head.WRITTEN_AT, Head.SUB_BIZ, Head.MENTIONS_ALL, Head.ENDED_AT_MS),
+        Head.GROUP_VERSION,
         *(name for sides in (Head.READ, Head.DELIVERED, Head.WROTE_SEQ, Head.WROTE_N) for name in sides),
     ),
     1,
@@ -45,6 +46,8 @@ _WRITE_TS, _SUB_BIZ = Session.write_ts.stored, Session.sub_biz.stored
 _PEER_READ, _PEER_DELIVERED = Session.peer_read_seq.stored, Session.peer_delivered_seq.stored
 _MUTED, _MUTED_UNTIL, _MENTIONS = Session.muted.stored, Session.muted_until_ms.stored, Session.mentions.stored
 _DISSOLVED, _LAST_READABLE, _GAPS = Session.dissolved.stored, Session.last_readable_seq.stored, Session.gaps.stored
+
+_GROUP_VERSION = Session.group_version.stored
 
 _COPIED = frozenset(field.stored for field in IN_ROW_AND_RECORD)
 
@@ -99,6 +102,8 @@ def record_from(
             record[_SUB_BIZ] = conversation.partition("~")[2]
     elif head.get(Head.SUB_BIZ) is not None:
         record[_SUB_BIZ] = head[Head.SUB_BIZ]
+    if Head.GROUP_VERSION in head:
+        record[_GROUP_VERSION] = head[Head.GROUP_VERSION]
     if _MENTIONS in row or Head.MENTIONS_ALL in head:
         seqs = {*row.get(_MENTIONS, ()), *head.get(Head.MENTIONS_ALL, ())}
         if mentions := sorted(seq for seq in seqs if read_seq < seq <= write_seq):

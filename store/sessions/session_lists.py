@@ -40,6 +40,8 @@ _DISSOLVED, _MENTIONS = SessionFields.dissolved.stored, SessionFields.mentions.s
 _VALID_INSIDE, _UNREAD_INSIDE = SessionFields.valid_inside.stored, SessionFields.unread_inside.stored
 _MENTIONS_INSIDE = SessionFields.mentions_inside.stored
 
+_TOTAL_MENTIONS = "mentions"
+
 
 def is_valid(conversation: ConversationId, record: Record) -> bool:
     """Return whether a session is in lists: see `Session.valid`."""
@@ -70,8 +72,10 @@ def count_unread_mentions(conversation: ConversationId, record: Record) -> int:
     """Return the unread mentions of a valid session: see `Session.unread_mention_count`."""
     if conversation.startswith("b_"):
         return int(record.get(_MENTIONS_INSIDE, 0))
+    if _MENTIONS not in record:
+        return 0
     read_seq = max(record[_ACKNOWLEDGED_SEQ], record.get(_DELETED_SEQ, 0))
-    return sum(seq > read_seq for seq in record.get(_MENTIONS, ()))
+    return sum(seq > read_seq for seq in record[_MENTIONS])
 
 
 def ended_seq(record: Record) -> int:
@@ -91,6 +95,13 @@ def parse_entry(entry: str) -> tuple[int, ConversationId]:
     return int(position), ConversationId(conversation)
 
 
+class UnreadTotals(NamedTuple):
+    """Sums over a user's valid sessions that are not muted. Sessions inside a subBiz count through its gateway."""
+
+    messages: int
+    mentions: int
+
+
 class SubBizSums(NamedTuple):
     """Sums of the sessions in a subBiz, those of messages without muted sessions, and its newest valid session."""
 
@@ -106,7 +117,8 @@ class SessionLists:
 
     Attributes:
         entries: What stands for sessions in all lists, in no order.
-        sums: Sums by list, under the names of the fields of `meta` in Redis. Sums that are 0 are left out.
+        sums: Sums by list, and all mentions, under the names of the fields of `meta` in Redis. Sums that are 0 are
+            left out.
         mute_ends: Ends of mutes (ms), with their sessions.
         total_unread: Unread messages in valid sessions that are not muted.
     """
@@ -126,19 +138,21 @@ class SessionLists:
         if not is_valid(conversation, record):
             return
         counted = 0 if is_muted else count_unread(conversation, record)
+        mentions = 0 if is_muted else count_unread_mentions(conversation, record)
         position = record[_PRIORITY] * PRIORITY_WEIGHT + record[_WRITE_TS]
         sub_biz, category = record.get(_SUB_BIZ), record.get(_CATEGORY)
         if sub_biz is None:
             self.entries.append(list_entry("m", position, conversation))
-            # A session inside a subBiz counts in the total through its gateway.
+            # A session inside a subBiz counts in the totals through its gateway.
             self.total_unread += counted
+            if mentions:
+                self.sums[_TOTAL_MENTIONS] += mentions
         if conversation.startswith("b_"):
             return
         if record[_RECEIVED_SEQ] < record[_WRITE_SEQ] and record.get(_DELETED_SEQ, 0) < record[_WRITE_SEQ]:
             self.entries.append(list_entry("o", 0, conversation))
         if sub_biz is None and category is None:
             return
-        mentions = 0 if is_muted else count_unread_mentions(conversation, record)
         if sub_biz is not None:
             self.entries.append(list_entry(f"b{sub_biz}", position, conversation))
             self.entries.append(list_entry(f"B{sub_biz}", record[_WRITE_TS], conversation))
@@ -154,6 +168,11 @@ class SessionLists:
         for kind, value in (("n", 1), ("u", unread_count), ("q", unread_mention_count)):
             if value:
                 self.sums[f"{kind}{name}"] += value
+
+    @property
+    def totals(self) -> UnreadTotals:
+        """The sums over all sessions."""
+        return UnreadTotals(self.total_unread, self.sums.get(_TOTAL_MENTIONS, 0))
 
     def sub_biz(self, sub_biz: str) -> SubBizSums:
         """Return the sums of a subBiz."""

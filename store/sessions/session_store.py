@@ -16,6 +16,7 @@ from store.sessions.changes import LoggedChange
 from store.sessions.loading.loaded_state import LoadedState, Snapshot
 from store.sessions.loading.state_loader import StateLoader
 from store.sessions.session import Session, session_from
+from store.sessions.session_lists import UnreadTotals
 from store.sessions.session_rows import SessionRows
 
 NAMES_PER_CALL = 1_000
@@ -139,6 +140,13 @@ class SessionStore:
             for i in range(0, len(rows), 5)
         ]
         return sorted(categories, key=lambda category: (-category.write_ts, category.name))
+
+    async def read_totals(self, user: UserId) -> UnreadTotals:
+        """Return the unread messages and mentions of a user. One round trip if the state is cached."""
+        answer = await self._read(user, "get_totals", ())
+        if isinstance(answer, LoadedState):
+            return answer.lists.totals
+        return UnreadTotals(*answer[1:])
 
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
         """Return the user's sessions of some conversations, including deleted ones. Missing ones are left out."""

@@ -1,9 +1,10 @@
-"""The text by which users are found: folded names and ids, and the fields of a user's row made from them.
+"""The text by which users are found: normalized names and ids, and the fields of a user's row made from them.
 
 Fields of a row of `users`:
-    s   the folded name, a tab, the folded id with "_" for spaces; people are listed in the order of (s, _id)
-    k   beginnings of s at each word of the name, and of the id; only with a user directory
-    sv  checksum of the name and the form that s and k were made from, which shows whether they are current
+    s   the normalized name, a tab, and the id; people are listed in the order of s
+    i   the normalized id, with "_" for spaces
+    k   beginnings of the normalized name at each of its words, and of i; only with a user directory
+    sv  checksum of the name and the form that the others were made from, which shows whether they are current
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-_FORM = 1
-"""Raised with every change of the fold: all rows are then made again."""
+_FORM = 2
+"""Raised with every change of `normalize`: all rows are then made again."""
 
 _LONGEST = 100
-"""Characters of a folded name, id or query that count."""
+"""Characters of a normalized name, id or query that count."""
 
 _MOST_WORDS = 25
 """Words of a name at which its beginnings are kept for the directory."""
 
-_KEY_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64)
-"""Lengths of the beginnings that the directory keeps. Texts between two of them are compared with s."""
+_KEY_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64)
+"""Lengths of the beginnings that the directory keeps. Texts between two of them are compared with s and i."""
 
 # Letters that Unicode does not decompose although users type the plain letter, and apostrophes, which they leave out.
 _PLAIN = str.maketrans(
@@ -45,22 +46,22 @@ _PLAIN = str.maketrans(
 )
 
 
-def fold(text: str) -> str:
+def normalize(text: str) -> str:
     """Return the words of a text in lower case, without diacritics and punctuation, separated by one space.
 
     Each Han character and each symbol, such as an emoji, is a word of its own. Punctuation stays in a text that has
     nothing else.
     """
     if text.isascii():
-        plain = text.lower().translate(_PLAIN)
+        words = text.lower().translate(_ASCII).split()
     else:
         plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text.translate(_PLAIN)).casefold())
-        plain = plain.translate(_PLAIN)
-    words = "".join(map(_fold_character, plain)).split() or ["".join(text.casefold().split())]
+        words = "".join(map(_normalize_character, plain.translate(_PLAIN))).split()
+    words = words or ["".join(text.casefold().split())]
     return " ".join(words)[:_LONGEST].rstrip()
 
 
-def _fold_character(character: str) -> str:
+def _normalize_character(character: str) -> str:
     if character.isalnum():
         return f" {character} " if _is_han(character) else character
     category = unicodedata.category(character)
@@ -76,22 +77,30 @@ def _is_han(character: str) -> bool:
     return "\u3400" <= character <= "\u9fff" or "\U00020000" <= character <= "\U0003ffff"
 
 
+_ASCII = {code: "".join(map(_normalize_character, chr(code).translate(_PLAIN))) for code in range(128)}
+"""Results of `_PLAIN` and `_normalize_character` for ASCII, in one table."""
+
+
 class SearchQuery(NamedTuple):
-    """A folded query. `text` is not empty."""
+    """A normalized query. `text` is not empty."""
 
     text: str
 
     @property
-    def pattern(self) -> str:
-        """The regular expression that finds the query in s: at a word of the name, or at the start of the id."""
-        escaped, of_id = re.escape(self.text), re.escape(self.text.replace(" ", "_"))
-        return f"(^| ){escaped}|\t{of_id}"
+    def of_name(self) -> str:
+        """The regular expression that finds the query in s, at a word of the name."""
+        return f"(^| ){re.escape(self.text)}"
+
+    @property
+    def of_id(self) -> str:
+        """The regular expression that finds the query in i."""
+        return f"^{re.escape(_joined(self.text))}"
 
     @property
     def keys(self) -> list[str]:
         """The longest beginning of the query that k contains for every match, as part of a name and of an id."""
         length = max(length for length in _KEY_LENGTHS if length <= len(self.text))
-        return list(dict.fromkeys((self.text[:length], self.text[:length].replace(" ", "_"))))
+        return list(dict.fromkeys((self.text[:length], _joined(self.text[:length]))))
 
     @property
     def is_a_key(self) -> bool:
@@ -100,25 +109,25 @@ class SearchQuery(NamedTuple):
 
     def matches(self, name: str | None, user: str) -> bool:
         """Return whether a user is found by their name or id."""
-        return re.search(self.pattern, search_text(name, user)) is not None
+        fields = search_fields(name, user, has_directory=False)
+        return bool(re.search(self.of_name, fields["s"]) or re.search(self.of_id, fields["i"]))
 
 
 def parse_query(text: str) -> SearchQuery | None:
-    """Return a folded query, or None if nothing of it is left."""
-    folded = fold(text)
-    return SearchQuery(folded) if folded else None
-
-
-def search_text(name: str | None, user: str) -> str:
-    """Return s of a user. A user without a name is shown by the id."""
-    return f"{fold(name or user)}\t{fold(user).replace(' ', '_')}"
+    """Return a normalized query, or None if nothing of it is left."""
+    normalized = normalize(text)
+    return SearchQuery(normalized) if normalized else None
 
 
 def search_fields(name: str | None, user: str, *, has_directory: bool) -> dict[str, Any]:
-    """Return the fields of a row that belong to a name. Without a directory a row has no k."""
-    text = search_text(name, user)
-    fields: dict[str, Any] = {"s": text, "sv": search_version(name, has_directory=has_directory)}
-    return fields | {"k": sorted(set(_keys(text)))} if has_directory else fields
+    """Return the fields of a row that belong to a name. Without a directory a row has no k.
+
+    A user without a name is shown by the id.
+    """
+    shown, joined_id = normalize(name or user), _joined(normalize(user))
+    version = search_version(name, has_directory=has_directory)
+    fields: dict[str, Any] = {"s": f"{shown}\t{user}", "i": joined_id, "sv": version}
+    return fields | {"k": sorted({*_keys(shown, joined_id)})} if has_directory else fields
 
 
 def search_version(name: str | None, *, has_directory: bool) -> int:
@@ -126,9 +135,12 @@ def search_version(name: str | None, *, has_directory: bool) -> int:
     return zlib.crc32(f"{_FORM}{'d' if has_directory else ''} {name or ''}".encode())
 
 
-def _keys(text: str) -> Iterator[str]:
-    name, _, user = text.partition("\t")
+def _keys(name: str, joined_id: str) -> Iterator[str]:
     words = [0, *(space.end() for space in re.finditer(" ", name))]
-    for start in (name[place:] for place in words[:_MOST_WORDS]):
-        yield from (start[:length] for length in _KEY_LENGTHS if length <= len(start))
-    yield from (user[:length] for length in _KEY_LENGTHS if length <= len(user))
+    for text in (*(name[place:] for place in words[:_MOST_WORDS]), joined_id):
+        yield from (text[:length] for length in _KEY_LENGTHS if length <= len(text))
+
+
+def _joined(normalized: str) -> str:
+    """Return a normalized text as one word, which no name contains."""
+    return normalized.replace(" ", "_")

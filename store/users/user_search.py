@@ -19,8 +19,8 @@ from store.users.user_rows import PROFILE, set_fields, user_from_row
 
 _log = structlog.get_logger()
 
-IN_ORDER = (("s", 1), ("_id", 1))
-"""Order of results: by folded name."""
+IN_ORDER = (("s", 1),)
+"""Order of results: by normalized name. No two users have the same s."""
 
 FILL_INTERVAL_MS = 3_600_000
 """Time between two passes over all users in a deployment."""
@@ -33,15 +33,11 @@ _REST = 4.0
 """Seconds of pause for each second of work, so that servers can use the database."""
 
 
-Position = tuple[str, str]
-"""Position in the order of results: s and _id of a user."""
-
-
 class Found(NamedTuple):
-    """A user in results, with the position in their order."""
+    """A user in results. `position`: s of the row, which gives the order."""
 
     user: User
-    position: Position
+    position: str
 
 
 class Results(NamedTuple):
@@ -60,7 +56,7 @@ class UserSearch:
         self.has_directory = has_directory
 
     async def find_among(
-        self, users: Collection[UserId], query: SearchQuery | None, after: Position | None, size: int
+        self, users: Collection[UserId], query: SearchQuery | None, after: str | None, size: int
     ) -> Results:
         """Return those of some users that match, in order of names, after a position. One round trip.
 
@@ -73,7 +69,7 @@ class UserSearch:
         found = sorted((found for page in pages for found in page.found), key=lambda found: found.position)
         return Results(found[:size], len(found) > size or any(page.has_more for page in pages))
 
-    async def find_all(self, viewer: UserId, query: SearchQuery, after: Position | None, size: int) -> Results:
+    async def find_all(self, viewer: UserId, query: SearchQuery, after: str | None, size: int) -> Results:
         """Return matches among all users but the viewer, in order of names, after a position. One round trip.
 
         The index returns them in order, so the cost depends on the size of the page. Needs the directory:
@@ -86,7 +82,7 @@ class UserSearch:
     ) -> Results:
         projection = {**PROFILE, "s": 1, "sv": 1}
         rows = await self._mongo.find(USERS, wanted, projection=projection, sort=IN_ORDER, limit=size + 1, hint=index)
-        found = [Found(user_from_row(row), (row["s"], row["_id"])) for row in rows[:size] if self._matches(row, query)]
+        found = [Found(user_from_row(row), row["s"]) for row in rows[:size] if self._matches(row, query)]
         return Results(found, len(rows) > size)
 
     def _matches(self, row: Document, query: SearchQuery | None) -> bool:
@@ -143,26 +139,18 @@ class UserSearch:
         return await self._mongo.bulk_write(USERS, updates) if updates else 0
 
 
-def among_filter(users: Collection[UserId], query: SearchQuery | None, after: Position | None) -> dict[str, Any]:
+def among_filter(users: Collection[UserId], query: SearchQuery | None, after: str | None) -> dict[str, Any]:
     """Return the query for matches among some users, after a position."""
-    wanted: dict[str, Any] = {"_id": {"$in": list(users)}, "s": {"$exists": True}}
-    if query is not None:
-        wanted["s"]["$regex"] = query.pattern
-    return _after(wanted, after)
+    wanted = {"_id": {"$in": list(users)}, "s": {"$gt": after or ""}}
+    return wanted | _comparison(query) if query is not None else wanted
 
 
-def directory_filter(viewer: UserId, query: SearchQuery, after: Position | None) -> dict[str, Any]:
+def directory_filter(viewer: UserId, query: SearchQuery, after: str | None) -> dict[str, Any]:
     """Return the query for matches among all users but the viewer, after a position."""
     keys = query.keys
-    wanted: dict[str, Any] = {"k": {"$in": keys} if len(keys) > 1 else keys[0], "_id": {"$ne": viewer}}
-    if not query.is_a_key:
-        wanted["s"] = {"$regex": query.pattern}
-    return _after(wanted, after)
+    wanted = {"k": {"$in": keys} if len(keys) > 1 else keys[0], "s": {"$gt": after or ""}, "_id": {"$ne": viewer}}
+    return wanted if query.is_a_key else wanted | _comparison(query)
 
 
-def _after(wanted: dict[str, Any], after: Position | None) -> dict[str, Any]:
-    if after is not None:
-        text, user = after
-        wanted["s"] = wanted.get("s", {}) | {"$gte": text}
-        wanted["$nor"] = [{"s": text, "_id": {"$lte": user}}]
-    return wanted
+def _comparison(query: SearchQuery) -> dict[str, Any]:
+    return {"$or": [{"s": {"$regex": query.of_name}}, {"i": {"$regex": query.of_id}}]}

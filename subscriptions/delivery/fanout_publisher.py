@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from store.base.ids import UserId
-from store.sessions.apply_messages import FanoutResult
 from store.sessions.apply_results import NOT_CACHED, ApplyResult
 from store.store import Store
+from subscriptions.delivery.fanout_batch import SliceResult
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages
 from subscriptions.delivery.recipients import RecipientSlice
 from subscriptions.realtime.bus import Bus
@@ -38,8 +38,7 @@ def add_fanout(
     outgoing: OutgoingEvents,
     message: InFlightMessage,
     recipients: RecipientSlice,
-    updates: Sequence[FanoutResult],
-    result: FanoutResult,
+    result: SliceResult,
 ) -> ApplyResult:
     """Add the events of one slice of recipients.
 
@@ -47,24 +46,27 @@ def add_fanout(
         outgoing: The events are added to it.
         message: The message.
         recipients: The slice.
-        updates: The effects of the slice's membership updates.
-        result: The result of the message.
+        result: The effects on the slice.
 
     Returns:
         The result for the message's sender; NOT_CACHED if the sender is not in the slice.
     """
     at_ms = recipients.committed.at_ms
     outcomes: list[tuple[UserId, ApplyResult]] = []
-    for update, applied in zip(recipients.updates, updates, strict=True):
+    for update, applied in zip(recipients.updates, result.updates, strict=True):
         outcome = applied.others[0][1] if applied.others else NOT_CACHED
         outcomes.append((update.user, outcome))
         event = update.session_event(outcome)
         outgoing.add(event, [(update.user, outcome)], stored_at=at_ms, has_own_write_ts=not update.ends_group)
     assert message.event is not None
-    outgoing.add_message(message.event, result, at_ms)
-    outcomes += result.others
+    outgoing.add_message(message.event, result.message, at_ms)
+    outcomes += result.message.others
+    change = message.reserved.change
+    if change is not None and recipients.notified:
+        outgoing.add(message.group_event, result.group.others, stored_at=change.update_time_ms(at_ms))
+        outcomes += result.group.others
     if message.recovered:
         # The server that died may have applied the message without publishing it: hubs compare their users' clocks.
         outgoing.add_positions([pair for pair in outcomes if not pair[1].changed])
     sender = message.reserved.message.sender
-    return next((outcome for user, outcome in result.others if user == sender), NOT_CACHED)
+    return next((outcome for user, outcome in result.message.others if user == sender), NOT_CACHED)

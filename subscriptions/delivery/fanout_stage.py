@@ -17,6 +17,7 @@ from subscriptions.delivery.fanout_publisher import FanoutPublisher, add_fanout
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, StageQueue, delivery_order
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.recipients import RecipientSlice, list_recipients, membership_updates, slice_recipients
+from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 
@@ -83,7 +84,7 @@ class FanoutStage:
         await self._invalidate_new_members(overtaken)
         outgoing = OutgoingEvents()
         for message, recipients, result in zip(batch, slices, fanout.results, strict=True):
-            sender = add_fanout(outgoing, message, recipients, *result)
+            sender = add_fanout(outgoing, message, recipients, result)
             self._receipts.notify_of_sending(message.reserved, sender)
             self._in_flight.answer(message, sender)
         self._large_groups.push([message for message in batch if message.remaining])
@@ -104,6 +105,11 @@ class FanoutStage:
         committed = message.committed
         assert committed is not None
         message.event = MessageCreated(committed.reserved.message)
+        change = committed.reserved.change
+        if change is not None and change.updates_group:
+            # The head includes the change since its reservation.
+            head = await self._store.conversations.find(committed.reserved.message.conversation)
+            message.group_event = GroupChanged(head) if head is not None and not head.has_ended else None
         first, message.remaining = await list_recipients(self._store, committed, FIRST_RECIPIENTS)
         return slice_recipients(committed, first, membership_updates(committed))
 

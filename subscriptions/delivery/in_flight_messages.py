@@ -11,6 +11,7 @@ from store.base.errors import StoreError, Superseded, Unreachable
 from store.base.ids import UserId
 from store.messages.message import CommittedMessage, Message, ReservedMessage
 from store.sessions.apply_results import ApplyResult
+from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated
 
 
@@ -33,6 +34,8 @@ class InFlightMessage:
     """True if another server began the delivery, and may have done a part of it."""
     committed: CommittedMessage | None = None
     event: MessageCreated | None = None
+    group_event: GroupChanged | None = None
+    """For a change that updates a group."""
     remaining: list[UserId] = field(default_factory=list)
     """Recipients for the large-group queue."""
 

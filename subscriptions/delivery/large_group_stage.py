@@ -57,7 +57,7 @@ class LargeGroupStage:
         await fanout.run(self._store.cache.run_in_background)
         outgoing = OutgoingEvents()
         for message, recipients, result in zip(burst, slices, fanout.results, strict=True):
-            add_fanout(outgoing, message, recipients, *result)
+            add_fanout(outgoing, message, recipients, result)
         self._publisher.publish(outgoing, [message for message in burst if not message.remaining])
 
 

@@ -9,11 +9,15 @@ from store.base.ids import ConversationId, UserId
 from store.messages.message import CommittedMessage
 from store.sessions.apply_messages import MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult
-from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, logged_change
+from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, NewGroupVersion, logged_change
 from store.sessions.fields import SyncReason
 from store.store import Store
+from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.events.sessions import SessionChanged
+
+_ANY_SEQ = 1 << 53
+"""Later than any message, to get the present membership."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class MembershipUpdate:
 async def list_recipients(store: Store, committed: CommittedMessage, limit: int) -> tuple[list[UserId], list[UserId]]:
     """Return up to `limit` first recipients, and the others.
 
-    Recipients are the members at the message's reservation, or all current and former members if the group ends.
+    Recipients are the members at the reservation, or all current and former members if the group ends.
     The sender is first. The order of the others does not depend on the sender, so that each of them gets the messages
     of a conversation in order.
     """
@@ -46,7 +50,7 @@ async def list_recipients(store: Store, committed: CommittedMessage, limit: int)
     elif change.dissolves:
         members = [member.user for member in await store.conversations.list_members(message.conversation)]
     else:
-        members = []
+        members = await store.conversations.list_recipients(message.conversation, reserved.membership_version, _ANY_SEQ)
     count = limit if len(members) <= limit else limit - 1
     first, rest = list(members[:count]), list(members[count:])
     for part in (first, rest):
@@ -72,11 +76,19 @@ def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
 
 @dataclass(frozen=True, slots=True)
 class RecipientSlice:
-    """A part of a message's recipients: membership updates first, then the users who get the message."""
+    """A part of a message's recipients.
+
+    Attributes:
+        committed: The message.
+        updates: Updates for users who join or leave, or whose group ends.
+        users: The users who get the message.
+        notified: The users who get GroupChanged.
+    """
 
     committed: CommittedMessage
     updates: Sequence[MembershipUpdate]
     users: Sequence[UserId]
+    notified: Sequence[UserId] = ()
 
     @property
     def conversation(self) -> ConversationId:
@@ -101,15 +113,24 @@ class RecipientSlice:
             relations,
         )
 
+    def group_update(self) -> LoggedChange:
+        """Return the update of the group as it is applied to the sessions of `notified`."""
+        change = self.committed.reserved.change
+        assert change is not None
+        update = NewGroupVersion(self.conversation, change.version)
+        entry = GroupChanged.log_entry(self.conversation, change.version)
+        return logged_change(update, change.update_time_ms(self.committed.at_ms), entry)
+
 
 def slice_recipients(
     committed: CommittedMessage, users: Sequence[UserId], updates: Sequence[MembershipUpdate] = ()
 ) -> RecipientSlice:
     """Return a slice of recipients. If the group ends, they get an event about its end instead of the message."""
     change = committed.reserved.change
-    if change is not None and not change.announced:
+    if change is not None and change.dissolves:
         return RecipientSlice(committed, [*updates, *_end_updates(committed, users)], ())
-    return RecipientSlice(committed, updates, users)
+    notified = users if change is not None and change.updates_group else ()
+    return RecipientSlice(committed, updates, users if change is None or change.announced else (), notified)
 
 
 def _end_updates(committed: CommittedMessage, users: Sequence[UserId]) -> list[MembershipUpdate]:

@@ -303,15 +303,18 @@ class Bus:
             # Catch everything: an exception would end the listening for ever.
             _log.exception("bus_frame_failed")
 
-    def _decode(self, fields: Fields) -> Event:
-        """Return the event, the same object for equal fields.
+    def _decode(self, fields: Fields) -> Event | None:
+        """Return the event, the same object for equal fields; None if its kind is not known.
 
         A large group gets an event in several frames. One object is executed once for all of them.
         """
         key = orjson.dumps(fields)
         event = self._recent.get(key)
         if event is None:
-            event = self._recent[key] = decode_event(fields)
+            event = decode_event(fields)
+            if event is None:
+                return None
+            self._recent[key] = event
             if len(self._recent) > _RECENT_EVENTS:
                 self._recent.popitem(last=False)
         return event

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from store.base.ids import ConversationId, MessageId, UserId, gateway_id
+from store.conversations.conversation import Head
 from store.messages.message import Message
 from store.messages.message_store import MessageStore
 from store.sessions.session import Session
@@ -17,6 +18,9 @@ from subscriptions.realtime.mailboxes import MailboxEvent, Position
 
 ListReadable = Callable[[UserId, Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
 """Returns the messages that a user may read at present."""
+
+FindHeads = Callable[[Collection[ConversationId]], Awaitable[Mapping[ConversationId, Head]]]
+"""Returns the heads of the conversations that exist."""
 
 MAX_AHEAD = 40
 """Largest number of additional ticks in a cursor."""
@@ -34,10 +38,13 @@ An attempt fails if other sessions change at the same time. If all fail, the ses
 class Replayer:
     """Turns entries of users' logs back into events."""
 
-    def __init__(self, sessions: SessionStore, messages: MessageStore, list_readable: ListReadable) -> None:
+    def __init__(
+        self, sessions: SessionStore, messages: MessageStore, list_readable: ListReadable, find_heads: FindHeads
+    ) -> None:
         self._sessions = sessions
         self._messages = messages
         self._list_readable = list_readable
+        self._find_heads = find_heads
 
     async def since(self, user: UserId, position: Position) -> list[MailboxEvent] | None:
         """Return every event after a position, in the order of the user's clock; None if some of them are not known.
@@ -60,11 +67,14 @@ class Replayer:
             later = [item for item in await self._read_log(user, entries[-1][0]) or () if item[0].tick <= clock]
             if later and all(content.sessions.keys() >= set(entry.session_conversations) for _, entry in later):
                 # The sessions have their state at the last of these events.
-                messages = await self._read_messages(user, [entry for _, entry in later])
-                content = replace(content, messages={**content.messages, **messages})
+                others = [entry for _, entry in later]
+                messages, groups = await self._read_messages(user, others), await self._read_groups(others)
+                content = replace(
+                    content, messages={**content.messages, **messages}, groups={**content.groups, **groups}
+                )
                 entries += later
                 break
-        replayed = [(at, entry.replay(content)) for at, entry in entries]
+        replayed = [(at, entry.replay(content)) for at, entry in _last_of_each_group(entries)]
         return [MailboxEvent(at, event) for at, event in replayed if event is not None]
 
     async def _read_log(self, user: UserId, position: Position) -> list[tuple[Position, LogEntry]] | None:
@@ -84,10 +94,15 @@ class Replayer:
 
         Returns it with the user's clock at that moment; None if no sessions were read.
         """
-        messages = await self._read_messages(user, entries)
+        messages, groups = await self._read_messages(user, entries), await self._read_groups(entries)
         conversations = {name for entry in entries for name in entry.session_conversations}
         sessions, total, clock = await self._find_sessions(user, conversations)
-        return ReplayContent(messages, sessions, total), clock
+        return ReplayContent(messages, sessions, total, groups), clock
+
+    async def _read_groups(self, entries: Sequence[LogEntry]) -> Mapping[ConversationId, Head]:
+        """Return the heads of the groups that entries refer to. Former members see them too, as in queries."""
+        wanted = {entry.group for entry in entries if entry.group is not None}
+        return await self._find_heads(wanted) if wanted else {}
 
     async def _find_sessions(
         self, user: UserId, conversations: Collection[ConversationId]
@@ -103,6 +118,12 @@ class Replayer:
             present = await self._sessions.find_many(user, [*conversations, *gateways])
             sessions = {session.conversation: session for session in present.sessions}
         return sessions, present.total_unread, present.clock
+
+
+def _last_of_each_group(entries: Sequence[tuple[Position, LogEntry]]) -> list[tuple[Position, LogEntry]]:
+    """Return the entries without those that a later one repeats, because both show the present state of a group."""
+    last = {entry.group: at.tick for at, entry in entries}
+    return [(at, entry) for at, entry in entries if entry.group is None or last[entry.group] == at.tick]
 
 
 def sort_replay(start: Position, logged: list[MailboxEvent]) -> list[MailboxEvent]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from store.base.ids import ConversationId, UserId
-from store.conversations.typing_store import WINDOW_MS
+from store.conversations.typing_store import WINDOW_MS, Routes
 from store.store import Store
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
-from subscriptions.realtime.events.typing import TypingStarted
+from subscriptions.realtime.events.base import EphemeralEvent
+from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 from subscriptions.realtime.recent_keys import RecentKeys
 
+_Step = Callable[[UserId, ConversationId, Sequence[UserId]], Awaitable[tuple[bool, Routes]]]
+"""Notes an event of a user in a conversation. Returns whether it is due, and the routes of the given users."""
+
 
 class TypingNotifier:
-    """Notifies the connected members of a conversation that a user is typing."""
+    """Notifies the connected members of a conversation that a user is typing, or no longer is."""
 
     def __init__(self, store: Store, bus: Bus, ephemeral: EphemeralDelivery) -> None:
         self._store = store
@@ -34,30 +38,34 @@ class TypingNotifier:
         now = self._store.clock.now_ms()
         if self._sent.contains((conversation, user), now):
             return False
-        event = TypingStarted(conversation, user, now)
-        others = await self._ephemeral.list_others(event, version)
-        if self._ephemeral.is_large(others):
-            sent = await self._send_to_all_servers(event, others, version)
-        else:
-            sent = await self._send(event, others)
+        store = self._store.typing
+        is_due, sent = await self._notify(TypingStarted(conversation, user, now), version, store.take_window)
         if sent:
             self._sent.add((conversation, user), now)
+        elif is_due:
+            # No device received the event. A member who connects within the window should receive the next one.
+            self._bus.send(OutgoingEvents(), [store.release_window_call(user, conversation)])
         return sent
 
-    async def _send(self, event: TypingStarted, others: Sequence[UserId]) -> bool:
-        is_free, routes = await self._store.typing.take_window(event.user, event.conversation, others)
-        if not is_free:
-            return False
-        if self._ephemeral.send(event, others, routes):
-            return True
-        # No device received the event. A member who connects within the window should receive the next one.
-        self._bus.send(OutgoingEvents(), [self._store.typing.release_window_call(event.user, event.conversation)])
-        return False
+    async def announce_end(self, conversation: ConversationId, user: UserId, version: str) -> bool:
+        """Send TypingStopped to the other members who are connected, once after each TypingStarted that was sent.
 
-    async def _send_to_all_servers(self, event: TypingStarted, others: Sequence[UserId], version: str) -> bool:
+        Returns False if none is connected, or clients do not show the user as typing any more. The guarantees and the
+        parameters are those of `announce`. One round trip to Redis.
+        """
+        event = TypingStopped(conversation, user, self._store.clock.now_ms())
+        _, sent = await self._notify(event, version, self._store.typing.end_typing)
+        return sent
+
+    async def _notify(self, event: EphemeralEvent, version: str, step: _Step) -> tuple[bool, bool]:
+        """Send an event to the other members, if `step` says that it is due. Return whether it is, and was sent."""
+        others = await self._ephemeral.list_others(event, version)
+        if not self._ephemeral.is_large(others):
+            is_due, routes = await step(event.user, event.conversation, others)
+            return is_due, is_due and self._ephemeral.send(event, others, routes)
         if not await self._ephemeral.has_listeners(event, others):
-            return False
-        is_free, _ = await self._store.typing.take_window(event.user, event.conversation)
-        if is_free:
+            return False, False
+        is_due, _ = await step(event.user, event.conversation, ())
+        if is_due:
             self._ephemeral.send_to_all_servers(event, version)
-        return is_free
+        return is_due, is_due

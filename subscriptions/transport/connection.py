@@ -263,6 +263,10 @@ class Connection:
             log.exception("websocket_authentication_failed", connection_id=self.id)
             self.close(close_codes.TRY_AGAIN_LATER)
             return
+        socket = socket_of(self._websocket)
+        # Frames that came together with connection_init were sent before the acknowledgement, and are handled so.
+        while socket.has_unread_messages and self._close_frame is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
         self._user, self._acted_by = authenticated.user, authenticated.acted_by
         self._close_at(authenticated.expires_at)
         if self._close_frame is None and authenticated.user is not None:
@@ -271,7 +275,6 @@ class Connection:
                 self.close(refusal)
         if self._close_frame is not None:
             return
-        socket = socket_of(self._websocket)
         socket.set_max_message_bytes(self._limits.max_message_bytes)
         socket.discard_messages(frames.PONG)
         self._context = ConnectionContext(

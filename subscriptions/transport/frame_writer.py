@@ -40,6 +40,11 @@ class Socket(Protocol):
         ...
 
     @property
+    def has_unread_messages(self) -> bool:
+        """True if messages of the peer wait for the application."""
+        ...
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes that the peer has not accepted yet."""
         ...

@@ -122,6 +122,11 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
         return not (self.close_sent or self.disconnected or self.transport.is_closing())
 
     @property
+    def has_unread_messages(self) -> bool:
+        """True if messages of the peer wait for the application."""
+        return not self.queue.empty()
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes that the peer has not accepted yet."""
         return self.transport.get_write_buffer_size()
@@ -217,17 +222,28 @@ class DirectWebSocketProtocol(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def send_receive_event_to_app(self) -> None:
-        """Hand a message to the application. Reading continues while few short messages wait.
+        """Hand a message to the application, or fail the connection with 1007 if it is not UTF-8.
 
-        Pausing and resuming for each message would cost four system calls.
+        Reading continues while few short messages wait: pausing and resuming for each would cost four system calls.
         """
-        size = sum(map(len, self.frames))
-        if size > _SHORT_MESSAGE_BYTES or len(cast(_ReceiveQueue, self.queue)) >= _MESSAGES_AHEAD:
-            super().send_receive_event_to_app()
+        data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+        self.frames = []
+        if self.close_sent:
             return
-        was_paused, self.read_paused = self.read_paused, True
-        super().send_receive_event_to_app()
-        self.read_paused = was_paused
+        if self.curr_msg_data_type == "text":
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                self.conn.send_close(1007)
+                self.handle_parser_exception()
+                return
+            self.queue.put_nowait({"type": "websocket.receive", "text": text})
+        else:
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+        is_ahead = len(data) > _SHORT_MESSAGE_BYTES or len(cast(_ReceiveQueue, self.queue)) > _MESSAGES_AHEAD
+        if is_ahead and not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
 
     def handle_ping(self) -> None:
         """Answer a ping, unless the peer is slow."""

@@ -40,8 +40,11 @@ EVENT = f"""
     ... on MessageCreated {{ cursor message {{ {MESSAGE} }} }}
     ... on MessageUpdated {{ cursor message {{ {MESSAGE} }} }}
     ... on MessageRecalled {{ cursor message {{ {MESSAGE} }} }}
+    ... on GroupChanged {{ cursor group {{
+        id name title avatarUrl metadata memberCount historyVisibility status owner {{ id }} }} }}
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
     ... on TypingStarted {{ conversationId user {{ id }} at }}
+    ... on TypingStopped {{ conversationId user {{ id }} at }}
     ... on CaughtUp {{ cursor reset }}
 """
 

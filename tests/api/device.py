@@ -92,6 +92,8 @@ class ApiDevice(NaiveDevice):
                 if message["id"] in self.messages:
                     self.messages[message["id"]] = message
                 self.apply_revised(message)
+            case "GroupChanged":
+                self.apply_group_changed(event)
             case "ReceiptAdvanced":
                 self.receipts.append((event["conversationId"], event["user"]["id"], event["status"], event["seq"]))
                 self.apply_receipt(event)

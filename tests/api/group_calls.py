@@ -8,7 +8,7 @@ from typing import Any
 from tests.api.session_calls import SESSION, Json
 
 GROUP = f"""
-    id type title name avatarUrl memberCount viewerRole historyVisibility status createdAt
+    id type title name avatarUrl metadata memberCount viewerRole historyVisibility status createdAt
     owner {{ id }} visibleRanges {{ fromSeq toSeq }} lastMessage {{ id seq content sender {{ id }} }}
     members(first: 100) {{ edges {{ node {{ role joinedAt user {{ id }} }} }} }}
     session {{ {SESSION} }}

@@ -16,9 +16,11 @@ for (const name of readdirSync(artifacts)) {
   const file = new URL(name, artifacts);
   writeFileSync(file, extended(readFileSync(file, "utf8")));
 }
-const { code } = transformFileSync(fileURLToPath(new URL("Chat.jsx", folder)), {
-  babelrc: false,
-  configFile: false,
-  plugins: [["relay", { eagerEsModules: true }], ["@babel/plugin-transform-react-jsx", { runtime: "automatic" }]],
-});
-writeFileSync(new URL("Chat.mjs", folder), extended(code));
+for (const name of ["Chat.jsx", "actions.js"]) {
+  const { code } = transformFileSync(fileURLToPath(new URL(name, folder)), {
+    babelrc: false,
+    configFile: false,
+    plugins: [["relay", { eagerEsModules: true }], ["@babel/plugin-transform-react-jsx", { runtime: "automatic" }]],
+  });
+  writeFileSync(new URL(name.replace(/jsx?$/, "mjs"), folder), extended(code));
+}

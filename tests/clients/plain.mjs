@@ -1,20 +1,25 @@
-import { Chat, plainClient } from "../docs/clients/plain.mjs";
-import { openSocket } from "../docs/clients/socket.mjs";
-import { noting, sleep, tryClient } from "./scenario.mjs";
+import { Pages, plainAct, plainClient, startPlain } from "../docs/clients/plain.mjs";
+import { quickSocket, tryClient } from "./scenario.mjs";
 
-await tryClient(({ url, token, user }) => {
-  const client = plainClient({ url, token, socket: noting(openSocket({ url, token, retryWait: () => sleep(20) })) });
-  const chat = new Chat(client, { id: user, displayName: user });
-  let opened;
-  let oldest;
+// over: the socket, or another client with the same `subscribe`.
+export const tryPlain = (over) => tryClient(({ url, token }) => {
+  const client = plainClient({ url, token, socket: over({ url, token }) });
+  const pages = new Pages(client);
+  let chat;
+  let stop;
+  const sessions = () => chat.list(pages.sessions);
+  const session = (title) => sessions().find(({ conversation }) => conversation.title === title);
   return {
-    start: () => chat.start(),
-    titles: () => chat.list.map(({ conversation }) => conversation.title),
-    unread: (title) => chat.list.find(({ conversation }) => conversation.title === title)?.unreadCount,
-    async open(conversationId) { oldest = await chat.open(opened = conversationId); },
-    older: () => chat.open(opened, oldest),
-    contents: () => chat.history(opened).map(({ content }) => content),
-    send: (input) => chat.send(input),
-    stop: () => { chat.stop(); return client.close(); },
+    act: plainAct(client),
+    async start(given) { stop = await startPlain(client, pages, chat = given); },
+    titles: () => sessions().map(({ conversation }) => conversation.title),
+    unread: (title) => session(title)?.unreadCount,
+    read: (title) => chat.receipts.read(session(title)),
+    open: (conversationId) => pages.open(conversationId),
+    older: () => pages.older(),
+    contents: () => chat.history(pages.conversationId, pages.messages).map(({ content }) => content),
+    stop: () => { stop(); return client.close(); },
   };
 });
+
+if (process.argv[1].endsWith("plain.mjs")) await tryPlain(quickSocket);

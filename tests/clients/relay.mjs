@@ -1,44 +1,51 @@
 import { Suspense, createElement } from "react";
 import { RelayEnvironmentProvider } from "react-relay";
 import renderer from "react-test-renderer";
-import "./build_relay.mjs";
 import { relayEnvironment } from "../docs/clients/relay/environment.mjs";
-import { openSocket } from "../docs/clients/socket.mjs";
-import { noting, sleep, tryClient, until } from "./scenario.mjs";
+import { quickSocket, tryClient, until } from "./scenario.mjs";
 
-const { History, SessionList, send, startRelay } = await import("../docs/clients/relay/Chat.mjs");
+const { History, SessionList, startRelay } = await import("../docs/clients/relay/Chat.mjs");
+const { relayAct } = await import("../docs/clients/relay/actions.mjs");
 
-await tryClient(({ url, token, user }) => {
-  const socket = noting(openSocket({ url, token, retryWait: () => sleep(20) }));
+await tryClient(({ url, token }) => {
+  const socket = quickSocket({ url, token });
   const environment = relayEnvironment({ url, token, socket });
+  let chat;
   let stop;
   let tree;
-  const show = (...children) => {
+  let opened;
+  const show = (reading = null) => {
+    const children = [createElement(SessionList, { key: "list", chat, openId: reading })];
+    if (opened) children.push(createElement(History, { key: opened, chat, conversationId: opened }));
     const element = createElement(RelayEnvironmentProvider, { environment }, createElement(Suspense, { fallback: "…" }, ...children));
     if (tree) tree.update(element);
     else tree = renderer.create(element);
   };
-  let opened;
-  let resets = 0;
-  const showAll = () => show(createElement(SessionList, { key: "list" }), createElement(History, { key: opened, fetchKey: resets, conversationId: opened }));
   const all = (type) => (tree?.toJSON() ? tree.root.findAllByType(type) : []);
-  const rows = () => all("a");
+  const text = ({ children }) => children.filter((child) => typeof child === "string").join("");
+  const row = (title) => all("a").find((each) => text(each) === title);
   return {
-    async start() {
-      stop = await startRelay(environment, () => { resets += 1; showAll(); });
-      show(createElement(SessionList, { key: "list" }));
-      await until("the list", () => rows().length > 0);
+    act: relayAct(environment),
+    async start(given) {
+      chat = given;
+      stop = await startRelay(environment, chat);
+      show();
+      await until("the list", () => all("a").length > 0);
     },
-    titles: () => rows().map(({ children }) => children.join("")),
-    unread: (title) => rows().find(({ children }) => children.join("") === title).props["data-unread"],
+    titles: () => all("a").map(text),
+    unread: (title) => row(title)?.props["data-unread"],
+    async read(title) {
+      show(row(title).props.href.slice(1));
+      await until("it is read", () => row(title)?.props["data-unread"] === 0);
+      show();
+    },
     async open(conversationId) {
       opened = conversationId;
-      showAll();
-      await until("the conversation", () => all("p").length > 0);
+      show();
+      await until("the conversation", () => all(History).some((history) => history.props.conversationId === opened && history.findAllByType("div").length > 0));
     },
     older: () => all("button").at(-1).props.onClick(),
-    contents: () => all("p").map(({ children }) => children.join("")),
-    send: (input) => send(environment, { id: user, displayName: user }, input),
+    contents: () => all("p").map(text),
     async stop() {
       stop();
       tree.unmount();

@@ -8,10 +8,12 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from types import ModuleType
 
 import jwt
 import pytest
+import websockets
 from graphql import parse, validate
 from pydantic import SecretStr
 
@@ -22,7 +24,7 @@ from server.settings import Settings
 from tests.clients.programs import GUIDE, ROOT, ProgramResult, Workshop, missing
 from tests.server.served_app import serving_app
 
-PROGRAMS = ("signing_in", "socket", "plain", "sse", "apollo", "urql", "relay")
+PROGRAMS = ("signing_in", "ids", "socket", "plain", "sse", "apollo", "urql", "relay", "storms")
 TEXT = (ROOT / "docs" / "clients.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
@@ -46,9 +48,15 @@ def run(url: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     workshop = Workshop(tmp_path_factory.mktemp("guide"))
     tasks: dict[str, asyncio.Task[ProgramResult]] = {}
 
+    async def built_and_run(program: str) -> ProgramResult:
+        build = await tasks["build_relay"]
+        return await workshop.run(program, url, SECRET) if build.status == 0 else build
+
     def ran(program: str) -> asyncio.Task[ProgramResult]:
-        for name in (*PROGRAMS, "traps") if not tasks else ():
-            tasks[name] = asyncio.create_task(workshop.run(name, url, SECRET))
+        if not tasks:
+            tasks["build_relay"] = asyncio.create_task(workshop.run("build_relay", url, SECRET))
+            for name in (*PROGRAMS, "traps"):
+                tasks[name] = asyncio.create_task(built_and_run(name))
         return tasks[program]
 
     return ran
@@ -147,6 +155,70 @@ async def test_gql_receives_every_event_and_sends_once(url: str, guide: ModuleTy
         assert refused.value.errors[0]["extensions"]["code"] == "INVALID_INPUT"
         key = {"toUserId": "py-alice", "content": "once", "idempotencyKey": "the same"}
         assert await bob.send(**key) == await bob.send(**key)
+
+
+async def test_gql_runs_a_whole_chat(url: str, guide: ModuleType) -> None:
+    async with AsyncExitStack() as stack:
+        users = [guide.Confab(url, _signer(f"py-{name}", 60)) for name in ("fay", "gil", "hal", "ivy")]
+        for user in users:
+            await stack.enter_async_context(user)
+            await user.ask("{ me { id } }")
+        fay, gil, _, ivy = users
+        heard = gil.events()
+        assert (await anext(heard))["__typename"] == "CaughtUp"
+        sent = await fay.send(toUserId="py-gil", content="helo")
+        conversation = sent["conversationId"]
+        assert (await anext(heard))["message"]["content"] == "helo"
+        assert await fay.act("startTyping", conversationId=conversation)
+        assert (await anext(heard))["__typename"] == "TypingStarted"
+        assert await fay.act("stopTyping", conversationId=conversation)
+        assert (await anext(heard))["__typename"] == "TypingStopped"
+        await fay.act("editMessage", messageId=sent["id"], content="hello")
+        assert (await anext(heard))["__typename"] == "MessageUpdated"
+        await heard.aclose()
+        assert (await gil.act("ackDelivered", conversationId=conversation, upToSeq=sent["seq"]))["deliveredSeq"] == 1
+        assert (await gil.act("markRead", conversationId=conversation))["unreadCount"] == 0
+        assert [message["content"] async for message in gil.history(conversation)] == ["hello"]
+        assert (await fay.act("recallMessage", messageId=sent["id"]))["state"] == "RECALLED"
+        members = {"name": "Trip", "memberIds": ["py-gil", "py-hal"], "idempotencyKey": "trip"}
+        group = await fay.act("createGroup", input=members)
+        assert (await fay.act("inviteMembers", groupId=group["id"], userIds=["py-ivy"]))["memberCount"] == 4
+        assert (await fay.act("updateGroup", groupId=group["id"], input={"name": "Lake"}))["name"] == "Lake"
+        assert await ivy.act("leaveGroup", groupId=group["id"])
+        with pytest.raises(guide.TransportQueryError):
+            await fay.act("leaveGroup", groupId=group["id"])
+        assert [message async for message in gil.history("p_py-gil_py-nobody")] == []
+
+
+@pytest.mark.parametrize("code", [4400, 4401, 4403, 4429, 1012, 1013])
+async def test_gql_connects_at_most_once_per_back_off(
+    guide: ModuleType, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    tries = 0
+    waits: list[float] = []
+
+    async def end(socket: websockets.ServerConnection) -> None:
+        nonlocal tries
+        tries += 1
+        await socket.recv()
+        await socket.send('{"type": "connection_ack"}')
+        await socket.close(code)
+
+    def note_wait(error: Exception, attempt: int) -> float | None:
+        wait: float | None = wait_before(error, attempt)
+        if wait is None or sum(waits) + wait > 5:
+            return None
+        waits.append(wait)
+        return 0.0
+
+    wait_before = guide.wait_before
+    monkeypatch.setattr(guide, "wait_before", note_wait)
+    protocol = websockets.Subprotocol("graphql-transport-ws")
+    async with websockets.serve(end, "127.0.0.1", 0, subprotocols=[protocol]) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(guide.TransportError):
+            await anext(guide.Confab(f"http://127.0.0.1:{port}", _signer("py-jon", 60)).events())
+    assert tries == 1 if code in (4400, 4401, 4429) else 3 <= tries <= 5
 
 
 async def test_gql_renews_the_token_of_its_connection(url: str, guide: ModuleType) -> None:

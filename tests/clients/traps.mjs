@@ -10,6 +10,7 @@ import { createClient } from "graphql-ws";
 import assert from "node:assert/strict";
 import { Environment, Network, Observable, RecordSource, Store, fetchQuery } from "relay-runtime";
 import { of } from "rxjs";
+import WebSocket from "ws";
 import { BUSY, Person, answerOnce, cuttable, done, jwt, loseAnswers, server, sleep, until } from "./scenario.mjs";
 
 const EVENTS = "subscription E($since: Cursor) { messageEvents(since: $since) { __typename ... on MessageCreated { cursor message { id content } } ... on CaughtUp { cursor } } }";
@@ -32,7 +33,7 @@ async function somebody() {
 async function givesUp() {
   const { params } = await somebody();
   const way = await cuttable();
-  const socket = createClient({ url: way.url.replace("http", "ws"), connectionParams: params, retryWait: () => sleep(20) });
+  const socket = createClient({ webSocketImpl: WebSocket, url: way.url.replace("http", "ws"), connectionParams: params, retryWait: () => sleep(20) });
   let failed;
   let started = false;
   socket.subscribe({ query: EVENTS }, { next() { started = true; }, error: (error) => { failed = error; }, complete() {} });
@@ -46,7 +47,7 @@ async function givesUp() {
 
 async function noToken() {
   const socket = createClient({
-    url: server.replace("http", "ws"), retryWait: () => sleep(5), connectionParams: async () => { throw new Error("no token"); },
+    webSocketImpl: WebSocket, url: server.replace("http", "ws"), retryWait: () => sleep(5), connectionParams: async () => { throw new Error("no token"); },
   });
   const failed = await new Promise((resolve) => { socket.subscribe({ query: EVENTS }, { next() {}, error: resolve, complete() {} }); });
   assert.equal(failed.message, "no token");
@@ -58,7 +59,7 @@ async function sendsAgain() {
   const way = await cuttable();
   const { conversationId } = await bob.send(person.name, "first");
   const socket = createClient({
-    url: way.url.replace("http", "ws"), connectionParams: params, retryWait: () => sleep(20), shouldRetry: () => true, retryAttempts: 1000,
+    webSocketImpl: WebSocket, url: way.url.replace("http", "ws"), connectionParams: params, retryWait: () => sleep(20), shouldRetry: () => true, retryAttempts: 1000,
   });
   await new Promise((resolve) => {
     socket.subscribe({ query: EVENTS }, { next: resolve, error() {}, complete() {} });
@@ -82,7 +83,7 @@ async function forgets(name, start) {
   const { person, params } = await somebody();
   const way = await cuttable();
   const socket = createClient({
-    url: way.url.replace("http", "ws"), connectionParams: params, retryWait: () => sleep(20), shouldRetry: () => true, retryAttempts: 1000,
+    webSocketImpl: WebSocket, url: way.url.replace("http", "ws"), connectionParams: params, retryWait: () => sleep(20), shouldRetry: () => true, retryAttempts: 1000,
   });
   const heard = [];
   let since = null;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 
 import pytest
 import uvicorn
@@ -11,6 +12,7 @@ from starlette.websockets import WebSocket
 
 from subscriptions.transport.frame_writer import SOCKET_EXTENSION
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
+from subscriptions.transport.websocket import Authenticated
 from tests.protocol.serving import serving
 
 PING = b'{"type":"ping"}'
@@ -65,13 +67,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("sent", "code"), BROKEN.values(), ids=BROKEN.keys())
-async def test_an_invalid_websocket_frame_is_closed_as_rfc_6455_says(server, sent, code):
+async def test_an_invalid_websocket_frame_is_closed_as_rfc_6455_says(server, sent, code, caplog):
     bystander = await server.connect()
     async with wire(server.url) as (reader, writer):
         writer.write(sent)
         async with asyncio.timeout(5):
             head = await reader.readexactly(4)
     assert (head[0], int.from_bytes(head[2:], "big")) == (0x88, code)
+    assert not [record for record in caplog.records if record.exc_info]
     assert await bystander.is_alive()
 
 
@@ -99,3 +102,21 @@ async def test_a_peer_that_reads_nothing_gets_no_pongs():
         writer.transport.abort()
     before, after = kept
     assert 0 < after <= before
+
+
+async def test_an_operation_sent_together_with_the_init_is_closed_4401(start):
+    """Even if the authentication takes no time: the client cannot know of it."""
+
+    async def authenticate(payload):
+        return Authenticated(None)
+
+    server = await start(authenticate=authenticate)
+    subscribe = {"id": "1", "type": "subscribe", "payload": {"query": "query hello"}}
+    for between in ([], [{"type": "ping"}] * 5):
+        async with wire(server.url) as (reader, writer):
+            sent = [{"type": "connection_init"}, *between, subscribe]
+            writer.write(b"".join(frame(TEXT, json.dumps(message).encode()) for message in sent))
+            async with asyncio.timeout(5):
+                received = await reader.readuntil(b"Unauthorized")
+        assert received.endswith((4401).to_bytes(2, "big") + b"Unauthorized")
+        assert b"connection_ack" not in received

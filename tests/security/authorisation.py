@@ -84,6 +84,7 @@ ROOT_FIELDS = [
     query("searchUsers", 'searchUsers(query: "a") { edges { node { id } } }', SIGNED_IN),
     query("searchUsers", 'searchUsers(query: "a", workspaceId: "w_1") { edges { node { id } } }',
         outcomes_by_relation(*[INVISIBLE] * 5)),
+    query("attention", "attention { unread mentions threads }", SIGNED_IN),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
     query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
     query("syncSessions", "syncSessions { cursor }", SIGNED_IN),
@@ -122,6 +123,7 @@ ROOT_FIELDS = [
     mutation("sendMessage", 'sendMessage(input: {toUserId: $id, content: "hi"}) { message { id } }', SIGNED_IN,
         id="@other_member"),
     mutation("startTyping", "startTyping(conversationId: $id)", MEMBERS, **_GROUP),
+    mutation("stopTyping", "stopTyping(conversationId: $id)", MEMBERS, **_GROUP),
     mutation("editMessage", 'editMessage(messageId: $id, content: "new") { id }', outcomes_by_relation(INVISIBLE,
         FORMER_MEMBER, OK, NOT_PERMITTED, NOT_PERMITTED), id="@message"),
     mutation("recallMessage", "recallMessage(messageId: $id) { id }", MEMBERS, id="@message"),
@@ -148,7 +150,7 @@ ROOT_FIELDS = [
 VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
-    Group: id type title name avatarUrl memberCount historyVisibility status createdAt owner
+    Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
     GroupEdge: node cursor
     GroupMemberConnection: edges pageInfo
@@ -163,12 +165,14 @@ VISIBLE_WITH_OBJECT = """
     MessageCreated: message cursor
     MessageUpdated: message cursor
     MessageRecalled: message cursor
+    GroupChanged: group cursor
     Delivery: status recipientCount deliveredCount readCount
     Receipt: status deliveredAt readAt user
     ReceiptConnection: edges pageInfo
     ReceiptEdge: node cursor
     ReceiptAdvanced: conversationId status seq cursor user
     TypingStarted: conversationId at user
+    TypingStopped: conversationId at user
     CaughtUp: cursor reset
     User: id displayName avatarUrl isBot metadata
     SendMessagePayload: message replayed
@@ -186,6 +190,7 @@ VIEWERS_OWN = """
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
+    Attention: unread mentions threads
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
     UserConnection: edges pageInfo
     UserEdge: node cursor

@@ -91,7 +91,8 @@ def valid_for(sample: SampleGroup) -> Json:
     return {
         "session.conversationId": group, "messages.conversationId": group, "markRead.conversationId": group,
         "ackDelivered.conversationId": group,
-        "ackDelivered.upToSeq": 1, "muteSession.conversationId": group, "muteSession.muted": True,
+        "ackDelivered.upToSeq": 1, "ackManyDelivered.marks": [{"conversationId": group, "upToSeq": 1}],
+        "muteSession.conversationId": group, "muteSession.muted": True,
         "assignCategory.conversationIds": [group],
         "sendMessage.input": {"toUserId": user, "content": "hello"}, "editMessage.messageId": sample.message,
         "editMessage.content": "x",

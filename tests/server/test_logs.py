@@ -188,6 +188,17 @@ def test_console_format_is_text(restored: None) -> None:
     assert "\x1b" not in text
 
 
+def test_console_format_escapes_characters_that_a_terminal_executes(restored: None) -> None:
+    console = Log(log_format="console", log_level="INFO")
+    structlog.get_logger("x").info("request", path="/\x1b]0;title\x07\u202e\n2026 forged line", user="Zoë 🙂")
+    text = console.stream.getvalue()
+    assert text.count("\n") == 1
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\u202e" not in text
+    assert "Zoë 🙂" in text
+
+
 def test_values_that_json_cannot_represent_are_logged(log: Log) -> None:
     structlog.get_logger("x").info("odd", when=object, big=10**30, bad="\ud800", raw=b"\xff", keys={1: 2})
     assert log.lines[0]["event"] == "odd"

@@ -150,6 +150,23 @@ async def test_metrics_are_served_on_their_own_port_only(serve_app: ServeApp) ->
             await asyncio.open_connection("127.0.0.1", port)
 
 
+async def test_metrics_can_ask_for_a_token(serve_app: ServeApp) -> None:
+    port, token = ports.pick_free(), "a-token-of-prometheus"
+    async with serve_app(metrics_port=port, metrics_token=token), httpx.AsyncClient(timeout=PATIENCE) as client:
+
+        async def scrape(authorization: str | None) -> httpx.Response:
+            headers = {} if authorization is None else {"Authorization": authorization}
+            return await client.get(f"http://127.0.0.1:{port}/metrics", headers=headers)
+
+        for wrong in (None, "", token, "Bearer", f"Bearer {token}x", f"Basic {token}"):
+            refused = await scrape(wrong)
+            assert refused.status_code == 401, wrong
+            assert "confab_" not in refused.text
+            assert refused.headers["www-authenticate"] == "Bearer"
+        for right in (f"Bearer {token}", f"bearer   {token}"):
+            assert (await scrape(right)).status_code == 200
+
+
 async def test_invalid_metrics_port_does_not_stop_the_server() -> None:
     nothing: Any = None
     async with serve_metrics(nothing, "127.0.0.1", 65536, 1) as port:

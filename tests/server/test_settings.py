@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from server.settings import (
 )
 from server.settings.fields import RENAMED
 
-GOOD_SECRET = "s" * MIN_SECRET_BYTES
+GOOD_SECRET = "b0f5a9c7d2e84163908f7a6b5c4d3e21"
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +77,10 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "max_query_depth": "3",
         "max_query_aliases": "0",
         "max_query_cost": "1",
+        "head_timeout_seconds": "0.5",
+        "body_timeout_seconds": "3600",
+        "answer_timeout_seconds": "1",
+        "min_client_bytes_per_second": "0",
         "ws_init_timeout_seconds": "0.5",
         "ws_ping_interval_seconds": "3600",
         "ws_max_connections": "1",
@@ -95,6 +100,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "metrics_port": "9464",
         "metrics_host": "::1",
         "metrics_port_count": "2",
+        "metrics_token": "a-token-of-prometheus",
         "max_operations": "1",
         "operation_timeout_seconds": "0.5",
         "keep_alive_seconds": "1",
@@ -175,6 +181,14 @@ def test_message_names_the_variable_and_the_accepted_values(
 ) -> None:
     monkeypatch.setenv(variable(field), value)
     assert problems() == [f"{variable(field)} is {value!r}, but should be {accepted}."]
+
+
+@pytest.mark.parametrize("field", ["jwt_secret", "metrics_token"])
+def test_message_about_a_secret_does_not_contain_it(monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+    monkeypatch.setenv(variable(field), "hunter2")
+    (problem,) = problems()
+    assert problem.startswith(f"{variable(field)} should be ")
+    assert "hunter2" not in problem
 
 
 def test_all_problems_are_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,6 +342,12 @@ def test_development_secret_is_refused_outside_development() -> None:
 
 def test_serving_needs_a_key_and_no_development_mode() -> None:
     check_fit_to_serve(load_settings(jwt_secret=GOOD_SECRET))
+    for weak in ("x" * 64, "secret" * 10, "0123456789" * 5, "your-256-bit-secret-your-256-bit-secret"):
+        with pytest.raises(SettingsError, match="can be guessed"):
+            check_fit_to_serve(load_settings(jwt_secret=weak))
+    for _ in range(100):
+        check_fit_to_serve(load_settings(jwt_secret=secrets.token_hex(16)))
+        check_fit_to_serve(load_settings(jwt_secret=secrets.token_urlsafe(24)))
     with pytest.raises(SettingsError, match="No key to check tokens with"):
         check_fit_to_serve(load_settings())
     with pytest.raises(SettingsError, match="CONFAB_DEVELOPMENT is set"):

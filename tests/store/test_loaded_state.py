@@ -122,6 +122,7 @@ async def _compare_answers(store: Store, state: LoadedState) -> None:
     names = [ConversationId(name) for name in ("b_shop", "b_spa", "g_1", "g_unknown", "p_ann_ben")]
     found = await sessions.find_many(user, names)
     assert _plain(state.find(names)) == _plain(found)
+    assert await sessions.read_totals(user) == state.lists.totals == _totals(list(state.records), state)
     for session in found.sessions:
         _compare_rules(session, [entry.partition("\n")[0] for entry in _entries_of(state, session)])
 
@@ -131,6 +132,13 @@ def _compare_rules(session: Session, listed: list[str]) -> None:
     is_in_list = (f"b{session.sub_biz}" if session.sub_biz else "m") in listed
     is_undelivered = session.valid and session.delivered_seq < session.write_seq
     assert (is_in_list, "o" in listed) == (session.valid, is_undelivered)
+
+
+def _totals(names: list[ConversationId], state: LoadedState) -> tuple[int, int]:
+    """Return the sums of the main list."""
+    found = [session for session in state.find(names).sessions if session.valid and not session.muted]
+    counted = [session for session in found if session.sub_biz is None]
+    return sum(s.unread_count for s in counted), sum(s.unread_mention_count for s in counted)
 
 
 def _entries_of(state: LoadedState, session: Session) -> list[str]:

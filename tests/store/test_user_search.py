@@ -17,7 +17,7 @@ from store.mongo.collections import BY_ID, BY_SEARCH_KEY, USERS
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
-from store.users.search_text import SearchQuery, fold, parse_query, search_fields
+from store.users.search_text import SearchQuery, normalize, parse_query, search_fields
 from store.users.user import User
 from store.users.user_search import IN_ORDER, among_filter, directory_filter
 
@@ -69,7 +69,7 @@ def query_of(text: str) -> SearchQuery:
 
 
 async def test_a_page_of_the_directory_reads_only_its_own_entries(store: Store, explain: Explain) -> None:
-    later = ("dora 050\tdora_50", "Dora-50")
+    later = "dora 050\tDora-50"
     for text, after in (("d", None), ("dora", None), ("dora 0", None), ("do", later), ("dora 010", None)):
         keys, documents, plan = explain.run(directory_filter(VIEWER, query_of(text), after), BY_SEARCH_KEY, 10)
         # The form of a name and the form of an id take an entry more each.
@@ -85,7 +85,7 @@ async def test_a_page_of_the_directory_reads_only_its_own_entries(store: Store, 
 
 async def test_a_search_among_people_reads_only_those(store: Store, explain: Explain) -> None:
     partners = [UserId(f"Dora-{n}") for n in range(20)]
-    for after in (None, ("dora 005\tdora_5", "Dora-5")):
+    for after in (None, "dora 005\tDora-5"):
         keys, documents, plan = explain.run(among_filter(partners, query_of("dora"), after), BY_ID, 10)
         assert documents <= 20
         assert keys <= 41
@@ -119,10 +119,10 @@ def test_both_ways_of_searching_find_the_same_people(name: str, user: str, text:
 
 
 @given(NAMES, NAMES)
-def test_folding_twice_is_folding_once_and_every_beginning_at_a_word_matches(name: str, user: str) -> None:
-    folded = fold(name)
-    assert fold(folded) == folded
-    words = folded.split(" ")
+def test_every_beginning_at_a_word_matches(name: str, user: str) -> None:
+    normalized = normalize(name)
+    assert normalize(normalized) == normalized
+    words = normalized.split(" ")
     for first in range(len(words)):
         rest = " ".join(words[first:])
         for end in range(1, len(rest) + 1):

@@ -8,17 +8,19 @@ import orjson
 import pytest
 
 from schema.events.registry import MESSAGE_EVENT_TYPES
-from store.base.ids import ConversationId, MessageId, UserId
+from store.base.ids import ConversationId, ConversationKind, MessageId, UserId
+from store.conversations.conversation import GroupInfo, Head
 from store.messages.message import Message, MessageKind
 from store.receipts.receipt_marks import ReceiptKind
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
-from subscriptions.realtime.events.base import Event, ReplayContent
+from subscriptions.realtime.events.base import EphemeralEvent, Event, ReplayContent
+from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from subscriptions.realtime.events.registry import EPHEMERAL_KINDS, EVENT_KINDS, decode_event, parse_log_entry
 from subscriptions.realtime.events.sessions import SessionChanged
-from subscriptions.realtime.events.typing import TypingStarted
+from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 
 GROUP, ANN = ConversationId("g_1"), UserId("ann")
 MESSAGE = Message(MessageId(7), GROUP, ANN, MessageKind.TEXT, "hi", 3, 2)
@@ -26,7 +28,9 @@ MESSAGE_FIELDS = '{"c":"g_1","u":"ann","k":"T","t":"hi","i":"7","s":3,"n":2}'
 SESSION = Session(ANN, GROUP, {"s": 3})
 RECEIPT = ReceiptAdvanced(GROUP, ANN, ReceiptKind.READ, 3)
 RECEIPT_FIELDS = '{"k":"r","c":"g_1","u":"ann","st":"R","s":3}'
-CONTENT = ReplayContent({(GROUP, 3): MESSAGE}, {GROUP: SESSION}, 5)
+INFO = GroupInfo("Tea", None, ANN, False, 7, metadata="[1]")
+HEAD = Head(GROUP, ConversationKind.GROUP, 0, None, 3, INFO, version=4)
+CONTENT = ReplayContent({(GROUP, 3): MESSAGE}, {GROUP: SESSION}, 5, {GROUP: HEAD})
 
 FORMS: list[tuple[Event, str, Callable[[], str], str]] = [
     (
@@ -46,6 +50,12 @@ FORMS: list[tuple[Event, str, Callable[[], str], str]] = [
         f'{{"k":"x","m":{MESSAGE_FIELDS}}}',
         lambda: MessageRecalled.log_entry(MESSAGE),
         '{"k":"x","c":"g_1","s":3,"v":0}',
+    ),
+    (
+        GroupChanged(HEAD),
+        '{"k":"g","c":"g_1","v":4,"n":3,"g":{"name":"Tea","own":"ann","ct":7,"md":"[1]"}}',
+        lambda: GroupChanged.log_entry(GROUP, 4),
+        '{"k":"g","c":"g_1","v":4}',
     ),
     (RECEIPT, RECEIPT_FIELDS, RECEIPT.log_entry, RECEIPT_FIELDS),
     (
@@ -68,10 +78,16 @@ def test_an_event_keeps_its_form_between_servers_and_in_the_log(
     assert parse_log_entry(stored.encode()).replay(CONTENT) == event
 
 
-def test_an_ephemeral_event_keeps_its_form_between_servers() -> None:
-    event = TypingStarted(GROUP, ANN, 9)
-    assert (event.frame, event.encode()) == ("typing", ["g_1", "ann", 9])
-    assert TypingStarted.decode(event.encode()) == event
+@pytest.mark.parametrize(("kind", "frame"), [(TypingStarted, "typing"), (TypingStopped, "typing_stopped")])
+def test_an_ephemeral_event_keeps_its_form_between_servers(kind: type[EphemeralEvent], frame: str) -> None:
+    event = kind(GROUP, ANN, 9)
+    assert (event.frame, event.encode()) == (frame, ["g_1", "ann", 9])
+    assert kind.decode(event.encode()) == event
+
+
+def test_a_kind_that_only_newer_servers_know_shows_nothing() -> None:
+    assert decode_event({"k": "newer", "c": "g_1"}) is None
+    assert parse_log_entry(b'{"k":"newer","c":"g_1"}').replay(CONTENT) is None
 
 
 def test_no_two_kinds_share_a_code_or_a_frame() -> None:

@@ -74,7 +74,7 @@ async def test_each_user_gets_all_changes_in_order_in_one_call() -> None:
         "ben": ["message g_1 1", "message g_2 7", "message g_1 2"],
         "cat": ["message g_1 2"],
     }
-    one, other, two = (result for _, result in batch.results)
+    one, other, two = (result for _, result, _ in batch.results)
     assert one.recipients == {"s": [(BEN, "e", NOW, 5)]}
     assert other.recipients == {"s": [(BEN, "e", NOW + 1, NOW)]}
     assert two.recipients == {"s": [(BEN, "e", NOW + 2, NOW + 1)]}
@@ -89,7 +89,7 @@ async def test_a_group_change_is_applied_between_the_messages_around_it() -> Non
     batch = _batch(redis, parts)
     await batch.run(redis.run)
     assert _read(redis.trips[0][0])["cat"] == ["message g_1 1", "leave", "message g_1 2"]
-    (_, one), ((update,), two) = batch.results
+    (_, one, _), ((update,), two, _) = batch.results
     assert [(o.tick, o.previous, o.routes) for _, o in update.others] == [(NOW + 1, NOW, ("s", "t"))]
     assert one.recipients == {name: [(CAT, "e", NOW, 5)] for name in "st"}
     assert two.recipients == {name: [(CAT, "e", NOW + 2, NOW + 1)] for name in "st"}
@@ -121,6 +121,6 @@ async def test_users_are_called_at_their_nodes_and_again_if_they_are_elsewhere()
         {"cat": ["message g_1 1"]},
     ]
     assert [(call.name, call.keys, call.args[2]) for call in second] == [("apply", Keys("").user(ANN), "own")]
-    ((_, result),) = batch.results
+    ((_, result, _),) = batch.results
     assert [(user, o.tick, o.previous) for user, o in result.others] == [(ANN, NOW, 7)]
     assert result.recipients == {"s": [(CAT, "e", NOW, 5)]}

@@ -1,18 +1,134 @@
-// Details of the demo: questions before what cannot be undone, pictures, links, times, widths, touch, and unusual people.
+// Details of the demo: reading many messages, questions before what cannot be undone, pictures, links, times, widths, touch, and
+// unusual people.
 import assert from "node:assert/strict";
 
 import { ask, check, complained, demo, eventually, isAccessible, open, PHONE, run, send, tokenOf } from "./harness.mjs";
 import { article, box, choose, list, log, openSession, row, rows, write } from "./pages.mjs";
 
 const AT_BOB = "#/c/p_alice_bob";
+const WITH_ERIN = "p_carol_erin";
+const MANY = 100;
 
-let alice;
+let alice, carol;
+
+const line = (page) => log(page).getByText("New messages", { exact: true });
+const unread = async () => (await ask("carol", `{ session(conversationId: "${WITH_ERIN}") { unreadCount } }`)).session.unreadCount;
+const inView = (page, place) =>
+  place.evaluate((element) => {
+    const [box, { top, bottom }] = [element.closest("[role=log]").getBoundingClientRect(), element.getBoundingClientRect()];
+    return top >= box.top && bottom <= box.bottom;
+  });
+
+/** As if another window had the focus, or this one again. */
+const look = (page, at) =>
+  page.evaluate((focused) => {
+    document.hasFocus = () => focused;
+    dispatchEvent(new Event(focused ? "focus" : "blur"));
+  }, at);
 
 const question = (name) => alice.getByRole("alertdialog", { name });
 const groupOf = async (name) => {
   const { myGroups } = await ask("alice", "{ myGroups { edges { node { id name } } } }");
   return myGroups.edges.find(({ node }) => node.name === name)?.node.id;
 };
+
+check("a conversation opens at the first unread message, and only messages on the screen become read", async () => {
+  await send("carol", "erin", "Before");
+  const lines = Array.from({ length: MANY }, (_, index) => `l${index}: sendMessage(input: {toUserId: "carol", content: "Line ${index}."}) { message { seq } }`);
+  for (let from = 0; from < MANY; from += 30) await ask("erin", `mutation { ${lines.slice(from, from + 30).join(" ")} }`);
+  carol = await demo("carol");
+  await openSession(carol, "Erin Archer");
+  await line(carol).waitFor();
+  for (const place of [line(carol), article(carol, "Line 0."), article(carol, "Before")]) {
+    await eventually(async () => assert.ok(await inView(carol, place)));
+  }
+  await eventually(async () => assert.ok((await unread()) < MANY));
+  assert.ok((await unread()) > MANY / 2);
+});
+
+check("the button to the newest message counts the unread ones below", async () => {
+  const button = carol.getByRole("button", { name: "To the newest message" });
+  await eventually(async () => assert.equal(await button.getAttribute("aria-label"), `To the newest message, ${await unread()} unread messages`));
+  await button.click();
+  await eventually(async () => assert.ok(await inView(carol, article(carol, `Line ${MANY - 1}.`))));
+  await eventually(async () => assert.equal(await unread(), 0));
+});
+
+check("the line goes when the conversation is left, and does not appear while the user is watching", async () => {
+  await openSession(carol, "Alice Archer");
+  await openSession(carol, "Erin Archer");
+  await article(carol, `Line ${MANY - 1}.`).waitFor();
+  assert.equal(await line(carol).count(), 0);
+  await send("erin", WITH_ERIN, "Watched");
+  await article(carol, "Watched").waitFor();
+  await eventually(async () => assert.equal(await unread(), 0));
+  assert.equal(await line(carol).count(), 0);
+});
+
+check("the line is above what arrived while the user was away, and a reply removes it", async () => {
+  await look(carol, false);
+  await send("erin", WITH_ERIN, "Away one");
+  await send("erin", WITH_ERIN, "Away two");
+  await article(carol, "Away two").waitFor();
+  await line(carol).waitFor();
+  const order = await log(carol).evaluate((box) => [...box.querySelectorAll("article .text, .new-messages")].slice(-4).map((each) => each.textContent));
+  assert.deepEqual(order, ["Watched", "New messages", "Away one", "Away two"]);
+  assert.equal(await unread(), 2);
+  await look(carol, true);
+  await eventually(async () => assert.equal(await unread(), 0));
+  assert.equal(await line(carol).count(), 1);
+  await write(carol, "Back again");
+  await article(carol, "Back again").waitFor();
+  await eventually(async () => assert.equal(await line(carol).count(), 0));
+});
+
+check("a click on a quote shows the quoted message, however old it is", async () => {
+  const { messages } = await ask("erin", `{ messages(conversationId: "${WITH_ERIN}", first: 1) { edges { node { id } } } }`);
+  await send("erin", WITH_ERIN, "As you said", { replyToId: messages.edges[0].node.id });
+  await carol.reload();
+  const first = log(carol).locator('article[data-seq="1"]');
+  await article(carol, "As you said").waitFor();
+  assert.equal(await first.count(), 0);
+  await carol.evaluate(() => {
+    window.highlighted = new Promise((resolve) => {
+      const look = () => document.querySelector('article.lit[data-seq="1"]') && resolve();
+      new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributeFilter: ["class"] });
+    });
+  });
+  await article(carol, "As you said").locator("blockquote").getByRole("button").click();
+  await first.and(carol.locator(":focus")).waitFor();
+  await carol.evaluate(() => window.highlighted);
+  await eventually(async () => assert.ok(await inView(carol, first)));
+});
+
+check("scrolling down from there loads everything up to the newest message, which then stays in view", async () => {
+  const button = carol.getByRole("button", { name: "To the newest message" });
+  const seqs = () => log(carol).getByRole("article").evaluateAll((all) => all.map((each) => Number(each.dataset.seq)));
+  assert.ok((await seqs()).length < MANY);
+  await send("erin", WITH_ERIN, "Not in between");
+  assert.equal(await article(carol, "Not in between").count(), 0);
+  await eventually(async () => {
+    await log(carol).evaluate((box) => box.scrollBy({ top: box.clientHeight, behavior: "instant" }));
+    assert.equal(await button.count(), 0);
+  });
+  const all = await seqs();
+  assert.deepEqual(all, all.map((_, index) => index + 1));
+  assert.ok(await inView(carol, article(carol, "Not in between")));
+  await send("erin", WITH_ERIN, "At the end");
+  await article(carol, "At the end").waitFor();
+  await eventually(async () => assert.ok(await inView(carol, article(carol, "At the end"))));
+});
+
+check("a message written while old ones are displayed appears at the end", async () => {
+  await carol.reload();
+  await article(carol, "At the end").waitFor();
+  await article(carol, "As you said").locator("blockquote").getByRole("button").click();
+  await log(carol).locator('article[data-seq="1"]').waitFor();
+  assert.equal(await article(carol, "At the end").count(), 0);
+  await write(carol, "Found it");
+  await eventually(async () => assert.ok(await inView(carol, article(carol, "Found it"))));
+  await article(carol, "At the end").waitFor();
+});
 
 check("what cannot be undone is asked first, and Escape means no", async () => {
   alice = await demo("alice");
@@ -89,14 +205,15 @@ check("links in messages can be followed, and only to the web", async () => {
 });
 
 check("bubbles stay near each other on a wide screen", async () => {
-  const wide = await demo("alice", { path: AT_BOB, viewport: { width: 2560, height: 1000 } });
+  const usual = alice.viewportSize();
+  await alice.setViewportSize({ width: 2560, height: 1000 });
   await send("bob", "alice", `A long story ${"and so on ".repeat(100)}`);
-  await article(wide, "A long story").waitFor();
-  const edges = await log(wide).getByRole("article").evaluateAll((all) => all.map((each) => each.getBoundingClientRect()).map(({ left, right }) => [left, right]));
+  await article(alice, "A long story").waitFor();
+  const edges = await log(alice).getByRole("article").evaluateAll((all) => all.map((each) => each.getBoundingClientRect()).map(({ left, right }) => [left, right]));
   for (const [left, right] of edges) assert.ok(right - left <= 660, `${right - left} px`);
   const whole = Math.max(...edges.flat()) - Math.min(...edges.flat());
   assert.ok(whole <= 1100, `${whole} px`);
-  await wide.context().close();
+  await alice.setViewportSize(usual);
 });
 
 check("on a phone, a tap on a message opens its menu, and no button is displayed next to it", async () => {
@@ -114,14 +231,15 @@ check("on a phone, a tap on a message opens its menu, and no button is displayed
 check("an unknown person has no conversation", async () => {
   await alice.getByRole("button", { name: "New conversation" }).click();
   const dialog = alice.getByRole("dialog", { name: "New conversation" });
-  await dialog.getByRole("textbox").fill("nobody");
-  await dialog.getByRole("button", { name: "Open" }).click();
-  await dialog.getByText("There is no person with this id.").waitFor();
+  await dialog.getByRole("searchbox").fill("nobody");
+  await dialog.getByText("There is no such person.").waitFor();
+  await dialog.getByRole("searchbox").fill("carol c");
+  await dialog.getByRole("list", { name: "People" }).getByRole("button", { name: "Carol Cook" }).waitFor();
+  assert.equal(await dialog.getByText("There is no such person.").count(), 0);
   await alice.keyboard.press("Escape");
-  const page = await demo("alice", { path: "#/c/p_alice_nobody" });
-  await page.getByRole("heading", { name: "There is no such person" }).waitFor();
-  assert.equal(await box(page).count(), 0);
-  await page.context().close();
+  await alice.evaluate(() => (location.hash = "#/c/p_alice_nobody"));
+  await alice.getByRole("heading", { name: "There is no such person" }).waitFor();
+  assert.equal(await box(alice).count(), 0);
 });
 
 check("people with any id can write to each other", async () => {
@@ -134,8 +252,8 @@ check("people with any id can write to each other", async () => {
   }
   const page = await open(`/demo#token=${tokenOf(one)}`, { name: one });
   await page.getByRole("button", { name: "New conversation" }).click();
-  await page.getByRole("dialog").getByRole("textbox").fill(two);
-  await page.getByRole("dialog").getByRole("button", { name: "Open" }).click();
+  await page.getByRole("dialog").getByRole("searchbox").fill(two);
+  await page.getByRole("dialog").getByRole("button", { name: `Name of ${two}` }).click();
   await page.getByRole("heading", { name: `Name of ${two}` }).waitFor();
   assert.ok(page.url().endsWith(path), page.url());
   await write(page, "Hello, two");

@@ -68,6 +68,18 @@ check("the typing person is named until the message arrives", async () => {
   await eventually(async () => assert.equal(await alice.getByRole("main").getByText("is typing").count(), 0));
 });
 
+check("a person who clears the text is not named any longer", async () => {
+  for (const page of [alice, bob]) await openSession(page, "Weekend hike");
+  const typing = alice.getByRole("main").getByText("Bob is typing…");
+  await box(bob).pressSequentially("Well");
+  await typing.waitFor();
+  await box(bob).fill("");
+  // Without that, the name would be displayed for 8 s.
+  await eventually(async () => assert.equal(await typing.count(), 0), 6_000);
+  await openSession(alice, "Bob Baker");
+  await openSession(bob, "Alice Archer");
+});
+
 check("messages read while the page is visible count as read", async () => {
   await eventually(async () => assert.ok((await rows(alice)).some((said) => said.startsWith("Bob Baker") && !said.includes("unread"))));
 });
@@ -123,6 +135,25 @@ check("an at sign offers the members, and the chosen one is notified", async () 
   assert.equal(await box(alice).inputValue(), "Hey @Bob Baker look up");
   await box(alice).press("Enter");
   await rowThatSays(bob, "Roof club", /1 mention/).waitFor();
+});
+
+check("a group's new name and picture, and a new role in it, appear at once", async () => {
+  const id = alice.url().split("/c/")[1];
+  const pixel = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await bob.context().route("https://pictures.example/**", (route) => route.fulfill({ contentType: "image/png", body: pixel }));
+  const change = (input) => ask("alice", "mutation($id: ID!, $input: UpdateGroupInput!) { updateGroup(groupId: $id, input: $input) { id } }", { id, input });
+  await openSession(bob, "Roof club");
+  await change({ name: "Roof party", avatarUrl: "https://pictures.example/roof.png" });
+  await bob.getByRole("heading", { name: "Roof party" }).waitFor();
+  await row(bob, "Roof party").locator("img.loaded").waitFor();
+  await bob.getByRole("button", { name: "Group info" }).click();
+  const own = bob.getByRole("dialog").getByRole("listitem").filter({ hasText: /^You/ });
+  await own.waitFor();
+  await ask("alice", 'mutation($id: ID!) { setMemberRole(groupId: $id, userId: "bob", role: ADMIN) { id } }', { id });
+  await own.getByText("Admin").waitFor();
+  await bob.keyboard.press("Escape");
+  await change({ name: "Roof club" });
+  await bob.getByRole("heading", { name: "Roof club" }).waitFor();
 });
 
 check("a group shows who has read a message", async () => {

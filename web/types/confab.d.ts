@@ -27,6 +27,18 @@ export type Scalars = {
   Timestamp: { input: number; output: number; }
 };
 
+/**
+ * What should light a badge. unread: totalUnread. mentions: unread mentions of the caller by name or role, everywhere,
+ * where not muted. threads: followed threads with unread replies. Derived from read positions, so reading on one device
+ * clears it on all.
+ */
+export type Attention = {
+  __typename: 'Attention';
+  unread: Scalars['Int']['output'];
+  mentions: Scalars['Int']['output'];
+  threads: Scalars['Int']['output'];
+};
+
 export type CaughtUp = {
   __typename: 'CaughtUp';
   cursor: Scalars['Cursor']['output'];
@@ -62,6 +74,7 @@ export type ConversationType =
 export type CreateGroupInput = {
   name: Scalars['String']['input'];
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
   memberIds: Array<Scalars['ID']['input']>;
   historyVisibility?: InputMaybe<HistoryVisibility>;
   subBiz?: InputMaybe<Scalars['String']['input']>;
@@ -108,6 +121,7 @@ export type Group = Conversation & Node & {
   session?: Maybe<Session>;
   name: Scalars['String']['output'];
   avatarUrl?: Maybe<Scalars['String']['output']>;
+  metadata?: Maybe<Scalars['JSON']['output']>;
   memberCount: Scalars['Int']['output'];
   historyVisibility: HistoryVisibility;
   status: GroupStatus;
@@ -125,6 +139,13 @@ export type GroupMembersArgs = {
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
   query?: InputMaybe<Scalars['String']['input']>;
+};
+
+/** Name, picture, metadata, a role or historyVisibility changed. */
+export type GroupChanged = {
+  __typename: 'GroupChanged';
+  group: Group;
+  cursor: Scalars['Cursor']['output'];
 };
 
 export type GroupConnection = {
@@ -246,7 +267,7 @@ export type MessageEdge = {
  * cursor: resume after this event; a client that has applied it holds everything before it. CaughtUp marks the moment
  * between what was missed and what is live; reset: true means: start over from syncSessions.
  */
-export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | TypingStarted | CaughtUp;
+export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | GroupChanged | TypingStarted | TypingStopped | CaughtUp;
 
 export type MessageRecalled = {
   __typename: 'MessageRecalled';
@@ -368,6 +389,7 @@ export type Mutation = {
    * hide the indicator after 8 s, after TypingStopped, or with the next message.
    */
   startTyping: Scalars['Boolean']['output'];
+  stopTyping: Scalars['Boolean']['output'];
   /**
    * On a WebSocket: replaces the connection's token before it expires (same user, else FORBIDDEN); subscriptions continue.
    * Answers the new expiry. Over HTTP: INVALID_INPUT.
@@ -512,6 +534,11 @@ export type MutationStartTypingArgs = {
 };
 
 
+export type MutationStopTypingArgs = {
+  conversationId: Scalars['ID']['input'];
+};
+
+
 export type MutationRenewAuthArgs = {
   token: Scalars['String']['input'];
 };
@@ -549,6 +576,7 @@ export type Query = {
    * ignored. Without directory access (a setting): only people who share a conversation or workspace with the caller.
    */
   searchUsers: UserConnection;
+  attention: Attention;
   /**
    * The session list in display order: pinned first by priority, then by writeTs, newest first. Sessions inside a subBiz
    * are not in the main list (subBiz: null); one gateway session represents them. INVALID sessions are left out.
@@ -923,10 +951,21 @@ export type TypingStarted = {
   user: User;
 };
 
-/** Fields that are left out stay as they are. avatarUrl: null removes the picture. */
+export type TypingStopped = {
+  __typename: 'TypingStopped';
+  conversationId: Scalars['ID']['output'];
+  at: Scalars['Timestamp']['output'];
+  user: User;
+};
+
+/**
+ * Fields that are left out stay as they are. avatarUrl: null removes the picture. metadata: null leaves it as it is; {}
+ * empties it.
+ */
 export type UpdateGroupInput = {
   name?: InputMaybe<Scalars['String']['input']>;
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
   historyVisibility?: InputMaybe<HistoryVisibility>;
 };
 

@@ -201,6 +201,19 @@ function changes.revise(change)
   return changed_one(change, move)
 end
 
+-- NewGroupVersion. v (version of the group). Only versions that were not applied yet move the session.
+function changes.group(change)
+  local conversation, version = change.c, change.v
+  local record = get(conversation)
+  if record == nil then return UNKNOWN end
+  if record[LAST_READABLE_SEQ] or record[DISSOLVED] or version <= (record[GROUP_VERSION] or 0) then
+    return unchanged(conversation)
+  end
+  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
+  record[GROUP_VERSION] = version
+  return changed_one(change, move)
+end
+
 -- Join. rec (the first record; its read position is the message that made the user a member).
 function changes.join(change)
   local conversation, record = change.c, change.rec

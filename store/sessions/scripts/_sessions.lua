@@ -33,9 +33,12 @@ local function unread_count(conversation, record)
   return count_unread(record[N], record[READ_N], record[DELETED_N])
 end
 
-local function unread_mention_count(record)
+-- Returns the unread mentions of a valid session.
+local function unread_mention_count(conversation, record)
+  if is_gateway(conversation) then return record[MENTIONS_INSIDE] or 0 end
+  if not record[MENTIONS] then return 0 end
   local count, read_seq = 0, math.max(record[ACKNOWLEDGED_SEQ], record[DELETED_SEQ] or 0)
-  for _, seq in ipairs(record[MENTIONS] or {}) do
+  for _, seq in ipairs(record[MENTIONS]) do
     if seq > read_seq then count = count + 1 end
   end
   return count
@@ -61,9 +64,13 @@ local function contribution(conversation, record)
   local entries, sums, sub_biz, category = result.entries, result.sums, record[SUB_BIZ], record[CATEGORY]
   local position = list_position(record[PRIORITY], record[WRITE_TS])
   local counted = muted and 0 or unread_count(conversation, record)
+  local mentions = muted and 0 or unread_mention_count(conversation, record)
   entries[list_entry(sub_biz and 'b' .. sub_biz or 'm', position, conversation)] = true
-  -- A session inside a subBiz counts in the total through its gateway.
-  if not sub_biz then sums.total = counted end
+  -- A session inside a subBiz counts in the totals through its gateway.
+  if not sub_biz then
+    sums.total = counted
+    if mentions > 0 then sums.mentions = mentions end
+  end
   if is_gateway(conversation) then return result end
   if math.max(record[RECEIVED_SEQ], record[DELETED_SEQ] or 0) < record[WRITE_SEQ] then
     entries[list_entry('o', 0, conversation)] = true
@@ -80,8 +87,7 @@ local function contribution(conversation, record)
     if sub_biz then entries[list_entry('x' .. sub_biz .. ' ' .. category, position, conversation)] = true end
   end
   for _, list in ipairs(summed_lists) do
-    sums['n' .. list], sums['u' .. list] = 1, counted
-    sums['q' .. list] = muted and 0 or unread_mention_count(record)
+    sums['n' .. list], sums['u' .. list], sums['q' .. list] = 1, counted, mentions
   end
   return result
 end
@@ -93,7 +99,7 @@ local function contribution_before(conversation, record)
 end
 
 -- Adds to numbers in meta, by field. Those that are known are set by one command, with further fields and values.
--- Sums of lists that become empty are removed.
+-- Sums of lists that become empty are removed, and the number of mentions if there are none.
 local function add_to_meta(changes, ...)
   local fields = { ... }
   for field, change in pairs(changes) do
@@ -105,7 +111,8 @@ local function add_to_meta(changes, ...)
       fields[#fields + 1], fields[#fields + 2] = field, int(known + change)
     else
       local value = redis.call('HINCRBY', META, field, int(change))
-      if value == 0 and string.find(field, '^[nuq][bc]') then redis.call('HDEL', META, field) end
+      local is_removed_at_zero = field == 'mentions' or string.find(field, '^[nuq][bc]')
+      if value == 0 and is_removed_at_zero then redis.call('HDEL', META, field) end
       if field == 'listed' and value == change then key_created = true end
     end
   end
@@ -152,7 +159,7 @@ local function store(moves, ...)
     sessions[#sessions + 1], sessions[#sessions + 2] = conversation, text
     ticks[#ticks + 1], ticks[#ticks + 2] = int(record[ACTIVE_TS]), conversation
     if move.is_new then
-      changes.size = (changes.size or 0) + 1
+      changes.stored = (changes.stored or 0) + 1
       key_created = true
     end
     for entry in pairs(new.entries) do entries[entry] = 1 end

@@ -3,12 +3,12 @@
 -- call would take longer than the call itself. A script on many users selects one after the other. ARGV[1] is always
 -- the current time, ms.
 --
---   meta      hash: epoch (of this cached state; absent: not cached), clock, total (unread messages), held (token of
---             the lock's holder), due (end of the next mute, ms, or ''), touched (when all keys got time to live, ms),
---             size, listed, timed (number of members of sessions, list and mutes), servers (copy of the key routes:
---             "<until ms> <server>", separated by spaces), sums by list: n<list> valid sessions, u<list> unread
---             messages, q<list> unread mentions; and messages that are in the log and not yet in the sessions
---             (_append.lua): waiting (number of conversations) and w:<conversation>
+--   meta      hash: epoch (of this cached state; absent: not cached), clock, total (unread messages), mentions (unread
+--             mentions; absent: 0), held (token of the lock's holder), due (end of the next mute, ms, or ''), touched
+--             (when all keys got time to live, ms), stored, listed, timed (number of members of sessions, list and
+--             mutes), servers (copy of the key routes: "<until ms> <server>", separated by spaces), sums by list:
+--             n<list> valid sessions, u<list> unread messages, q<list> unread mentions; and messages that are in the
+--             log and not yet in the sessions (_append.lua): waiting (number of conversations) and w:<conversation>
 --   sessions  hash: conversation -> record (JSON). Its fields: store/sessions/fields.py
 --   index     sorted set: conversation by active_ts
 --   list      sorted set by name alone, "<list>\n<position>\n<conversation>": one key holds every list (_sessions.lua)
@@ -108,12 +108,13 @@ end
 -- change.
 local function check_state()
   local meta = redis.call(
-    'HMGET', META, 'epoch', 'size', 'listed', 'timed', 'held', 'due', 'touched', 'clock', 'total', 'waiting', 'servers')
-  local epoch, size, listed, timed, held = meta[1], tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4]), meta[5]
+    'HMGET', META, 'epoch', 'stored', 'listed', 'timed', 'held', 'due', 'touched', 'clock', 'total', 'waiting',
+    'servers')
+  local epoch, stored, listed, timed, held = meta[1], tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4]), meta[5]
   state = nil
   if not epoch then return nil end
-  if redis.call('HLEN', SESSIONS) ~= size
-    or redis.call('ZCARD', INDEX) ~= size
+  if redis.call('HLEN', SESSIONS) ~= stored
+    or redis.call('ZCARD', INDEX) ~= stored
     or redis.call('ZCARD', LIST) ~= listed
     or (timed ~= 0 and redis.call('ZCARD', MUTES) ~= timed)
     or (held and redis.call('EXISTS', LOCK) == 0) then
@@ -122,8 +123,9 @@ local function check_state()
   end
   touched = tonumber(meta[7])
   state = {
-    size = size, listed = listed, due = tonumber(meta[6]), clock = tonumber(meta[8]), total = tonumber(meta[9]) or 0,
-    waiting = tonumber(meta[10]) or 0, routes = meta[11], folded = {}, gateway_ticks = {},
+    stored = stored, listed = listed, due = tonumber(meta[6]), clock = tonumber(meta[8]),
+    total = tonumber(meta[9]) or 0, waiting = tonumber(meta[10]) or 0, routes = meta[11],
+    folded = {}, gateway_ticks = {},
   }
   return epoch
 end

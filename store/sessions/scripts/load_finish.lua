@@ -1,6 +1,6 @@
 -- Makes a user's state visible after all its parts are stored, and applies the changes that were made during the load.
 -- ARGV: now (ms), token of the loader, epoch, clock (ms), number of sessions, number of entries in lists, number of
--- mutes with an end, total of unread messages, end of the next mute (ms) or '', then fields of meta with sums by list
+-- mutes with an end, total of unread messages, end of the next mute (ms) or '', then further sums: fields of meta
 -- and their values in turn. If the keys do not have these numbers of members, the state is dropped.
 -- Returns { conversation, active_ts, write_ts (0 for a gateway), ... } of the sessions that these changes moved, or 0
 -- if the claim or a key was lost: the loaded state may be stale, load again.
@@ -10,7 +10,7 @@ local loading = redis.call('HMGET', LOADING, 'token', 'pending')
 if loading[1] ~= token then return 0 end
 redis.call('DEL', LOADING)
 redis.call(
-  'HSET', META, 'epoch', epoch, 'clock', clock, 'size', count, 'listed', listed, 'timed', timed, 'total', total,
+  'HSET', META, 'epoch', epoch, 'clock', clock, 'stored', count, 'listed', listed, 'timed', timed, 'total', total,
   'due', due)
 for i = first_sum, #ARGV, 2 do redis.call('HSET', META, ARGV[i], ARGV[i + 1]) end
 copy_routes()

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import orjson
 
 from store.base.ids import ConversationId, MessageId, UserId
+from store.conversations.conversation import Head
 from store.messages.message import Message
 from store.sessions.session import Session
 
@@ -45,6 +46,11 @@ class MessageStreamEvent(Protocol):
 
         A subscriber never sees an older state of a message after a newer one.
         """
+        ...
+
+    @property
+    def full_group(self) -> Head | None:
+        """The group whose whole state the event carries, if there is one. The same holds for it."""
         ...
 
 
@@ -93,6 +99,11 @@ class Event(ABC):
     @property
     def full_message(self) -> Message | None:
         """The message whose whole state the event carries, if there is one."""
+        return None
+
+    @property
+    def full_group(self) -> Head | None:
+        """The group whose whole state the event carries, if there is one."""
         return None
 
     @property
@@ -152,6 +163,11 @@ class EphemeralEvent:
         """None: the event carries no message."""
         return None
 
+    @property
+    def full_group(self) -> Head | None:
+        """None: the event carries no group."""
+        return None
+
     def encode(self) -> list[Any]:
         """Return the values that carry the event between servers."""
         return [self.conversation, self.user, self.at_ms]
@@ -171,6 +187,7 @@ class ReplayContent:
     sessions: Mapping[ConversationId, Session]
     """Includes the gateways of these sessions."""
     total_unread: int
+    groups: Mapping[ConversationId, Head] = field(default_factory=dict)
 
 
 class LogEntry(ABC):
@@ -187,6 +204,11 @@ class LogEntry(ABC):
     def session_conversations(self) -> Collection[ConversationId]:
         """The conversations whose sessions a replay needs."""
         return ()
+
+    @property
+    def group(self) -> ConversationId | None:
+        """The group whose present state a replay shows, if that is all it shows."""
+        return None
 
     @abstractmethod
     def replay(self, content: ReplayContent) -> Event | None:

@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import orjson
 
-from subscriptions.realtime.events.base import EphemeralEvent, Event, Fields, LogEntry
+from subscriptions.realtime.events.base import EphemeralEvent, Event, Fields, LogEntry, ReplayContent
+from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from subscriptions.realtime.events.sessions import SessionChanged
-from subscriptions.realtime.events.typing import TypingStarted
+from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 
 EVENT_KINDS: tuple[type[Event], ...] = (
     MessageCreated,
     MessageUpdated,
     MessageRecalled,
     ReceiptAdvanced,
+    GroupChanged,
     SessionChanged,
 )
-EPHEMERAL_KINDS: tuple[type[EphemeralEvent], ...] = (TypingStarted,)
+EPHEMERAL_KINDS: tuple[type[EphemeralEvent], ...] = (TypingStarted, TypingStopped)
 
 _BY_CODE = {kind.code: kind for kind in EVENT_KINDS}
+
+
+class UnknownEntry(LogEntry):
+    """A log entry of a kind that only servers of a newer version know."""
+
+    def replay(self, content: ReplayContent) -> Event | None:
+        """Return None: there is nothing to see."""
+        return None
 
 
 def parse_log_entry(text: bytes) -> LogEntry:
     """Return an entry of a user's log."""
     fields = orjson.loads(text)
-    return _BY_CODE[fields["k"]].parse_entry(fields)
+    kind = _BY_CODE.get(fields["k"])
+    return kind.parse_entry(fields) if kind is not None else UnknownEntry()
 
 
-def decode_event(fields: Fields) -> Event:
-    """Return the event from the fields of `Event.encode`."""
-    return _BY_CODE[fields["k"]].from_wire(fields)
+def decode_event(fields: Fields) -> Event | None:
+    """Return the event from the fields of `Event.encode`; None for a kind that only newer servers know."""
+    kind = _BY_CODE.get(fields["k"])
+    return kind.from_wire(fields) if kind is not None else None

@@ -1,4 +1,4 @@
-"""The event of a user who is typing."""
+"""The events of a user who is typing."""
 
 from __future__ import annotations
 
@@ -12,3 +12,10 @@ class TypingStarted(EphemeralEvent):
     """A user is typing in a conversation."""
 
     frame = "typing"
+
+
+@dataclass(frozen=True, slots=True)
+class TypingStopped(EphemeralEvent):
+    """A user is no longer typing in a conversation."""
+
+    frame = "typing_stopped"

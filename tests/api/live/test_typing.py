@@ -1,4 +1,4 @@
-"""startTyping: who is notified, how often, and that nothing is stored."""
+"""startTyping and stopTyping: who is notified, how often, and that nothing is stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from store.conversations.typing_store import WINDOW_MS
+from store.conversations.typing_store import SHOWN_MS, WINDOW_MS
 from tests.api.client import SYNC, Api, Json, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.sample_group import create_sample_group
@@ -15,13 +15,21 @@ from tests.api.state_snapshot import take_snapshot
 from tests.clock import ManualClock
 
 TYPING = "mutation ($id: ID!) { startTyping(conversationId: $id) }"
+STOP = "mutation ($id: ID!) { stopTyping(conversationId: $id) }"
 LIVE_TYPING = """subscription ($id: ID) { messageEvents(conversationId: $id) {
-    __typename ... on TypingStarted { conversationId user { id } at } ... on CaughtUp { reset } } }"""
+    __typename ... on TypingStarted { conversationId user { id } at }
+    ... on TypingStopped { conversationId user { id } at } ... on CaughtUp { reset } } }"""
 SHORT = 0.03
 
 
 async def type_in(api: Api, user: str, conversation: str) -> bool:
     notified = (await api.data(user, TYPING, id=conversation))["startTyping"]
+    assert isinstance(notified, bool)
+    return notified
+
+
+async def stop_in(api: Api, user: str, conversation: str) -> bool:
+    notified = (await api.data(user, STOP, id=conversation))["stopTyping"]
     assert isinstance(notified, bool)
     return notified
 
@@ -34,9 +42,9 @@ class TwoProcesses:
     second: Api
     clock: ManualClock
 
-    def event(self, conversation: str, user: str) -> Json:
+    def event(self, conversation: str, user: str, kind: str = "TypingStarted") -> Json:
         return {
-            "__typename": "TypingStarted",
+            "__typename": kind,
             "conversationId": conversation,
             "user": {"id": user},
             "at": self.clock.ms,
@@ -53,6 +61,9 @@ async def two_processes(open_api: OpenApi) -> AsyncIterator[TwoProcesses]:
 @pytest.fixture
 async def pair(two_processes: TwoProcesses) -> AsyncIterator[TwoProcesses]:
     """The two processes. Their subscriptions end with the test."""
+    for api in (two_processes.first, two_processes.second):
+        # Tests move the clock further than a lease lasts.
+        await api.services.housekeeper._lease()
     yield two_processes
     for api in (two_processes.first, two_processes.second):
         await api.wait_until_idle()
@@ -188,8 +199,75 @@ async def test_typing_costs_at_most_two_round_trips_to_redis(pair: TwoProcesses)
         assert (min(trips[False]), min(trips[True])) == ((0, 1), (0, 2))
 
 
+@pytest.mark.parametrize("most_named", [200, 1], ids=["few members", "many members"])
+async def test_the_end_of_typing_is_sent_once_to_those_who_saw_its_start(
+    pair: TwoProcesses, most_named: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subscriptions.realtime.ephemeral_delivery.MAX_NAMED", most_named)
+    alice, bob, carol, dave = await pair.first.create_users("alice", "bob", "carol", "dave")
+    group = await pair.first.create_group(alice, bob, carol)
+    devices = [await api.listen(user, LIVE_TYPING) for api in (pair.first, pair.second) for user in (bob, carol)]
+    others = [await pair.second.listen(user, LIVE_TYPING) for user in (alice, dave)]
+    assert not await stop_in(pair.first, alice, group)
+    assert await type_in(pair.first, alice, group)
+    pair.clock.ms += WINDOW_MS - 1
+    for device in devices:
+        assert (await device.next())["__typename"] == "TypingStarted"
+    # Any server may be asked to end it.
+    assert await stop_in(pair.second, alice, group)
+    for device in devices:
+        assert await device.next() == pair.event(group, alice, "TypingStopped")
+    for api in (pair.first, pair.second):
+        assert not await stop_in(api, alice, group)
+        # The limit of one announcement in three seconds stays.
+        assert not await type_in(api, alice, group)
+    pair.clock.ms += 1
+    assert await type_in(pair.second, alice, group)
+    assert await stop_in(pair.second, alice, group)
+    for device in devices:
+        assert [(await device.next())["__typename"] for _ in range(2)] == ["TypingStarted", "TypingStopped"]
+    await gather_all(*(device.expect_no_event(SHORT) for device in (*devices, *others)))
+
+
+async def test_typing_that_clients_no_longer_show_is_not_ended(pair: TwoProcesses) -> None:
+    alice, bob, carol = await pair.first.create_users("alice", "bob", "carol")
+    group = await pair.first.create_group(alice, bob, carol)
+    device = await pair.first.listen(bob, LIVE_TYPING)
+    for waited_ms, is_sent in ((SHOWN_MS - 1, True), (SHOWN_MS, False)):
+        assert await type_in(pair.first, alice, group)
+        pair.clock.ms += waited_ms
+        assert not await stop_in(pair.first, carol, group)
+        assert await stop_in(pair.first, alice, group) is is_sent
+    assert [event["__typename"] for event in await device.take(3)] == [
+        "TypingStarted",
+        "TypingStopped",
+        "TypingStarted",
+    ]
+    await device.stop()
+    pair.clock.ms += SHOWN_MS
+    assert not await type_in(pair.first, alice, group)
+    assert not await stop_in(pair.first, alice, group)
+
+
+async def test_the_end_of_typing_costs_at_most_two_round_trips_to_redis(pair: TwoProcesses) -> None:
+    users = await pair.first.create_users(*(f"u{number}" for number in range(20)))
+    group = await pair.first.create_group(*users)
+    await pair.first.listen(users[1], LIVE_TYPING)
+    store, trips = pair.first.services.app.store, []
+    for _ in range(4):
+        pair.clock.ms += WINDOW_MS
+        assert await type_in(pair.first, users[0], group)
+        await pair.first.wait_until_idle()
+        before = store.mongo.trips, store.cache.trips
+        assert await stop_in(pair.first, users[0], group)
+        trips.append((store.mongo.trips - before[0], store.cache.trips - before[1]))
+    assert min(trips) == (0, 2)
+
+
 async def expect_typing_refusal(api: Api, user: str | None, conversation: str) -> Refusal:
-    return await api.expect_refusal(user, TYPING, id=conversation)
+    refusal = await api.expect_refusal(user, TYPING, id=conversation)
+    assert await api.expect_refusal(user, STOP, id=conversation) == refusal
+    return refusal
 
 
 async def test_only_members_can_send_typing(pair: TwoProcesses, deployments: Deployments) -> None:
@@ -243,6 +321,8 @@ async def test_typing_is_not_stored(pair: TwoProcesses, deployments: Deployments
     stored, clock = await api.stored_documents(), await api.data(bob, SYNC)
     assert await type_in(api, alice, private_id(alice, bob))
     assert (await device.next())["user"] == {"id": alice}
+    assert await stop_in(api, alice, private_id(alice, bob))
+    assert (await device.next())["__typename"] == "TypingStopped"
     assert (await api.stored_documents(), await api.data(bob, SYNC)) == (stored, clock)
     (key,) = deployments.keys("still", f"*{{u:{alice}}}:typing:*")
-    assert 0 < (await api.remaining_hours(key.decode()))[0] * 3600 <= 2 * WINDOW_MS / 1000
+    assert 0 < (await api.remaining_hours(key.decode()))[0] * 3600 <= 2 * SHOWN_MS / 1000

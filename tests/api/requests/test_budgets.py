@@ -306,6 +306,7 @@ async def test_budget_of_small_reads(meter: Meter) -> None:
     alice, bob = await meter.api.create_users("alice", "bob")
     await meter.api.send(bob, alice)
     await meter.expect("me", lambda: meter.api.data(alice, "{ me { id displayName } }"), 0, 0)
+    await meter.expect("attention", lambda: meter.api.data(alice, "{ attention { unread mentions threads } }"), 0, 1)
     await meter.expect("totalUnread", lambda: meter.api.data(alice, "{ totalUnread }"), 0, 1)
     await meter.expect("session", lambda: meter.api.session(alice, private_id(alice, bob)), 0, 2)
 

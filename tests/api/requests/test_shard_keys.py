@@ -79,7 +79,7 @@ async def test_every_operation_names_its_shards(
     await api.ack(alice, conversation, 2)
     # Run everything once with a filled Redis, and once with an empty one.
     for _ in range(2):
-        await api.data(alice, "query { me { id } myGroups { edges { node { id } } } totalUnread }")
+        await api.data(alice, "query { me { id } myGroups { edges { node { id } } } totalUnread attention { unread } }")
         for node in (alice, first["id"], group, f"s_{alice}_{group}"):
             await api.data(alice, "query ($id: ID!) { node(id: $id) { id } }", id=node)
         await api.data(alice, "query ($id: ID!) { user(id: $id) { id } users(ids: [$id]) { id } }", id=bob)
@@ -95,6 +95,7 @@ async def test_every_operation_names_its_shards(
         )
         await api.data(alice, HISTORY, id=group, first=2)
         await api.data(alice, HISTORY, id=conversation, last=2)
+        await api.data(alice, HISTORY, id=group, aroundSeq=1)
         await api.data(bob, "{ offlineMessages { edges { node { id } } } }")
         await api.own_group(dave, group)
         for message in (first, group_message):
@@ -111,6 +112,8 @@ async def test_every_operation_names_its_shards(
     assert refusal == Refusal("IDEMPOTENCY_CONFLICT", "idempotencyKey")
     await api.edit(alice, first["id"], "twice")
     await api.recall(alice, group_message["id"])
+    await api.ack_many(carol, (group, 1))
+    await api.mark_many_read(carol, group)
     await api.mark_read(bob, group, 1)
     await api.mark_read(bob, conversation)
     await api.mark_read(alice, "b_shop")

@@ -157,7 +157,7 @@ async def test_a_mute_with_a_distant_end_is_forgotten_without_listeners(api: Api
 async def test_a_session_that_moves_while_a_sub_biz_is_read_is_read_too(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resolvers.sessions.reading._SESSIONS_PER_TRANSACTION", 2)
+    monkeypatch.setattr("resolvers.sessions.reading.MAX_SESSIONS", 2)
     alice, others, conversations = await create_shop_conversations(api, 6, 0)
     for other in others:
         await api.send(other, alice, subBiz="shop")

@@ -27,6 +27,7 @@ async def find_people(api: Api, viewer: str, query: str, page: int = 100) -> lis
         people = await find_page(api, viewer, query, first=page, after=after)
         assert people["pageInfo"]["hasPreviousPage"] is (after is not None)
         found += [edge["node"]["id"] for edge in people["edges"]]
+        assert len(set(found)) == len(found)
         if not people["pageInfo"]["hasNextPage"]:
             return found
         after = people["pageInfo"]["endCursor"]
@@ -43,6 +44,7 @@ async def find_members(api: Api, viewer: str, group: str, query: str, page: int 
         if members is None:
             return None
         found += [edge["node"]["user"]["id"] for edge in members["edges"]]
+        assert len(set(found)) == len(found)
         if not members["pageInfo"]["hasNextPage"]:
             return found
         after = members["pageInfo"]["endCursor"]

@@ -16,6 +16,7 @@ async def test_members_are_found_by_name_page_by_page(api: Api) -> None:
     for page in (1, 2, 100):
         assert await find_members(api, zoe, group, "ANN", page=page) == [anna, bea]
     assert await find_members(api, zoe, group, "zoe") == [zoe]
+    assert await find_members(api, zoe, group, "x4") == []
     assert await find_members(api, zoe, group, owner) == [owner]
     assert await find_members(api, zoe, group, "ost") == [anna]
     # As without a query: in order of ids, the viewer included.
@@ -41,10 +42,13 @@ async def test_members_of_a_group_of_thousands_are_found_with_one_read(api: Api)
     group = await api.create_group(owner, *members)
     found = await find_members(api, owner, group, "number 199", page=5)
     assert found == sorted(user for user in members if user.startswith("m199"))
-    trips = api.services.app.store.mongo.trips
-    await find_members(api, owner, group, "number 1999")
-    # Names that were found are in memory.
-    assert api.services.app.store.mongo.trips == trips + 1
+    mongo, reads = api.services.app.store.mongo, []
+    for _ in range(5):
+        trips = mongo.trips
+        await find_members(api, owner, group, "number 1999")
+        reads.append(mongo.trips - trips)
+    # The names that are shown are in memory, once the news of their creation has arrived.
+    assert min(reads) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -27,6 +28,16 @@ async def update_me(api: Api, user: str, **fields: Any) -> Json:
     return updated
 
 
+async def fewest_reads(api: Api, request: Callable[[], Awaitable[object]]) -> int:
+    """Return the reads that a request waits for. News of earlier changes may add to a single run."""
+    mongo, reads = api.services.app.store.mongo, []
+    for _ in range(6):
+        before = mongo.trips
+        await request()
+        reads.append(mongo.trips - before)
+    return min(reads)
+
+
 async def test_users_are_returned_in_the_order_asked_for(api: Api) -> None:
     one, two = await api.create_users("one", "two")
     found = await find_users(api, one, two, "unknown", one, "white space", two)
@@ -37,12 +48,13 @@ async def test_users_are_returned_in_the_order_asked_for(api: Api) -> None:
 async def test_two_hundred_users_are_read_at_once(api: Api) -> None:
     (viewer,) = await api.create_users("viewer")
     users = await api.create_many_users(f"many.{viewer}", 200)
-    await find_users(api, viewer)
     store = api.services.app.store
-    store.users.invalidate(users)
-    trips = store.mongo.trips
-    assert [user and user["id"] for user in await find_users(api, viewer, *users)] == users
-    assert store.mongo.trips == trips + 1
+
+    async def read_all() -> None:
+        store.users.invalidate(users)
+        assert [user and user["id"] for user in await find_users(api, viewer, *users)] == users
+
+    assert await fewest_reads(api, read_all) == 1
     for ids in ([*users, users[0]], ["?"] * 201):
         assert await api.expect_refusal(viewer, USERS, ids=ids) == Refusal("INVALID_INPUT", "ids")
 
@@ -159,23 +171,19 @@ async def test_senders_without_a_profile_are_read_once(api: Api) -> None:
     viewer, sender = await api.create_users("viewer", "sender")
     await api.send(sender, viewer)
     api.database.users.delete_one({"_id": sender})
-    store = api.services.app.store
-    store.users.invalidate([sender])  # type: ignore[list-item]
+    api.services.app.store.users.invalidate([sender])  # type: ignore[list-item]
 
     async def sender_name() -> str:
         name: str = (await api.history(viewer, private_id(viewer, sender)))[0]["sender"]["displayName"]
         return name
 
     assert await sender_name() == sender
-    trips = store.mongo.trips
+    reads = await fewest_reads(api, sender_name)
     assert await sender_name() == sender
-    reads = store.mongo.trips - trips
     await api.upsert_users({"id": sender, "displayName": "Is here"})
     assert await sender_name() == "Is here"
-    trips = store.mongo.trips
-    assert await sender_name() == "Is here"
     # As many reads as with a profile: that of the messages.
-    assert reads == store.mongo.trips - trips == 1
+    assert reads == await fewest_reads(api, sender_name) == 1
 
 
 async def test_a_user_created_by_another_server_replaces_the_placeholder(api: Api, other_api: Api) -> None:

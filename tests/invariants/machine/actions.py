@@ -36,6 +36,8 @@ UPDATES: tuple[Json, ...] = (
     {"name": "Group", "avatarUrl": None},
     {"avatarUrl": "https://example.org/a.png", "historyVisibility": "FULL"},
     {"name": None, "historyVisibility": None},
+    {"metadata": {"topic": ["a", {"b": None}]}},
+    {"metadata": {}, "name": "Team"},
 )
 PAST = "2026-01-02T03:04:05.678Z"
 FUTURE = "2099-01-02T03:04:05.678Z"

@@ -21,6 +21,7 @@ SUB_BIZ = "shop"
 _LIST = "totalUnread edges { node { id } }"
 VIEW = f"""query ($birth: Cursor) {{
     totalUnread
+    attention {{ unread mentions threads }}
     main: sessions(first: 60) {{ {_LIST} }}
     inside: sessions(first: 60, subBiz: "{SUB_BIZ}") {{ {_LIST} }}
     work: sessions(first: 60, categoryId: "work") {{ {_LIST} }}
@@ -162,6 +163,7 @@ class Checks:
         wrong += _unlike(f"{user}: different activeTs", len(shown), len({s["activeTs"] for s in shown.values()}))
         totals = {view["totalUnread"], view["main"]["totalUnread"], delta["totalUnread"]}
         wrong += _unlike(f"{user} totalUnread", {model.total_unread(user)}, totals)
+        wrong += _unlike(f"{user} attention", model.attention(user), view["attention"])
         for field, names in (
             ("main", model.listed(user)),
             ("inside", model.listed(user, SUB_BIZ)),

@@ -26,7 +26,7 @@ SESSION = """
     priority categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
     lastMessage { seq conversationId state editCount }
 """
-GROUP = """title name avatarUrl memberCount viewerRole historyVisibility status owner { id }
+GROUP = """title name avatarUrl metadata memberCount viewerRole historyVisibility status owner { id }
     visibleRanges { fromSeq toSeq } lastMessage { seq } members { edges { node { role user { id } } } }"""
 REVISED = "content editCount"
 CREATE_GROUP = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id } }"

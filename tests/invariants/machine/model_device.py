@@ -20,6 +20,7 @@ LIVE_MESSAGES = f"""subscription ($since: Cursor, $id: ID) {{ messageEvents(sinc
     ... on MessageCreated {{ cursor message {{ {MESSAGE} }} }}
     ... on MessageUpdated {{ cursor message {{ {MESSAGE} }} }}
     ... on MessageRecalled {{ cursor message {{ {MESSAGE} }} }}
+    ... on GroupChanged {{ cursor group {{ id name avatarUrl metadata owner {{ id }} historyVisibility }} }}
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
     ... on CaughtUp {{ cursor reset }} }} }}"""
 ASK = f"query ($id: ID!) {{ session(conversationId: $id) {{ {SESSION} }} }}"

@@ -6,7 +6,7 @@ from collections import Counter
 
 from tests.invariants.machine.reading import plain
 from tests.invariants.model.conversation import DISMISSED, Json
-from tests.invariants.model.sessions import ModelEvent, SessionModel
+from tests.invariants.model.sessions import GROUP_CHANGED, ModelEvent, SessionModel
 
 _CHANGING = {"content", "state", "replyTo", "editCount", "editedAt", "recalledAt", "recalledBy", "delivery"}
 
@@ -15,6 +15,8 @@ def _may_be_left_out(model: SessionModel, told: ModelEvent) -> bool:
     """Return whether an event need not arrive: of a group dismissed meanwhile, or an edit before a recall."""
     what, name, seq, _ = told
     conversation = model.conversations[name]
+    if what == GROUP_CHANGED:
+        return conversation.ended is not None
     return conversation.ended == DISMISSED or (what == "MessageUpdated" and conversation.messages[seq - 1].recalled)
 
 
@@ -36,6 +38,7 @@ class ReceivedEvents:
         self._received: Counter[ModelEvent] = Counter()
         self._synced: Counter[tuple[str, str]] = Counter()
         self._messages: list[Json] = []
+        self._groups: dict[str, Json] = {}
         self._recalled: set[tuple[str, int]] = set()
 
     def begin(self, model: SessionModel) -> None:
@@ -46,6 +49,7 @@ class ReceivedEvents:
         self._received.clear()
         self._synced.clear()
         self._messages.clear()
+        self._groups.clear()
 
     def missed(self, model: SessionModel, since: int, bursts: bool) -> None:
         """Expect the events since a position in the model's events, by a replay."""
@@ -69,6 +73,10 @@ class ReceivedEvents:
                 self.skipped = self.skipped or event["reset"]
             case "ReceiptAdvanced":
                 self._received[event["status"], event["conversationId"], event["seq"], event["user"]["id"]] += 1
+            case "GroupChanged":
+                name = event["group"]["id"]
+                self._received[GROUP_CHANGED, name, 0, ""] += 1
+                self._groups[name] = {field: value for field, value in event["group"].items() if field != "id"}
             case what:
                 message = event["message"]
                 name, seq = message["conversationId"], message["seq"]
@@ -97,9 +105,11 @@ class ReceivedEvents:
         expected = Counter(what for what in told if only is None or what[1] == only)
         more, missing = self._received - expected, expected - self._received
         if self.bursts:
-            more, missing = (
-                Counter({t: n for t, n in c.items() if t[0] not in ("READ", "DELIVERED")}) for c in (more, missing)
-            )
+            uncertain = ("READ", "DELIVERED", GROUP_CHANGED)
+            more, missing = (Counter({t: n for t, n in c.items() if t[0] not in uncertain}) for c in (more, missing))
+        if self._caught_up:
+            # A replay shows several changes of a group as one.
+            missing = Counter({t: n for t, n in missing.items() if t[0] != GROUP_CHANGED or not self._received[t]})
         missing = Counter({t: n for t, n in missing.items() if not _may_be_left_out(model, t)})
         if more or (missing and not self.skipped):
             return f"received without need {dict(more)}, did not receive {dict(missing)}"
@@ -109,6 +119,14 @@ class ReceivedEvents:
                 return f"of sessions expected {dict(why - self._synced)}, received {dict(self._synced - why)}"
         for message in self._messages:
             self._check_live(model, message)
+        return "" if self.skipped else self._wrong_groups(model)
+
+    def _wrong_groups(self, model: SessionModel) -> str:
+        """Compare the newest state of each group that changed with the present one, for members."""
+        for name, group in self._groups.items():
+            conversation = model.conversations[name]
+            if self._user in conversation.members and group != conversation.shared_group():
+                return f"{name}: expected {conversation.shared_group()}, told {group}"
         return ""
 
     def _check_live(self, model: SessionModel, message: Json) -> None:

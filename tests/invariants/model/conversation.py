@@ -55,6 +55,7 @@ class ModelConversation:
     sub_biz: str | None = None
     name: str = "Group"
     avatar_url: str | None = None
+    metadata: Json | None = None
     full: bool = False
     owner: str = ""
     ended: str = ""
@@ -142,6 +143,16 @@ class ModelConversation:
             "replyTo": {"seq": reply.seq, "content": reply.content} if reply else None,
         }
 
+    def shared_group(self) -> Json:
+        """Return the fields of a group that GroupChanged shows, and that change with no other event."""
+        return {
+            "name": self.name,
+            "avatarUrl": self.avatar_url,
+            "metadata": self.metadata,
+            "owner": {"id": self.owner},
+            "historyVisibility": "FULL" if self.full else "SINCE_JOIN",
+        }
+
     def group_for(self, user: str) -> Json:
         """Return a group as the API shows it to a present or former member."""
         inside = user in self.members
@@ -149,6 +160,7 @@ class ModelConversation:
             "title": self.name,
             "name": self.name,
             "avatarUrl": self.avatar_url,
+            "metadata": self.metadata,
             "owner": self.owner,
             "memberCount": len(self.members),
             "viewerRole": self.members.get(user),

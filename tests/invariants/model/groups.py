@@ -134,17 +134,25 @@ def change(model: SessionModel, op: Op) -> None:
             conversation.members |= {op.user: MEMBER, op.value: OWNER}
             conversation.owner = op.value
             model.announce(name, conversation.add_event(op.user, "OWNER_CHANGED", op.value))
+            model.change_group(name)
         case "role":
             user, role = op.value
-            conversation.members[user] = role
+            if conversation.members[user] != role:
+                conversation.members[user] = role
+                model.change_group(name)
         case "update":
+            before = conversation.shared_group()
             renamed = op.value.get("name") not in (None, conversation.name)
             conversation.name = op.value.get("name") or conversation.name
             conversation.avatar_url = op.value.get("avatarUrl", conversation.avatar_url)
             if op.value.get("historyVisibility"):
                 conversation.full = op.value["historyVisibility"] == "FULL"
+            if op.value.get("metadata") is not None:
+                conversation.metadata = op.value["metadata"]
             if renamed:
                 model.announce(name, conversation.add_event(op.user, "RENAMED", text=conversation.name))
+            if conversation.shared_group() != before:
+                model.change_group(name)
         case "dismiss" | "dissolve":
             conversation.end(DISMISSED if op.kind == "dismiss" else DISSOLVED)
             for user in conversation.intervals:

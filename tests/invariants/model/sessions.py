@@ -16,6 +16,8 @@ from tests.user_ids import people_of
 ModelEvent = tuple[str, str, int, str]
 """An event: its kind, the conversation, the seq of the message or position, and the user who caused it."""
 
+GROUP_CHANGED = "GroupChanged"
+
 
 @dataclass
 class ModelSession:
@@ -208,6 +210,12 @@ class SessionModel:
             self.emit(member, "MessageCreated", name, sent)
             self.touch(member, name, rewrite=not sent.system)
 
+    def change_group(self, name: str) -> None:
+        """Send GroupChanged to the members."""
+        for member in self.conversations[name].members:
+            self.events[member].append((GROUP_CHANGED, name, 0, ""))
+            self.touch(member, name)
+
     def emit(self, user: str, what: str, name: str, sent: ModelMessage) -> None:
         """Add an event about a message, in its present form."""
         self.events[user].append((what, name, sent.seq, sent.sender))
@@ -308,6 +316,11 @@ class SessionModel:
 
     def total_unread(self, user: str) -> int:
         return sum(self.unread_count(user, name) for name in self.listed(user) if self._is_unmuted(user, name))
+
+    def attention(self, user: str) -> Json:
+        unmuted = [name for name in self.listed(user) if self._is_unmuted(user, name)]
+        mentions = sum(self.mention_count(user, name) for name in unmuted)
+        return {"unread": self.total_unread(user), "mentions": mentions, "threads": 0}
 
     def listed(self, user: str, sub_biz: str | None = None, category: str | None = None) -> set[str]:
         """Return the conversations of the main list, of a subBiz, or of a category."""

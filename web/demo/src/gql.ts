@@ -24,6 +24,7 @@ export type ConversationType =
 export type CreateGroupInput = {
   name: string;
   avatarUrl?: string | null | undefined;
+  metadata?: unknown;
   memberIds: Array<string>;
   historyVisibility?: HistoryVisibility | null | undefined;
   subBiz?: string | null | undefined;
@@ -117,6 +118,14 @@ export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type MeQuery = { me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
 
+export type FindPeopleQueryVariables = Exact<{
+  query: string;
+  id: string;
+}>;
+
+
+export type FindPeopleQuery = { searchUsers: { edges: Array<{ node: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> }, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null };
+
 export type PersonQueryVariables = Exact<{
   id: string;
 }>;
@@ -174,14 +183,38 @@ export type FoldersQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type FoldersQuery = { sessionCategories: Array<{ categoryId: string, sessionCount: number, unreadCount: number }> };
 
+export type HistoryPartsFragment = { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } };
+
 export type MessagesQueryVariables = Exact<{
   conversationId: string;
-  last?: number | null | undefined;
-  before?: string | null | undefined;
 }>;
 
 
-export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null } } | null };
+export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+
+export type OlderMessagesQueryVariables = Exact<{
+  conversationId: string;
+  before: string;
+}>;
+
+
+export type OlderMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+
+export type NewerMessagesQueryVariables = Exact<{
+  conversationId: string;
+  after: string;
+}>;
+
+
+export type NewerMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+
+export type MessagesAroundQueryVariables = Exact<{
+  conversationId: string;
+  aroundSeq: number;
+}>;
+
+
+export type MessagesAroundQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type TicksQueryVariables = Exact<{
   conversationId: string;
@@ -236,6 +269,13 @@ export type StartTypingMutationVariables = Exact<{
 
 
 export type StartTypingMutation = { startTyping: boolean };
+
+export type StopTypingMutationVariables = Exact<{
+  conversationId: string;
+}>;
+
+
+export type StopTypingMutation = { stopTyping: boolean };
 
 export type MarkReadMutationVariables = Exact<{
   conversationId: string;
@@ -403,7 +443,9 @@ export type MessageEventsSubscription = { messageEvents:
     | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'ReceiptAdvanced', conversationId: string, status: ReceiptStatus, seq: number, cursor: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+    | { __typename: 'GroupChanged', cursor: string, group: { id: string, name: string, title: string, avatarUrl: string | null, memberCount: number, viewerRole: GroupRole | null, status: GroupStatus } }
     | { __typename: 'TypingStarted', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+    | { __typename: 'TypingStopped', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'CaughtUp', cursor: string, reset: boolean }
    };
 
@@ -561,8 +603,78 @@ fragment PeerMarks on Session {
   peerReadSeq
 }`;
 
+export const HistoryParts = gql`fragment HistoryParts on MessageConnection {
+  edges {
+    node {
+      ...MessageParts
+    }
+  }
+  pageInfo {
+    hasPreviousPage
+    startCursor
+    hasNextPage
+    endCursor
+  }
+}
+fragment MessageParts on Message {
+  ...PreviewParts
+  mentions {
+    ...UserParts
+  }
+  mentionsAll
+  replyTo {
+    id
+    seq
+    content
+    state
+    sender {
+      ...UserParts
+    }
+  }
+  idempotencyKey
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}
+fragment PreviewParts on Message {
+  id
+  conversationId
+  seq
+  contentType
+  content
+  state
+  editCount
+  createdAt
+  sender {
+    ...UserParts
+  }
+  delivery {
+    status
+    recipientCount
+    deliveredCount
+    readCount
+  }
+}`;
+
 export const MeDocument: TypedDocumentNode<MeQuery, MeQueryVariables> = gql`query Me {
   me {
+    ...UserParts
+  }
+}
+${UserParts}`;
+
+export const FindPeopleDocument: TypedDocumentNode<FindPeopleQuery, FindPeopleQueryVariables> = gql`query FindPeople($query: String!, $id: ID!) {
+  searchUsers(query: $query) {
+    edges {
+      node {
+        ...UserParts
+      }
+    }
+  }
+  user(id: $id) {
     ...UserParts
   }
 }
@@ -639,20 +751,33 @@ export const FoldersDocument: TypedDocumentNode<FoldersQuery, FoldersQueryVariab
   }
 }`;
 
-export const MessagesDocument: TypedDocumentNode<MessagesQuery, MessagesQueryVariables> = gql`query Messages($conversationId: ID!, $last: Int = 40, $before: String) {
-  messages(conversationId: $conversationId, last: $last, before: $before) {
-    edges {
-      node {
-        ...MessageParts
-      }
-    }
-    pageInfo {
-      hasPreviousPage
-      startCursor
-    }
+export const MessagesDocument: TypedDocumentNode<MessagesQuery, MessagesQueryVariables> = gql`query Messages($conversationId: ID!) {
+  messages(conversationId: $conversationId, last: 40) {
+    ...HistoryParts
   }
 }
-${MessageParts}`;
+${HistoryParts}`;
+
+export const OlderMessagesDocument: TypedDocumentNode<OlderMessagesQuery, OlderMessagesQueryVariables> = gql`query OlderMessages($conversationId: ID!, $before: String!) {
+  messages(conversationId: $conversationId, last: 50, before: $before) {
+    ...HistoryParts
+  }
+}
+${HistoryParts}`;
+
+export const NewerMessagesDocument: TypedDocumentNode<NewerMessagesQuery, NewerMessagesQueryVariables> = gql`query NewerMessages($conversationId: ID!, $after: String!) {
+  messages(conversationId: $conversationId, first: 50, after: $after) {
+    ...HistoryParts
+  }
+}
+${HistoryParts}`;
+
+export const MessagesAroundDocument: TypedDocumentNode<MessagesAroundQuery, MessagesAroundQueryVariables> = gql`query MessagesAround($conversationId: ID!, $aroundSeq: Int!) {
+  messages(conversationId: $conversationId, first: 60, aroundSeq: $aroundSeq) {
+    ...HistoryParts
+  }
+}
+${HistoryParts}`;
 
 export const TicksDocument: TypedDocumentNode<TicksQuery, TicksQueryVariables> = gql`query Ticks($conversationId: ID!) {
   messages(conversationId: $conversationId, last: 30) {
@@ -741,6 +866,10 @@ ${MessageParts}`;
 
 export const StartTypingDocument: TypedDocumentNode<StartTypingMutation, StartTypingMutationVariables> = gql`mutation StartTyping($conversationId: ID!) {
   startTyping(conversationId: $conversationId)
+}`;
+
+export const StopTypingDocument: TypedDocumentNode<StopTypingMutation, StopTypingMutationVariables> = gql`mutation StopTyping($conversationId: ID!) {
+  stopTyping(conversationId: $conversationId)
 }`;
 
 export const MarkReadDocument: TypedDocumentNode<MarkReadMutation, MarkReadMutationVariables> = gql`mutation MarkRead($conversationId: ID!, $upToSeq: Int) {
@@ -886,7 +1015,25 @@ export const MessageEventsDocument: TypedDocumentNode<MessageEventsSubscription,
       seq
       cursor
     }
+    ... on GroupChanged {
+      group {
+        id
+        name
+        title
+        avatarUrl
+        memberCount
+        viewerRole
+        status
+      }
+      cursor
+    }
     ... on TypingStarted {
+      conversationId
+      user {
+        ...UserParts
+      }
+    }
+    ... on TypingStopped {
       conversationId
       user {
         ...UserParts
@@ -913,7 +1060,9 @@ export const possibleTypes = {
     "MessageUpdated",
     "MessageRecalled",
     "ReceiptAdvanced",
+    "GroupChanged",
     "TypingStarted",
+    "TypingStopped",
     "CaughtUp"
   ],
   "Node": [
@@ -927,6 +1076,6 @@ export const possibleTypes = {
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["CaughtUp","Delivery","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","TypingStarted"];
+export const embeddedTypes = ["Attention","CaughtUp","Delivery","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","PageInfo","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TypingStarted","TypingStopped","UserConnection","UserEdge"];
 
-export const mutations = ["upsertUsers","markRead","ackDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","renewAuth"];
+export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","stopTyping","renewAuth"];

@@ -11,8 +11,9 @@ const PATH = location.pathname;
 
 /** Final close codes, as texts for users. */
 const REASONS: Record<number, string> = {
+  4400: "The server refused the connection: check the header Confab-Act-As.",
   4401: "You are not signed in, or the token was refused: sign in and run it again.",
-  4403: "The token was refused or has expired: sign in and run it again.",
+  4403: "The token was refused, has expired, or may not act for users: sign in and run it again.",
   4429: "Too many connections or operations at once: wait a little and run it again.",
 };
 
@@ -21,7 +22,9 @@ interface Failure {
   extensions?: unknown;
 }
 
-let socket: { client: Client; authorization: string | undefined; who: string | undefined; open: boolean } | undefined;
+let socket:
+  | { client: Client; authorization: string | undefined; actAs: string | undefined; who: string | undefined; open: boolean }
+  | undefined;
 
 onIdentity((next) => {
   // The same user with a later token: open subscriptions continue.
@@ -56,7 +59,7 @@ async function post(body: object, headers: Record<string, string>): Promise<neve
 }
 
 function subscribe(payload: { query: string; variables?: Record<string, unknown>; operationName?: string | null }, headers: Record<string, string>) {
-  const client = connect(authorization(headers));
+  const client = connect(authorization(headers), header(headers, "confab-act-as"));
   // The form of an observable that GraphiQL accepts.
   return {
     subscribe(observer: { next(value: unknown): void; complete(): void }) {
@@ -73,13 +76,16 @@ function subscribe(payload: { query: string; variables?: Record<string, unknown>
   } as never;
 }
 
-function connect(authorization: string | undefined): Client {
-  if (socket?.authorization === authorization && socket) return socket.client;
+function connect(authorization: string | undefined, actAs: string | undefined): Client {
+  if (socket && socket.authorization === authorization && socket.actAs === actAs) return socket.client;
   hangUp();
-  const mine = { authorization, who: identity()?.person?.id, open: false } as NonNullable<typeof socket>;
+  const mine = { authorization, actAs, who: identity()?.person?.id, open: false } as NonNullable<typeof socket>;
   mine.client = createClient({
     url: location.origin.replace(/^http/, "ws") + PATH,
-    connectionParams: () => (mine.authorization ? { Authorization: mine.authorization } : {}),
+    connectionParams: () => ({
+      ...(mine.authorization ? { Authorization: mine.authorization } : {}),
+      ...(actAs === undefined ? {} : { actAs: decoded(actAs) }),
+    }),
     retryAttempts: 5,
     // A refused token is refused every time.
     shouldRetry: (event) => event instanceof CloseEvent && !(event.code in REASONS) && event.code < 4500,
@@ -106,10 +112,24 @@ function hangUp(): void {
 
 /** The headers editor takes precedence over the signed-in user. */
 function authorization(headers: Record<string, string>): string | undefined {
-  const name = Object.keys(headers).find((key) => key.toLowerCase() === "authorization");
-  if (name !== undefined) return headers[name];
+  const given = header(headers, "authorization");
+  if (given !== undefined) return given;
   const token = identity()?.token;
   return token ? `Bearer ${token}` : undefined;
+}
+
+function header(headers: Record<string, string>, wanted: string): string | undefined {
+  const name = Object.keys(headers).find((key) => key.toLowerCase() === wanted);
+  return name === undefined ? undefined : headers[name];
+}
+
+/** The user id of the header. The server refuses what is not percent-encoded. */
+function decoded(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return "";
+  }
 }
 
 /** The operation of that name, or the only one: right after a change of tabs GraphiQL still names the previous one. */

@@ -4,10 +4,11 @@
  * Guarantees: the session list is always in display order, and the history in order of seq without duplicates, in whatever order
  * data arrives: both are computed from all cached objects. Older data never replaces newer data.
  */
-import { cacheExchange, type Cache, type DataField, type Entity } from "@urql/exchange-graphcache";
+import { cacheExchange, type Cache } from "@urql/exchange-graphcache";
 
 import { embeddedTypes, mutations, PeerMarks, possibleTypes, TotalDocument } from "../gql";
 import type { MessageEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
+import { connectedHistory, newHistory } from "./history";
 import { sessionId } from "./ids";
 
 export function cache(me: string) {
@@ -87,34 +88,13 @@ export function cache(me: string) {
           return (cache.resolve(key, "writeSeq") === undefined ? cache.resolve("Query", "session", args) : key) as never;
         },
 
-        /** All cached pages and all later messages, as one list in order of seq. */
+        /** The page that is asked for, and all cached messages without a gap to it, as one list in order of seq. */
         messages: (_parent, args, cache) => {
-          const asked = cache.resolve("Query", "messages", args);
+          const asked = cache.resolve("Query", "messages", args) as string | null | undefined;
           if (asked === undefined) return undefined as never; // This page is not cached: fetch it.
-          const seqs = new Map<string, number>();
-          const add = (node: DataField | undefined) => {
-            const seq = cache.resolve(node as Entity, "seq");
-            if (typeof seq === "number") seqs.set(node as string, seq);
-          };
-          let first: { seq: number; pageInfo: DataField } | undefined;
-          for (const { fieldName, fieldKey, arguments: page } of cache.inspectFields("Query")) {
-            if (fieldName !== "messages" || page?.conversationId !== args.conversationId) continue;
-            const key = cache.resolve("Query", fieldKey) as string | null | undefined;
-            const nodes = key ? ((cache.resolve(key, "edges") ?? []) as string[]).map((edge) => cache.resolve(edge, "node")) : [];
-            nodes.forEach(add);
-            const pageInfo = key && cache.resolve(key, "pageInfo");
-            const seq = seqs.get(nodes[0] as string) ?? 0;
-            if (pageInfo && (!first || seq < first.seq)) first = { seq, pageInfo };
-          }
-          // Null: the conversation did not exist when it was fetched, so all its messages came later.
-          if (!first && asked !== null) return undefined as never;
-          remembered(cache, "arrived", { conversationId: String(args.conversationId) }).forEach(add);
-          if (!first && !seqs.size) return null;
-          return {
-            __typename: "MessageConnection",
-            edges: [...seqs].sort(([, a], [, b]) => a - b).map(([node]) => ({ __typename: "MessageEdge", node })),
-            pageInfo: first?.pageInfo ?? { __typename: "PageInfo", hasPreviousPage: false, startCursor: null },
-          } as never;
+          const conversationId = String(args.conversationId);
+          const arrived = () => remembered(cache, "arrived", { conversationId });
+          return (asked === null ? newHistory(cache, arrived()) : connectedHistory(cache, conversationId, asked, arrived)) as never;
         },
       },
     },

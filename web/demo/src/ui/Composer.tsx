@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
 import { flushSync } from "react-dom";
 
-import { EditMessageDocument, MembersDocument, StartTypingDocument, type MessagePartsFragment } from "../gql";
+import { EditMessageDocument, MembersDocument, StartTypingDocument, StopTypingDocument, type MessagePartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
 import { textOf } from "./format";
 import { Icon } from "./Icon";
@@ -17,6 +17,7 @@ interface Props {
   mayMentionAll: boolean;
   replying: MessagePartsFragment | null;
   editing: MessagePartsFragment | null;
+  sent: () => void;
   done: () => void;
   editLast: () => void;
 }
@@ -27,13 +28,14 @@ const EVERYBODY = { id: "*", displayName: "everybody" };
 /** Drafts by conversation, for as long as the page is open. */
 const drafts = new Map<string, string>();
 
-export function Composer({ box, conversationId, other, group, mayMentionAll, replying, editing, done, editLast }: Props) {
+export function Composer({ box, conversationId, other, group, mayMentionAll, replying, editing, sent, done, editLast }: Props) {
   const { me, client, outbox } = useWorld();
   const run = useDo();
   const [text, setText] = useState(drafts.get(conversationId) ?? "");
   const [wanted, setWanted] = useState<string | null>(null);
   const [choice, setChoice] = useState(0);
   const typedAt = useRef(0);
+  const typing = useRef(false); // As the others see it.
 
   const members = useAsked({ query: MembersDocument, variables: { id: conversationId }, pause: !group })[0].data?.group?.members?.edges ?? [];
   const known = [...members.map((each) => each.node.user).filter(({ id }) => id !== me), ...(mayMentionAll ? [EVERYBODY] : [])];
@@ -52,14 +54,22 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
     box.current!.style.height = `${Math.min(box.current!.scrollHeight, 160)}px`;
   }, [text]);
 
+  const stopTyping = () => {
+    if (typing.current) void client.mutation(StopTypingDocument, { conversationId }).toPromise();
+    typing.current = false;
+  };
+  useEffect(() => stopTyping, []); // When the conversation is left.
+
   const change = (value: string) => {
     setText(value);
     if (!editing) drafts.set(conversationId, value);
     const upToCaret = value.slice(0, box.current!.selectionStart);
     setWanted(/(?:^|\s)@([\p{L}\p{N} ]{0,30})$/u.exec(upToCaret)?.[1] ?? null);
     setChoice(0);
+    if (!value.trim()) stopTyping();
     if (!value.trim() || editing || other || Date.now() - typedAt.current < TYPING_EVERY_MS) return;
     typedAt.current = Date.now();
+    typing.current = true;
     void client.mutation(StartTypingDocument, { conversationId }).toPromise();
   };
 
@@ -95,8 +105,9 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
       mentionAll: mentioned.includes(EVERYBODY.id),
       ...(replying && { replyToId: replying.id }),
     });
+    sent();
     drafts.delete(conversationId);
-    typedAt.current = 0;
+    typing.current = false;
     setText("");
     setWanted(null);
     done();

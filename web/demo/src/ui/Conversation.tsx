@@ -24,6 +24,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
   const [asked, setAsked] = useState<MessagePartsFragment | "group" | null>(null);
   const [target, setTarget] = useState<{ seq: number } | null>(null);
+  const [fromEnd, setFromEnd] = useState(false);
   const composer = useRef<HTMLTextAreaElement>(null);
 
   const session = found?.session ?? null;
@@ -32,21 +33,24 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
 
   // A private conversation begins with its first message: before that there is no session, and its id names the other person.
   const begins = session ? undefined : peerIn(id, me);
-  const [{ data: answer, fetching: asking, error: unanswered }] = useAsked({ query: PersonDocument, variables: { id: begins ?? "" }, pause: begins === undefined || fetching });
+  const [{ data: answer }] = useAsked({ query: PersonDocument, variables: { id: begins ?? "" }, pause: begins === undefined || fetching });
   const person = conversation?.__typename === "PrivateConversation" ? conversation.peer : answer?.user;
   const title = conversation?.title ?? person?.displayName ?? begins ?? "";
 
-  const { messages: all, loaded, loadOlder, loadBackTo } = useHistory(id, session);
-  const ready = loaded && !fetching;
-  const messages = ready ? all : [];
+  const { messages, loaded, place, loadOlder, loadNewer, goTo, goToNewest } = useHistory(id, session, !fetching);
+  const live = !loadNewer;
   const outgoing = useOutbox(id).filter((each) => !messages.some((message) => message.idempotencyKey === each.key && message.sender.id === me));
   const watched = useWatched();
   const markRead = useMarkRead(session, watched);
-  const [line, see] = useNewMessagesLine({ me, session, messages, outgoing, ready });
+  const [line, see] = useNewMessagesLine({ me, session, messages, outgoing, ready: loaded, live });
 
+  const toNewest = () => {
+    setTarget(null);
+    setFromEnd(true);
+    goToNewest();
+  };
   const jump = async (seq: number) => {
-    const shown = (messages[0]?.seq ?? 0) <= seq || (await loadBackTo(seq));
-    if (shown) setTarget({ seq });
+    if (await goTo(seq)) setTarget({ seq });
     else tell("The quoted message didn't load. Try again when you are online.");
   };
   const recall = async (message: MessagePartsFragment) => {
@@ -75,24 +79,26 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
         {group && !away && <button className="icon" aria-label="Group info" title="Group info" onClick={() => setAsked("group")}><Icon name="group" /></button>}
       </header>
       <MessageList
+        key={place}
         messages={messages}
-        loaded={ready}
-        outgoing={outgoing}
+        loaded={loaded}
+        outgoing={live ? outgoing : []}
         session={session}
         line={line}
         watched={watched}
         target={target}
         onSeen={(seq) => (markRead(seq), see(seq))}
-        loadOlder={ready ? loadOlder : null}
+        fromEnd={fromEnd}
+        loadOlder={loadOlder}
+        loadNewer={loadNewer}
+        goToNewest={toNewest}
         reply={(message) => (setReplying(message), setEditing(null), composer.current?.focus())}
         edit={(message) => (setEditing(message), setReplying(null), composer.current?.focus())}
         recall={(message) => void recall(message)}
         jump={(seq) => void jump(seq)}
         info={setAsked}
       />
-      {asking && !answer && !unanswered ? (
-        <p className="frozen" role="status">Loading…</p>
-      ) : away ? (
+      {away ? (
         <p className="frozen">You can read messages from the time when you were a member.</p>
       ) : (
         <Composer
@@ -103,6 +109,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
           mayMentionAll={group?.viewerRole === "OWNER" || group?.viewerRole === "ADMIN"}
           replying={replying}
           editing={editing}
+          sent={() => live || toNewest()}
           done={() => (setReplying(null), setEditing(null))}
           editLast={() => {
             const last = messages.findLast((each) => each.sender.id === me && each.state === "NORMAL" && each.contentType !== "SYSTEM");

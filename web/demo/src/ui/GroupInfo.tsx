@@ -16,7 +16,7 @@ import { Menu, type MenuItem } from "./Menu";
 import { People } from "./NewGroup";
 import { go } from "./route";
 import { useDo } from "./useDo";
-import { useAsked, useWorld } from "./world";
+import { useAsked, useLiveEvents, useWorld } from "./world";
 
 /** The members of a group, and the actions the user is allowed to take. */
 export function GroupInfo({ id, close }: { id: string; close: () => void }) {
@@ -25,6 +25,9 @@ export function GroupInfo({ id, close }: { id: string; close: () => void }) {
   const [{ data }, again] = useAsked({ query: MembersDocument, variables: { id }, requestPolicy: "cache-and-network" });
   const [name, setName] = useState<string | null>(null);
   const [invited, setInvited] = useState<string[]>([]);
+  useLiveEvents((event) => {
+    if (event.__typename === "GroupChanged" && event.group.id === id) again({ requestPolicy: "network-only" });
+  });
   const group = data?.group;
   if (!group) return null;
 

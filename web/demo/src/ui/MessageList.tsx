@@ -21,7 +21,12 @@ interface Props extends MessageActions {
   target: { seq: number } | null;
   /** Called with the newest message that is on the screen while the user looks at it. */
   onSeen: (seq: number) => void;
+  /** Begins at the newest message, not at the line. */
+  fromEnd: boolean;
   loadOlder: (() => Promise<unknown>) | null;
+  /** Null if the newest message is there. */
+  loadNewer: (() => Promise<unknown>) | null;
+  goToNewest: () => void;
 }
 
 const NEAR_PX = 400;
@@ -29,10 +34,10 @@ const AT_END_PX = 60;
 const TOGETHER_MS = 5 * 60_000;
 const HIGHLIGHT_MS = 2500;
 
-export function MessageList({ messages, loaded, outgoing, session, line, watched, target, onSeen, loadOlder, ...actions }: Props) {
+export function MessageList({ messages, loaded, outgoing, session, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, ...actions }: Props) {
   const { me } = useWorld();
   const box = useRef<HTMLDivElement>(null);
-  const before = useRef({ first: "", last: "", height: 0, atEnd: true });
+  const before = useRef({ first: "", last: "", height: 0, atEnd: true, live: false });
   const [atEnd, setAtEnd] = useState(true);
   const loading = useRef(false);
   const shown = useRef<Props["target"]>(null);
@@ -46,14 +51,15 @@ export function MessageList({ messages, loaded, outgoing, session, line, watched
     const first = messages[0]?.id ?? "";
     const last = outgoing.at(-1)?.key ?? messages.at(-1)?.id ?? "";
     const was = before.current;
-    const wrote = last !== was.last && (outgoing.length > 0 || messages.at(-1)?.sender.id === me);
+    const live = !loadNewer;
+    const wrote = live && was.live && last !== was.last && (outgoing.length > 0 || messages.at(-1)?.sender.id === me);
     const divider = list.querySelector<HTMLElement>(".new-messages");
     const upToLine = divider ? divider.offsetTop - clientHeight / 4 : scrollHeight;
     const opened = !was.first && first;
-    if (opened) list.scrollTop = upToLine;
+    if (opened) list.scrollTop = fromEnd ? scrollHeight : upToLine;
     else if (was.atEnd || wrote) list.scrollTop = watched || wrote ? scrollHeight : Math.min(scrollHeight - clientHeight, upToLine);
     else if (first !== was.first) list.scrollTop += scrollHeight - was.height;
-    before.current = { first, last, height: scrollHeight, atEnd: was.atEnd || wrote };
+    before.current = { first, last, height: scrollHeight, atEnd: was.atEnd || wrote, live };
     const wanted = target && target !== shown.current && list.querySelector<HTMLElement>(`[data-seq="${target.seq}"]`);
     if (wanted) {
       shown.current = target;
@@ -71,16 +77,19 @@ export function MessageList({ messages, loaded, outgoing, session, line, watched
 
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = box.current!;
-    before.current.atEnd = scrollHeight - scrollTop - clientHeight < AT_END_PX;
+    const below = scrollHeight - scrollTop - clientHeight;
+    before.current.atEnd = !loadNewer && below < AT_END_PX;
     before.current.height = scrollHeight;
     setAtEnd(before.current.atEnd);
     if (watched && messages.length) onSeen(newestOnScreen(box.current!));
-    if (!loadOlder || loading.current || scrollTop > NEAR_PX) return;
+    const load = scrollTop <= NEAR_PX && loadOlder ? loadOlder : below <= NEAR_PX ? loadNewer : null;
+    if (!load || loading.current || !messages.length) return;
     loading.current = true;
-    void loadOlder().finally(() => (loading.current = false));
+    void load().finally(() => (loading.current = false));
   };
 
   const toEnd = () => {
+    if (loadNewer) return goToNewest();
     const { scrollTop, scrollHeight, clientHeight } = box.current!;
     const isFar = scrollHeight - scrollTop > 4 * clientHeight;
     box.current!.scrollTo({ top: scrollHeight, behavior: isFar ? "instant" : "smooth" });
@@ -111,6 +120,7 @@ export function MessageList({ messages, loaded, outgoing, session, line, watched
             </Fragment>
           );
         })}
+        {loadNewer && <div className="spinner" role="status" aria-label="Loading newer messages" />}
         {outgoing.map((item) => <PendingBubble key={item.key} item={item} />)}
       </div>
       {!atEnd && (

@@ -1,37 +1,49 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 
 import { privateId } from "../confab/ids";
-import { PersonDocument } from "../gql";
+import { FindPeopleDocument } from "../gql";
+import type { Person } from "../signIn";
 import { Avatar } from "./Avatar";
 import { Dialog } from "./Dialog";
 import { go } from "./route";
-import { useWorld } from "./world";
+import { useAsked, useWorld } from "./world";
 
+const PAUSE_MS = 150;
+
+/** Starts a conversation with somebody: found by the start of their name or id, or by their whole id. */
 export function NewConversation({ close }: { close: () => void }) {
-  const { me, client, people } = useWorld();
-  const [id, setId] = useState("");
-  const [trouble, setTrouble] = useState("");
+  const { me, people } = useWorld();
+  const [text, setText] = useState("");
+  const [wanted, setWanted] = useState("");
+  const query = text.trim();
+  useEffect(() => {
+    const timer = setTimeout(() => setWanted(query), PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [query]);
+
+  const [{ data, error, operation }] = useAsked({ query: FindPeopleDocument, variables: { query: wanted, id: wanted }, pause: !wanted, requestPolicy: "cache-and-network" });
+  const isAnswered = wanted === query && operation?.variables.query === query;
+  const found = data && isAnswered ? [...(data.user ? [data.user] : []), ...data.searchUsers.edges.map(({ node }) => node).filter(({ id }) => id !== data.user?.id)] : [];
+  const shown: (Person & { avatarUrl?: string | null })[] = (query ? found : people).filter(({ id }) => id !== me);
   const open = (other: string) => (close(), go({ conversationId: privateId(me, other) }));
 
-  const find = async () => {
-    const { data } = await client.query(PersonDocument, { id }, { requestPolicy: "network-only" }).toPromise();
-    if (data?.user) open(data.user.id);
-    else setTrouble(data ? "There is no person with this id." : "This needs the network. Try again when you are online.");
-  };
+  const trouble = error ? "This needs the network. Try again when you are online." : data && !shown.length ? "There is no such person." : "";
   return (
     <Dialog title="New conversation" close={close}>
-      <ul className="choices">
-        {people.filter((each) => each.id !== me).map((person) => (
+      <form onSubmit={(event) => (event.preventDefault(), shown[0] && query && open(shown[0].id))}>
+        <label>
+          Name or user id
+          <input type="search" value={text} onChange={(event) => setText(event.target.value)} maxLength={128} spellCheck={false} autoCapitalize="none" autoComplete="off" autoFocus />
+        </label>
+      </form>
+      <p className="hint" role="status">{query && isAnswered ? trouble : ""}</p>
+      <ul className="choices" aria-label="People">
+        {shown.map((person) => (
           <li key={person.id}>
-            <button onClick={() => open(person.id)}><Avatar id={person.id} name={person.displayName} small /> {person.displayName}</button>
+            <button onClick={() => open(person.id)}><Avatar id={person.id} name={person.displayName} url={person.avatarUrl ?? null} small /> {person.displayName}</button>
           </li>
         ))}
       </ul>
-      <form className="row" onSubmit={(event) => (event.preventDefault(), void find())}>
-        <label>User id<input value={id} onChange={(event) => (setId(event.target.value), setTrouble(""))} maxLength={128} spellCheck={false} autoCapitalize="none" required aria-describedby="no-person" /></label>
-        <button className="button" disabled={!id || id === me}>Open</button>
-        <p id="no-person" className="trouble" role="alert">{trouble}</p>
-      </form>
     </Dialog>
   );
 }

@@ -1,38 +1,57 @@
-import { useEffect, useState } from "react";
+import { useState } from "react";
 
-import { MessagesDocument, type SessionPartsFragment } from "../gql";
+import { MessagesAroundDocument, MessagesDocument, NewerMessagesDocument, OlderMessagesDocument, type SessionPartsFragment } from "../gql";
 import { useAsked, useWorld } from "./world";
 
-const AT_ONCE = 100;
+interface Place {
+  /** The messages around this seq; null: the newest ones. */
+  around: number | null;
+  /** Counts the places that were displayed, one after the other. */
+  number: number;
+}
 
-/** The history of a conversation, from the newest message back to the oldest that was needed: first to the first unread one. */
-export function useHistory(conversationId: string, session: SessionPartsFragment | null) {
+/**
+ * A part of a conversation's history without gaps, which grows at both ends: at first from where the unread messages begin, else from
+ * the newest message.
+ */
+export function useHistory(conversationId: string, session: SessionPartsFragment | null, sessionLoaded: boolean) {
   const { client } = useWorld();
-  const [{ data }] = useAsked({ query: MessagesDocument, variables: { conversationId } });
-  const [gaveUp, setGaveUp] = useState(false);
+  const [place, setPlace] = useState<Place>({ around: null, number: 0 });
+  const [opened, setOpened] = useState(false);
+  const newest = useAsked({ query: MessagesDocument, variables: { conversationId } })[0].data;
+  const aroundSeq = place.around ?? 0;
+  const around = useAsked({ query: MessagesAroundDocument, variables: { conversationId, aroundSeq }, pause: place.around === null })[0];
+  const isAnswered = around.operation?.variables.aroundSeq === place.around;
+  const data = place.around === null ? newest : isAnswered ? around.data : undefined;
+
   const messages = data?.messages?.edges.map((edge) => edge.node) ?? [];
-  const older = data?.messages?.pageInfo.hasPreviousPage ? data.messages.pageInfo.startCursor : null;
+  const { hasPreviousPage = false, startCursor = null, hasNextPage = false, endCursor = null } = data?.messages?.pageInfo ?? {};
+  const show = (seq: number | null) => setPlace(({ number }) => ({ around: seq, number: number + 1 }));
 
-  const loadOlder = async () => void (await client.query(MessagesDocument, { conversationId, before: older }).toPromise());
+  if (!opened && newest && sessionLoaded) {
+    setOpened(true);
+    if (session && session.unreadCount > 0 && hasPreviousPage && messages[0]!.seq > session.readSeq) show(session.readSeq + 1);
+  }
 
-  /** Loads until the message with this seq, or an older one, is there. False if the network is away. */
-  const loadBackTo = async (seq: number) => {
-    for (let from = older, first = messages[0]?.seq ?? 0; from && first > seq; ) {
-      const page = (await client.query(MessagesDocument, { conversationId, last: AT_ONCE, before: from }).toPromise()).data?.messages;
-      if (!page) return false;
-      first = page.edges[0]?.node.seq ?? 0;
-      from = page.pageInfo.hasPreviousPage ? (page.pageInfo.startCursor ?? null) : null;
-    }
-    return true;
+  const load = {
+    older: () => client.query(OlderMessagesDocument, { conversationId, before: startCursor! }).toPromise(),
+    newer: () => client.query(NewerMessagesDocument, { conversationId, after: endCursor! }).toPromise(),
   };
-
-  // Where the unread messages begin when the conversation is opened.
-  const [readTo, setReadTo] = useState<number | null>(null);
-  if (readTo === null && session) setReadTo(session.unreadCount > 0 ? session.readSeq : session.writeSeq);
-  const reaches = readTo === null || !older || (messages[0]?.seq ?? 0) <= readTo;
-  useEffect(() => {
-    if (data && !reaches) void loadBackTo(readTo).then((reached) => reached || setGaveUp(true));
-  }, [!data, reaches]);
-
-  return { messages, loaded: !!data && (reaches || gaveUp), loadOlder: older ? loadOlder : null, loadBackTo };
+  return {
+    messages: opened ? messages : [],
+    loaded: opened && !!data,
+    /** Changes when another part is displayed. */
+    place: place.number,
+    loadOlder: opened && hasPreviousPage ? load.older : null,
+    /** Null if the newest message is there. */
+    loadNewer: opened && hasNextPage ? load.newer : null,
+    /** Displays the part with this message. False if the network is away. */
+    goTo: async (seq: number) => {
+      if (messages.some((each) => each.seq === seq)) return true;
+      const { data: found } = await client.query(MessagesAroundDocument, { conversationId, aroundSeq: seq }).toPromise();
+      if (found) show(seq);
+      return !!found;
+    },
+    goToNewest: () => show(null),
+  };
 }

@@ -43,8 +43,9 @@ interface Shown {
   session: SessionPartsFragment | null;
   messages: MessagePartsFragment[];
   outgoing: Outgoing[];
-  /** True when the messages are complete from the read position to the newest one. */
   ready: boolean;
+  /** True if the newest message is among these. */
+  live: boolean;
 }
 
 /**
@@ -53,15 +54,16 @@ interface Shown {
  *
  * Returns also a function that tells which message was seen last.
  */
-export function useNewMessagesLine({ me, session, messages, outgoing, ready }: Shown) {
+export function useNewMessagesLine({ me, session, messages, outgoing, ready, live }: Shown) {
   const [line, setLine] = useState<number | null>(null);
   const seen = useRef(-1);
-  const known = useRef<number | null>(null); // The newest message when this was last rendered.
+  const known = useRef<number | null>(null); // The newest message when this was last rendered, if the newest was there.
   const newest = messages.at(-1)?.seq ?? 0;
+  const present = ready && live;
 
   // After the list has scrolled, and told what is seen.
   useEffect(() => {
-    if (!ready) return;
+    if (!present) return;
     const before = known.current;
     known.current = newest;
     if (before === null) return;
@@ -69,10 +71,14 @@ export function useNewMessagesLine({ me, session, messages, outgoing, ready }: S
     const unseen = messages.filter((each) => each.seq > readTo && each.sender.id !== me && each.contentType !== "SYSTEM");
     const first = unseen.find((each) => each.seq > before);
     if (first && (line === null || first === unseen[0])) setLine(first.seq - 1);
-  }, [ready, newest]);
+  }, [present, newest]);
 
   // When the conversation is opened: at once, because the list scrolls to the line.
-  if (ready && known.current === null && line === null && session && session.unreadCount > 0) setLine(session.readSeq);
+  const [opened, setOpened] = useState(false);
+  if (ready && !opened) {
+    setOpened(true);
+    if (session && session.unreadCount > 0) setLine(session.readSeq);
+  }
 
   const replied = outgoing.some((each) => !each.failure) || (line !== null && messages.some((each) => each.seq > line && each.sender.id === me && each.contentType !== "SYSTEM"));
   return [replied ? null : line, (seq: number) => void (seen.current = Math.max(seen.current, seq))] as const;

