@@ -22,8 +22,8 @@ from tests.security.attacks.outcome import Outcome, Service
 from tests.security.attacks.world import World, insert_users
 
 ATTACKER = "attacker"
-_SETTINGS = {"log_level": "WARNING", "ws_init_timeout_seconds": "1"}
-"""Short time limits, so that the short forms are short."""
+_SHORT_LIMITS = dict.fromkeys(("head_timeout_seconds", "body_timeout_seconds", "ws_init_timeout_seconds"), "1")
+"""Settings for the short forms, which are over when the server has closed the attacker's connections."""
 
 _LONG_FORM = {"rate": 20.0, "at_once": 100, "patience": 10.0}
 _SHORT_FORM = {"rate": 20.0, "at_once": 1, "patience": 60.0}
@@ -36,11 +36,12 @@ _SHORTEST_SECONDS = 0.3
 
 @asynccontextmanager
 async def attacked_server(
-    databases: Addresses, folder: Path, database: str, *, max_files: int | None = None
+    databases: Addresses, folder: Path, database: str, *, short: bool, max_files: int | None = None
 ) -> AsyncIterator[ServerProcess]:
-    """Run a server with default rates and the people that attacks need."""
+    """Run a server with default rates, and the people that attacks need. short: with short time limits."""
     await asyncio.to_thread(insert_users, databases.mongo_url, database, ATTACKER)
-    settings = {**_SETTINGS, **{rate: str(Settings.model_fields[rate].default) for rate in UNLIMITED}}
+    settings = {"log_level": "WARNING", **{rate: str(Settings.model_fields[rate].default) for rate in UNLIMITED}}
+    settings |= _SHORT_LIMITS if short else {}
     python = ("-m", "server.cli") if max_files is None else ("-m", "tests.security.attacks.limited_server")
     server = start_server(
         databases, ports.pick_free(), folder / f"{database}.log", database, settings=settings, python=python,
@@ -54,10 +55,17 @@ async def attacked_server(
 
 
 async def open_stage(
-    stack: AsyncExitStack, databases: Addresses, folder: Path, database: str, *, max_files: int | None = None
+    stack: AsyncExitStack,
+    databases: Addresses,
+    folder: Path,
+    database: str,
+    *,
+    short: bool = False,
+    max_files: int | None = None,
 ) -> Stage:
     """Start all processes of a stage. They end with the stack."""
-    server = await stack.enter_async_context(attacked_server(databases, folder, database, max_files=max_files))
+    serving = attacked_server(databases, folder, database, short=short, max_files=max_files)
+    server = await stack.enter_async_context(serving)
     bystander = await stack.enter_async_context(LoadProcess("tests.security.attacks.bystander"))
     attacker = await stack.enter_async_context(LoadProcess("tests.security.attacks.attacker_process"))
     return Stage(server, bystander, attacker)

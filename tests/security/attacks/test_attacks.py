@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and file
 @pytest.fixture(scope="module")
 async def stage(database_servers: RunningServers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     async with AsyncExitStack() as stack:
-        yield await open_stage(stack, database_servers, tmp_path_factory.mktemp("attacks"), "test_attacks")
+        yield await open_stage(stack, database_servers, tmp_path_factory.mktemp("attacks"), "test_attacks", short=True)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
