@@ -25,6 +25,8 @@ from server.auth.authenticator import Authenticator
 from server.auth.websocket import websocket_authenticator
 from server.demo.sign_in import issues_tokens, sign_in_routes
 from server.graphql_endpoint import GraphQLEndpoint
+from server.http.client_limits import CLIENT_LIMITS_STATE, ClientLimits
+from server.http.descriptor_guard import DescriptorGuard
 from server.http.origins import OriginGuard
 from server.http.overload_responses import LoadSheddingMiddleware
 from server.http.persisted_operations import PersistedOperationsEngine, load_persisted_operations
@@ -37,6 +39,7 @@ from server.observability.logs import configure_logging
 from server.overload.admission_control import AdmissionControl
 from server.overload.load_shedding import LOAD_SHEDDING_STATE, MIN_OPERATIONS, LoadShedding
 from server.overload.operation_meter import OperationMeter
+from server.overload.operation_queue import OperationQueue
 from server.overload.shielded_mutations import ShieldedMutations
 from server.process.fd_limits import max_sockets
 from server.process.gc_tuning import tune_garbage_collection
@@ -87,7 +90,11 @@ def create_app(settings: Settings | None = None) -> Starlette:
             stack.callback(load_shedding.close)
             stop_task = asyncio.create_task(_stop_when(services.data_is_newer))
             stack.callback(stop_task.cancel)
-            yield {SHUTDOWN_STATE: shutdown, LOAD_SHEDDING_STATE: load_shedding}
+            yield {
+                SHUTDOWN_STATE: shutdown,
+                LOAD_SHEDDING_STATE: load_shedding,
+                CLIENT_LIMITS_STATE: _client_limits(settings),
+            }
 
     application = _Application(
         lifespan=lifespan, middleware=_middleware(settings), uses_cors=bool(settings.cors_origins)
@@ -139,8 +146,9 @@ async def _build_routes(
     load_shedding.backlog = lambda: app.delivery.queue_depths[2] + app.bus.pending_sends + app.receipts.pending_receipts
     meter = OperationMeter()
     max_websockets, max_streams = max_sockets(settings.ws_max_connections, settings.sse_max_streams)
+    queue = OperationQueue(load_shedding, settings.max_running_per_user, settings.max_waiting_per_user)
     engine: GraphQLEngine = AdmissionControl(
-        services.engine, load_shedding, mutations, settings.operation_timeout_seconds, meter
+        services.engine, load_shedding, queue, mutations, settings.operation_timeout_seconds, meter
     )
     if settings.otel_endpoint is not None:
         engine = _traced(engine, app, settings, stack)
@@ -163,6 +171,7 @@ async def _build_routes(
             services.sign_in,
             load_shedding,
             lambda caller: check_rate(services.app.store.rate_limits.connections, caller.user_id),
+            engine.check_caller,
         ),
         TransportLimits(
             init_timeout_seconds=settings.ws_init_timeout_seconds,
@@ -223,6 +232,16 @@ async def _build_routes(
         *(_own_pages_only(sign_in_routes(settings), hosts) if issues_tokens(settings) else ()),
         *health_routes(check),
     ]
+
+
+def _client_limits(settings: Settings) -> ClientLimits:
+    return ClientLimits(
+        head_seconds=settings.head_timeout_seconds,
+        body_seconds=settings.body_timeout_seconds,
+        answer_seconds=settings.answer_timeout_seconds,
+        min_bytes_per_second=settings.min_client_bytes_per_second,
+        descriptors=DescriptorGuard.of_process(),
+    )
 
 
 def _own_pages_only(routes: list[Route], hosts: tuple[str, ...] | None) -> list[Route]:

@@ -130,8 +130,28 @@ class OperationSettings(_Section):
     """Most rows that an operation may lead to; pages inside pages multiply."""
     max_operations: int = Field(500, ge=1, le=100_000)
     """Operations that a process runs at once; fewer while it is overloaded. More are refused with UNAVAILABLE."""
+    max_running_per_user: int = Field(8, ge=1, le=100_000)
+    """Operations of one user that run at once on a busy process. More wait, and go after those of other users."""
+    max_waiting_per_user: int = Field(200, ge=1, le=100_000)
+    """Operations of one user that may wait for others of the same user. More are refused with RATE_LIMITED."""
     operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
+
+
+class ClientSettings(_Section):
+    """Slow clients.
+
+    A proxy in front has time limits of its own.
+    """
+
+    head_timeout_seconds: float = Field(10.0, gt=0, le=600)
+    """Time limit for the head of a request over HTTP; of the first one, from the opening of the connection."""
+    body_timeout_seconds: float = Field(30.0, gt=0, le=3600)
+    """Time limit for the body of a request. After it the client gets status 408, and the connection is closed."""
+    answer_timeout_seconds: float = Field(120.0, gt=0, le=3600)
+    """Time limit for a client to accept an answer over HTTP. After it the connection is dropped."""
+    min_client_bytes_per_second: int = Field(1024, ge=0, le=1_000_000_000)
+    """Least rate at which clients send bodies and accept answers, measured over 10 s. Slower ones are disconnected."""
 
 
 class WebSocketSettings(_Section):
@@ -218,6 +238,7 @@ class Settings(
     TokenSettings,
     BrowserSettings,
     OperationSettings,
+    ClientSettings,
     WebSocketSettings,
     EventStreamSettings,
     RateSettings,

@@ -22,6 +22,7 @@ from server.graphql_endpoint import GraphQLEndpoint
 from server.http.request_log import RequestLogMiddleware
 from server.overload.admission_control import AdmissionControl
 from server.overload.load_shedding import LoadShedding
+from server.overload.operation_queue import OperationQueue
 from server.overload.shielded_mutations import ShieldedMutations
 from server.settings import Settings
 from server.sse.requests import StreamRequests
@@ -122,7 +123,10 @@ class ScriptedEngine:
     not_subscribed: list[Json] | None = None
     gate: asyncio.Event | None = None
 
-    def prepare(self, request: GraphQLRequest) -> Operation:
+    def check_caller(self, caller: object | None) -> None:
+        pass
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> Operation:
         self.prepared.append(request)
         if self.refusal is not None:
             raise RequestRefused(self.refusal)
@@ -194,7 +198,8 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     mutations, streams = ShieldedMutations(), SSEStreamRegistry(limits, clock=clock)
     unused: Any = None
     single = SingleConnections(engine, streams, mutations, unused, "here", unused)
-    guarded = AdmissionControl(engine, LoadShedding(100, 100), mutations, 20)
+    shedding = LoadShedding(100, 100)
+    guarded = AdmissionControl(engine, shedding, OperationQueue(shedding, 100, 100), mutations, 20)
     endpoint = GraphQLEndpoint(
         guarded,
         authenticator.authenticate,
