@@ -27,7 +27,7 @@ from schema.compiler.execution import GiveWay
 from schema.events.source import Source
 from schema.execution.event_rendering import ResponseStream, SharedSelection
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
-from schema.execution.query_cost import check_cost
+from schema.execution.query_cost import check_cost, measured
 from schema.execution.query_limits import QueryLimits
 from schema.execution.slices import Slices
 from schema.root import CONVERSATION_TYPES, SCHEMA
@@ -42,7 +42,7 @@ from subscriptions.transport.engine import (
     encode,
 )
 
-_MAX_ACCEPTED_PAGE_SIZES = 64
+_MAX_ACCEPTED_SIZES = 64
 """Remembered combinations of page sizes for each operation."""
 _EVENT_RETRY_SECONDS = 60.0
 _EVENT_RETRY_PAUSE_SECONDS = 0.25
@@ -214,16 +214,16 @@ class Engine:
     def _check_cost(self, prepared: PreparedOperation, request: GraphQLRequest) -> None:
         variables = request.variables or {}
         # A variable that is null takes the default of the argument; a missing one takes the default of the variable.
-        sizes = tuple([variables.get(name, _NOT_GIVEN) for name in prepared.page_variables])
-        can_remember = all(size is None or size is _NOT_GIVEN or type(size) is int for size in sizes)
-        if can_remember and sizes in prepared.accepted_page_sizes:
+        sizes = tuple([measured(variables.get(name, _NOT_GIVEN)) for name in prepared.size_variables])
+        can_remember = all(size is None or size is _NOT_GIVEN or type(size) in (int, tuple) for size in sizes)
+        if can_remember and sizes in prepared.accepted_sizes:
             return
         try:
             check_cost(self._schema, prepared.document, prepared.operation_name, request.variables, self._limits)
         except GraphQLError as error:
             raise refused([error]) from error
-        if can_remember and len(prepared.accepted_page_sizes) < _MAX_ACCEPTED_PAGE_SIZES:
-            prepared.accepted_page_sizes.add(sizes)
+        if can_remember and len(prepared.accepted_sizes) < _MAX_ACCEPTED_SIZES:
+            prepared.accepted_sizes.add(sizes)
 
 
 def _event_execution(prepared: PreparedOperation, executor: Executor[Context]) -> EventExecution:

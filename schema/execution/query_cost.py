@@ -1,4 +1,7 @@
-"""Limits the rows and values of an operation. Pages inside pages multiply."""
+"""Limits the rows and values of an operation. Pages and lists inside one another multiply.
+
+A list field with a list argument, such as `users(ids:)`, has one row for each item of the argument.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,18 @@ from graphql import (
     GraphQLSchema,
     InlineFragmentNode,
     IntValueNode,
+    ListTypeNode,
+    ListValueNode,
+    NonNullTypeNode,
+    NullValueNode,
     OperationDefinitionNode,
     SelectionNode,
     SelectionSetNode,
     ValueNode,
     VariableNode,
     get_named_type,
+    get_nullable_type,
+    is_list_type,
     value_from_ast_untyped,
 )
 
@@ -49,9 +58,14 @@ def check_cost(
     CostAnalysis(schema, document, operation_name, variables or {}, limits).check()
 
 
-def page_variables(document: DocumentNode) -> tuple[str, ...]:
-    """Return the variables that give page sizes: the operation's cost depends on them."""
+def size_variables(document: DocumentNode) -> tuple[str, ...]:
+    """Return the variables that give page sizes or are lists: the operation's cost depends on them."""
     names: dict[str, None] = {}
+    for operation in document.definitions:
+        for definition in getattr(operation, "variable_definitions", None) or ():
+            given = definition.type.type if isinstance(definition.type, NonNullTypeNode) else definition.type
+            if isinstance(given, ListTypeNode):
+                names[definition.variable.name.value] = None
     stack: list[Any] = list(document.definitions)
     while stack:
         node = stack.pop()
@@ -62,6 +76,11 @@ def page_variables(document: DocumentNode) -> tuple[str, ...]:
         if selection_set is not None:
             stack.extend(selection_set.selections)
     return tuple(names)
+
+
+def measured(value: object) -> object:
+    """Return what the cost depends on, of a variable's value: the number of items of a list, else the value."""
+    return (len(value),) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +165,29 @@ class CostAnalysis:
     def _of_field(self, node: FieldNode, on: GraphQLNamedType | None) -> Cost:
         field = on.fields.get(node.name.value) if isinstance(on, GraphQLObjectType | GraphQLInterfaceType) else None
         content = self._of_selection_set(node.selection_set, get_named_type(field.type) if field is not None else None)
-        rows = self._page_size(node, field) if field is not None and _is_paged(field) else None
+        rows = self._rows(node, field) if field is not None else None
         if rows is None:
             return Cost(content.nodes, 1 + content.values)
         return Cost(rows * (1 + content.nodes), 1 + rows * content.values)
+
+    def _rows(self, node: FieldNode, field: GraphQLField) -> int | None:
+        """Return the largest number of rows of a page or list; None if the field is neither."""
+        if _is_paged(field):
+            return self._page_size(node, field)
+        lists = [name for name, argument in field.args.items() if is_list_type(get_nullable_type(argument.type))]
+        if not lists or not is_list_type(get_nullable_type(field.type)):
+            return None
+        given = {argument.name.value: argument.value for argument in node.arguments or ()}
+        return min(MAX_COUNT, sum(self._list_size(given.get(name)) for name in lists))
+
+    def _list_size(self, value: ValueNode | None) -> int:
+        """Return the number of items of a list argument. One item may be given without a list."""
+        if isinstance(value, ListValueNode):
+            return len(value.values)
+        items = self._variables.get(value.name.value) if isinstance(value, VariableNode) else value
+        if items is None or isinstance(items, NullValueNode):
+            return self._limits.default_list
+        return len(items) if isinstance(items, list) else 1
 
     def _page_size(self, node: FieldNode, field: GraphQLField) -> int:
         arguments = {argument.name.value: self._value(argument.value) for argument in node.arguments or ()}

@@ -56,6 +56,8 @@ class QueryLimits:
     """Fields of all these rows."""
     default_page: int = 50
     """Rows of a page whose size neither the query nor the schema gives."""
+    default_list: int = 200
+    """Rows of a list whose argument could name them, but is left out."""
     max_page: int = 100
     """Largest page size that is counted; the field itself refuses larger pages."""
 

@@ -128,3 +128,42 @@ def test_the_cost_of_a_fragment_is_computed_once():
     analysis = CostAnalysis(SCHEMA, document, None, {}, LIMITS)
     assert expect_limit_refusal(analysis.check)[0] == "max_values"
     assert analysis.visits == 1 + 1 + 2 * 30 + 1
+
+
+def served_rows(source, variables=None):
+    """Return the rows of an operation of the served schema."""
+    document = parse(source)
+    assert validate(SERVED._schema, document) == []
+    limits = QueryLimits(max_nodes=-1)
+    return expect_limit_refusal(check_cost, SERVED._schema, document, None, variables, limits)[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "variables", "items"),
+    [
+        ('["a", "b", $one]', {"one": "c"}, 3),
+        ('"a"', {}, 1),
+        ("[]", {}, 0),
+        ("$ids", {"ids": ["a"] * 150}, 150),
+        ("$ids", {"ids": "a"}, 1),
+        ("$ids", {"ids": None}, 200),
+        ("$ids", {}, 200),
+        ("null", {}, 200),
+    ],
+)
+def test_a_list_that_the_client_names_costs_its_items_and_what_is_in_them(given, variables, items):
+    members = "... on Group { members(first: 10) { edges { cursor } } }"
+    kinds = {"$ids": "[ID!]", "$one": "ID!"}
+    declared = ", ".join(f"{name}: {kind}" for name, kind in kinds.items() if name in given)
+    head = f"mutation({declared})" if declared else "mutation"
+    source = f"{head} {{ markManyRead(conversationIds: {given}) {{ conversation {{ {members} }} }} }}"
+    assert served_rows(source, variables) == items * 11
+
+
+def test_lists_of_users_and_marks_cost_their_items():
+    users = "query Q($ids: [ID!]!) { users(ids: $ids) { id } }"
+    assert served_rows(users, {"ids": ["a"] * 7}) == 7
+    marks = "mutation M($m: [DeliveryMark!]!) { ackManyDelivered(marks: $m) { id } }"
+    assert served_rows(marks, {"m": [{"conversationId": "a", "upToSeq": 1}] * 7}) == 7
+    # A list argument of a field that is no list names no rows.
+    assert served_rows("mutation M($u: [ID!]!) { inviteMembers(groupId: 1, userIds: $u) { id } }", {"u": ["a"]}) == 0
