@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -44,17 +44,30 @@ def resolver_path(path: ResponsePath) -> Path:
     return Path(resolver_path(parent) if parent is not None else None, path[1], path[2])
 
 
+class TooManyValues(BaseException):
+    """Raised to stop an execution whose result has more values than allowed. Only `CompiledOperation` catches it.
+
+    Not an Exception: the handlers of errors in fields must not catch it, or the execution would continue.
+    """
+
+
 class ExecutionState:
-    """The inputs of one execution, its pending values and its errors."""
+    """The inputs of one execution, its pending values, its errors, and the number of values it has produced.
 
-    __slots__ = ("_nulled", "context", "errors", "is_data_null", "pending", "root", "variables")
+    Each completed object adds its fields to `values`, each list its items. Completing the next item raises
+    TooManyValues if there are more than `max_values`.
+    """
 
-    def __init__(self, root: Any, context: Any, variables: VariableValues) -> None:
+    __slots__ = ("_nulled", "context", "errors", "is_data_null", "max_values", "pending", "root", "values", "variables")
+
+    def __init__(self, root: Any, context: Any, variables: VariableValues, max_values: int) -> None:
         self.root = root
         self.context = context
         self.variables = variables
         self.pending: list[PendingResult] = []
         self.errors: list[GraphQLError] = []
+        self.values = 0
+        self.max_values = max_values
         self.is_data_null = False
         """True if an error made the whole `data` null."""
         self._nulled: dict[int, ResponsePath] = {}
@@ -163,6 +176,8 @@ class ExecutionState:
 
     def _complete_late(self, value: Any, path: ResponsePath, nodes: Sequence[FieldNode], complete: Complete) -> None:
         """Complete an awaited value and put it into the response."""
+        if self.values > self.max_values:
+            raise TooManyValues
         if self._is_nulled(path):
             return
         try:
@@ -177,6 +192,13 @@ class ExecutionState:
         batch, self.pending = self.pending, []
         if batch:
             finish_in_background([awaitable for awaitable, *_ in batch])
+
+    def discard_pending(self) -> None:
+        """Drop pending values whose execution was stopped. Resolvers that have not begun do not run."""
+        batch, self.pending = self.pending, []
+        for awaitable, *_ in batch:
+            if isinstance(awaitable, Coroutine):
+                awaitable.close()
 
 
 _BACKGROUND: set[asyncio.Future[Any]] = set()

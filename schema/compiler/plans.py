@@ -30,7 +30,7 @@ from strawberry.types import get_object_definition
 from strawberry.types.cast import get_strawberry_type_cast
 
 from schema.compiler.deferred import Deferred
-from schema.compiler.execution import PENDING, Complete, ExecutionState, ResponsePath
+from schema.compiler.execution import PENDING, Complete, ExecutionState, ResponsePath, TooManyValues
 from schema.compiler.field_resolution import OperationSource, SelectedField, attribute_of, resolver_of
 from schema.compiler.leaf_values import serialize_leaf
 from schema.compiler.object_code import (
@@ -99,6 +99,7 @@ class Planner:
 
         def complete_each(source: Any, path: ResponsePath, state: ExecutionState) -> dict[str, Any]:
             out: dict[str, Any] = {}
+            state.values += len(steps)
             for put in steps:
                 put(source, out, path, state)
             return out
@@ -201,6 +202,8 @@ class Planner:
             items: list[Any] = []
             sync_class: type | None = None
             for index, item in enumerate(value):
+                if state.values > state.max_values:
+                    raise TooManyValues
                 item_path = (path, index, None, items, item_nullable)
                 try:
                     complete_known = known_items.get(item.__class__)
@@ -219,6 +222,7 @@ class Planner:
                 except Exception as raw:
                     state.record_error(raw, nodes, item_path)
                     items.append(None)
+            state.values += len(items)
             return items
 
         known[list] = complete

@@ -208,10 +208,10 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
     compared: list[tuple[Any, Any, str]] = []
     execution = schema.execution.engine._event_execution
 
-    def execute_both(operation: PreparedOperation, executor: Any) -> Any:
+    def execute_both(operation: PreparedOperation, executor: Any, max_values: int) -> Any:
         compiled_result, core_result = (
-            execution(operation, executor),
-            execution(dataclasses.replace(operation, compiled=None), executor),
+            execution(operation, executor, max_values),
+            execution(dataclasses.replace(operation, compiled=None), executor, max_values),
         )
 
         async def run(event: object, context: Context) -> ExecutionResult:

@@ -90,6 +90,8 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "group_changes_per_minute": "1",
         "connections_per_minute": "1000000",
         "operations_per_minute": "2",
+        "work_per_second": "3",
+        "work_budget": "4",
         "otel_endpoint": "http://127.0.0.1:4318",
         "otel_sample_ratio": "1",
         "migrate": "false",
