@@ -25,6 +25,8 @@ from server.auth.authenticator import Authenticator
 from server.auth.websocket import websocket_authenticator
 from server.demo.sign_in import issues_tokens, sign_in_routes
 from server.graphql_endpoint import GraphQLEndpoint
+from server.http.client_limits import CLIENT_LIMITS_STATE, ClientLimits
+from server.http.descriptor_guard import DescriptorGuard
 from server.http.origins import OriginGuard
 from server.http.overload_responses import LoadSheddingMiddleware
 from server.http.persisted_operations import PersistedOperationsEngine, load_persisted_operations
@@ -87,7 +89,11 @@ def create_app(settings: Settings | None = None) -> Starlette:
             stack.callback(load_shedding.close)
             stop_task = asyncio.create_task(_stop_when(services.data_is_newer))
             stack.callback(stop_task.cancel)
-            yield {SHUTDOWN_STATE: shutdown, LOAD_SHEDDING_STATE: load_shedding}
+            yield {
+                SHUTDOWN_STATE: shutdown,
+                LOAD_SHEDDING_STATE: load_shedding,
+                CLIENT_LIMITS_STATE: _client_limits(settings),
+            }
 
     application = _Application(
         lifespan=lifespan, middleware=_middleware(settings), uses_cors=bool(settings.cors_origins)
@@ -163,6 +169,7 @@ async def _build_routes(
             services.sign_in,
             load_shedding,
             lambda caller: check_rate(services.app.store.rate_limits.connections, caller.user_id),
+            engine.check_caller,
         ),
         TransportLimits(
             init_timeout_seconds=settings.ws_init_timeout_seconds,
@@ -223,6 +230,16 @@ async def _build_routes(
         *(_own_pages_only(sign_in_routes(settings), hosts) if issues_tokens(settings) else ()),
         *health_routes(check),
     ]
+
+
+def _client_limits(settings: Settings) -> ClientLimits:
+    return ClientLimits(
+        head_seconds=settings.head_timeout_seconds,
+        body_seconds=settings.body_timeout_seconds,
+        answer_seconds=settings.answer_timeout_seconds,
+        min_bytes_per_second=settings.min_client_bytes_per_second,
+        descriptors=DescriptorGuard.of_process(),
+    )
 
 
 def _own_pages_only(routes: list[Route], hosts: tuple[str, ...] | None) -> list[Route]:

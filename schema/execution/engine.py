@@ -20,7 +20,7 @@ from resolvers.base.errors import ConfabError, Forbidden, RateLimited, Unauthent
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
 from schema.base.context import Context
-from schema.base.errors import ErrorCode, format_error, refused
+from schema.base.errors import ErrorCode, format_error, refusal_for, refused
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
 from schema.compiler import MeasuredResult, ResultTooLarge
@@ -63,8 +63,14 @@ class Engine:
         self._subscription_costs = SubscriptionCosts(app.work)
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
-    def prepare(self, request: GraphQLRequest) -> PreparedOperation:
+    def check_caller(self, caller: object | None) -> None:
+        """Refuse callers without a token, unless introspection is enabled. Raises RequestRefused."""
+        if caller is None and not self._introspection:
+            raise refusal_for(Unauthenticated(NEEDS_TOKEN))
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> PreparedOperation:
         """Parse and validate a document, and select the operation. Raises RequestRefused."""
+        self.check_caller(caller)
         return self._operations.prepare(request)
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
@@ -134,7 +140,7 @@ class Engine:
         try:
             self._subscription_costs.open(caller.user_id, selection.cost)
         except ConfabError as error:
-            raise refused([GraphQLError(error.message, original_error=error)]) from error
+            raise refusal_for(error) from error
         try:
             with self._app.request_scope():
                 source: Any = create_source_event_stream(executor)
@@ -223,11 +229,9 @@ class Engine:
             The units of work that were taken for the values of the response.
         """
         if prepared.uses_introspection and not self._introspection:
-            forbidden = Forbidden(INTROSPECTION_IS_OFF)
-            raise refused([GraphQLError(forbidden.message, original_error=forbidden)])
+            raise refusal_for(Forbidden(INTROSPECTION_IS_OFF))
         if context.caller is None and not prepared.is_introspection_only:
-            unauthenticated = Unauthenticated(NEEDS_TOKEN)
-            raise refused([GraphQLError(unauthenticated.message, original_error=unauthenticated)])
+            raise refusal_for(Unauthenticated(NEEDS_TOKEN))
         if not isinstance(context.caller, Caller):
             return self._check_cost(prepared, request).values
         user = context.caller.user_id
@@ -237,7 +241,7 @@ class Engine:
             values = self._check_cost(prepared, request).values if prepared.kind != "subscription" else 0
             self._app.work.take(user, operation_units(prepared.kind) + count_items(request.variables) + values)
         except RateLimited as rate_limited:
-            raise refused([GraphQLError(rate_limited.message, original_error=rate_limited)]) from rate_limited
+            raise refusal_for(rate_limited) from rate_limited
         return values
 
     def _charge(self, context: ConnectionContext, units: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -21,8 +20,6 @@ from subscriptions.transport.graphql_request import InvalidRequest, graphql_requ
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _MAX_OPERATION_ID_LENGTH = 256
 _MAX_CACHED_ACCEPT_LENGTH = 256
-BODY_SECONDS = 30.0
-"""Time limit for receiving a body after its first chunk."""
 
 _TOO_LARGE = "The body has more than {limit} bytes."
 
@@ -183,16 +180,9 @@ async def _read_body(request: Request, limit: int) -> bytes:
     if declared.isdecimal() and int(declared) > limit:
         raise BadRequest(_TOO_LARGE.format(limit=limit), status=413)
     body: bytes | bytearray = b""
-    timeout, deadline = None, 0.0
     while True:
-        if timeout is None:
-            message = await request.receive()
-        else:
-            try:
-                async with timeout:
-                    message = await request.receive()
-            except TimeoutError:
-                raise BadRequest(f"The body did not arrive within {BODY_SECONDS:g} s.", status=408) from None
+        # The HTTP server limits the time and the rate of the body.
+        message = await request.receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk: bytes = message.get("body", b"")
@@ -201,8 +191,6 @@ async def _read_body(request: Request, limit: int) -> bytes:
             raise BadRequest(_TOO_LARGE.format(limit=limit), status=413)
         if not message.get("more_body", False):
             return bytes(body)
-        deadline = deadline or asyncio.get_running_loop().time() + BODY_SECONDS
-        timeout = asyncio.timeout_at(deadline)
 
 
 def _append(body: bytes | bytearray, chunk: bytes) -> bytearray:

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with two additions: aborting a connection, and sending a whole response in one write.
+"""uvicorn's HTTP protocol with limits, and two additions: aborting a connection, and sending a response in one write.
 
 Use it as `uvicorn.Config(http=AbortingHTTPProtocol)`.
 """
@@ -10,7 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+import structlog
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from server.http.client_limits import CLIENT_LIMITS_STATE, ClientLimits
+from server.http.request_log import REQUEST_ID_HEADER, REQUEST_ID_KEY, STATUS_KEY
+from server.http.slow_reader_watch import SlowReaderWatch, discard_unaccepted_bytes
+from subscriptions.transport.engine import encode, make_error
 
 ABORT_EXTENSION = "confab.abort"
 """Key in the ASGI scope's extensions: a function that drops the connection at once. Not present on other servers."""
@@ -30,29 +36,63 @@ HEAD_BYTES = 65_536
 Each byte of the body allows eight more, because the body may come in small chunks. The parser itself has no limit.
 """
 
-HEAD_SECONDS = 10.0
-"""Time limit for receiving the head of a request after its first byte."""
-
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+_REFUSED = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+"""Response to a connection for which there is no file descriptor."""
+
+_LATE_BODY = encode({"errors": [make_error("The body did not arrive in time.", "INVALID_INPUT")]})
+_LATE_BODY_HEAD = (
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json; charset=utf-8\r\ncache-control: no-store\r\n"
+    b"x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: %d\r\n" % len(_LATE_BODY)
+)
+
+log = structlog.get_logger(__name__)
 
 
 class AbortingHTTPProtocol(HttpToolsProtocol):
-    """Offers ABORT_EXTENSION and DIRECT_RESPONSE_EXTENSION, and limits the head of requests.
+    """Offers ABORT_EXTENSION and DIRECT_RESPONSE_EXTENSION, and limits what clients may do.
 
-    Without ABORT_EXTENSION a response can only be ended by waiting for its reader. A head is limited to HEAD_BYTES and
-    HEAD_SECONDS. If a connection is lost, the request being answered is notified. uvicorn notifies only the newest
-    request, so a stream before a pipelined request would continue without a reader.
+    Without ABORT_EXTENSION a response can only be ended by waiting for its reader. If a connection is lost, the request
+    being answered is notified. uvicorn notifies only the newest request, so a stream before a pipelined request would
+    continue without a reader.
+
+    Every state of a connection has a time limit (`ClientLimits`): before the first request, head, body, reading the
+    answer, idle, and closing. A body or a reader below the least rate ends the connection as well.
     """
+
+    default_limits = ClientLimits()
+    """Limits without an application that sets them."""
 
     _current_cycle: RequestResponseCycle | None = None
     _in_head = False
+    _in_body = False
+    _is_upgraded = False
     _began_request = False
     _received = 0
     _body = 0
-    _head_timer: asyncio.TimerHandle | None = None
+    _body_began = 0.0
+    _body_at_check = 0
+    _receive_timer: asyncio.TimerHandle | None = None
+    _first_request_timer: asyncio.TimerHandle | None = None
+    _close_timer: asyncio.TimerHandle | None = None
+    _reader_watch: SlowReaderWatch | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the time limit of the first request. Refuses the connection if no descriptor is free for it."""
+        super().connection_made(transport)
+        self.limits: ClientLimits = self.app_state.get(CLIENT_LIMITS_STATE, self.default_limits)
+        socket = transport.get_extra_info("socket")
+        if socket is not None and not self.limits.descriptors.admit(self, socket.fileno()):
+            transport.write(_REFUSED)
+            self._close()
+            return
+        self._first_request_timer = self.loop.call_later(self.limits.head_seconds, self._close)
+
+    # Receiving
 
     def data_received(self, data: bytes) -> None:
-        """Parse data, and enforce the limits of the head."""
+        """Parse data, and enforce the limits of the head and of the body."""
         self._began_request = False
         super().data_received(data)
         if self._began_request:
@@ -62,28 +102,59 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
             self._received += len(data)
             if self._received - self._body > HEAD_BYTES + 8 * self._body and not self.transport.is_closing():
                 self.transport.write(_TOO_LONG)
-                self.transport.close()
-        if self._in_head and self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+                self._close()
+        if self._in_head or self._in_body:
+            self._await_rest()
+        elif self.timeout_keep_alive_task is None and self._first_request_timer is None:
+            self._limit_idle_time()
 
-    def on_headers_complete(self) -> None:
-        """End the time limit of the head."""
-        self._end_head()
-        super().on_headers_complete()
+    def _await_rest(self) -> None:
+        if self._receive_timer is None and not self.transport.is_closing():
+            self.limits.descriptors.note_receiving(self)
+            if self._in_head:
+                self._receive_timer = self.loop.call_later(self.limits.head_seconds, self.drop)
+            else:
+                self._body_began, self._body_at_check = self.loop.time(), self._body
+                self._start_body_window()
 
-    def _end_head(self) -> None:
-        self._in_head = False
-        self._cancel_head_timer()
+    def _limit_idle_time(self) -> None:
+        """Start uvicorn's idle timer again, if data arrived that belongs to no request."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if is_answered and not self._is_upgraded and not self.transport.is_closing():
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
-    def on_body(self, body: bytes) -> None:
-        """Count the bytes of the body."""
-        self._body += len(body)
-        super().on_body(body)
+    def _start_body_window(self) -> None:
+        left = self._body_began + self.limits.body_seconds - self.loop.time()
+        self._receive_timer = self.loop.call_later(max(0.0, min(self.limits.window_seconds, left)), self._check_body)
 
-    def _cancel_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _check_body(self) -> None:
+        self._receive_timer = None
+        arrived, self._body_at_check = self._body - self._body_at_check, self._body
+        if self.flow.read_paused:
+            # The client waits for this server.
+            self._body_began = self.loop.time()
+        elif (
+            self.loop.time() - self._body_began >= self.limits.body_seconds
+            or arrived < self.limits.min_bytes_per_window
+        ):
+            self._refuse_late_body()
+            return
+        self._start_body_window()
+
+    def _refuse_late_body(self) -> None:
+        """Answer 408 if nothing has been answered, and close the connection."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if cycle is self._current_cycle and not cycle.response_started and not cycle.disconnected:
+                request_id = cycle.scope.get(REQUEST_ID_KEY, "")
+                id_line = f"{REQUEST_ID_HEADER}: {request_id}\r\n\r\n".encode("latin-1")
+                self.transport.write(b"".join((_LATE_BODY_HEAD, id_line, _LATE_BODY)))
+                cast(dict[str, Any], cycle.scope)[STATUS_KEY] = 408
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._close()
 
     def on_message_begin(self) -> None:
         """Offer ABORT_EXTENSION to a new request."""
@@ -91,8 +162,75 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         self._in_head = self._began_request = True
         # ASGI types extensions as a dict of dicts. These extensions are functions.
         scope = cast(dict[str, Any], self.scope)
-        extensions: dict[str, Callable[[], None]] = {ABORT_EXTENSION: self.transport.abort}
+        extensions: dict[str, Callable[[], None]] = {ABORT_EXTENSION: self.drop}
         scope["extensions"] = extensions
+
+    def on_headers_complete(self) -> None:
+        """End the time limit of the head."""
+        self._end_head()
+        super().on_headers_complete()
+
+    def _end_head(self) -> None:
+        self._in_head, self._in_body = False, True
+        if self._first_request_timer is not None:
+            self._first_request_timer.cancel()
+            self._first_request_timer = None
+        self._cancel_receive_timer()
+
+    def on_body(self, body: bytes) -> None:
+        """Count the bytes of the body."""
+        self._body += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End the time limit of the body."""
+        self._in_body = False
+        self._cancel_receive_timer()
+        if self.cycle is not None and self.cycle.response_complete:
+            self.limits.descriptors.note_idle(self)
+        else:
+            self.limits.descriptors.note_busy(self)
+        super().on_message_complete()
+
+    def _cancel_receive_timer(self) -> None:
+        if self._receive_timer is not None:
+            self._receive_timer.cancel()
+            self._receive_timer = None
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to the WebSocket protocol, which has its own limits."""
+        self._is_upgraded = True
+        self._in_head = self._in_body = False
+        self._cancel_receive_timer()
+        self.limits.descriptors.note_busy(self)
+        super().handle_websocket_upgrade()
+
+    # Answering
+
+    def pause_writing(self) -> None:
+        """Watch how fast the client reads."""
+        super().pause_writing()
+        if self._reader_watch is None:
+            self._reader_watch = SlowReaderWatch(self.transport, self.limits, self._drop_slow_reader)
+        self._reader_watch.begin()
+
+    def resume_writing(self) -> None:
+        """Note that the client has accepted all bytes."""
+        if self._reader_watch is not None:
+            self._reader_watch.end()
+        super().resume_writing()
+
+    def _drop_slow_reader(self) -> None:
+        log.info("slow_reader_dropped", bytes=self.transport.get_write_buffer_size())
+        discard_unaccepted_bytes(self.transport)
+
+    def on_response_complete(self) -> None:
+        """Note that the connection is idle, or limit the time in which it closes."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._limit_closing_time()
+        elif not self.pipeline:
+            self.limits.descriptors.note_idle(self)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._current_cycle = cycle
@@ -117,9 +255,52 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         cycle.on_response()
         return True
 
+    # The end
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the idle connection."""
+        if not self.transport.is_closing():
+            self._close()
+
+    def _close(self) -> None:
+        """Close the connection after the client has accepted the last bytes, within a time limit."""
+        self.transport.close()
+        self._limit_closing_time()
+
+    def _limit_closing_time(self) -> None:
+        if self._close_timer is None:
+            self._close_timer = self.loop.call_later(self.limits.close_seconds, self._end_closing)
+
+    def _end_closing(self) -> None:
+        self._close_timer = None
+        if self.flow.write_paused:
+            # A long answer has the time limit of answers.
+            self._limit_closing_time()
+        else:
+            discard_unaccepted_bytes(self.transport)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse an invalid request."""
+        super().send_400_response(msg)
+        self._limit_closing_time()
+
+    def eof_received(self) -> None:
+        """Limit the time in which the connection closes: the client sends nothing more."""
+        self._limit_closing_time()
+
+    def drop(self) -> None:
+        """Drop the connection at once."""
+        self.transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the request being answered."""
-        self._cancel_head_timer()
+        # Timers would keep this object in memory.
+        for timer in (self._receive_timer, self._first_request_timer, self._close_timer, self.timeout_keep_alive_task):
+            if timer is not None:
+                timer.cancel()
+        if self._reader_watch is not None:
+            self._reader_watch.end()
+        self.limits.descriptors.note_busy(self)
         super().connection_lost(exc)
         if self._current_cycle is not None and not self._current_cycle.response_complete:
             self._current_cycle.disconnected = True

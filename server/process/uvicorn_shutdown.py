@@ -20,9 +20,6 @@ from server.overload.load_shedding import HANDSHAKE_REFUSED, LOAD_SHEDDING_STATE
 from server.process.graceful_shutdown import SHUTDOWN_STATE
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 
-FIRST_REQUEST_SECONDS = 10.0
-"""Time limit for a client to send the head of its first request."""
-
 IN_FLIGHT_SECONDS = 0.25
 """Time for requests that clients sent before they could know that the server stops."""
 
@@ -53,31 +50,13 @@ class HttpProtocol(AbortingHTTPProtocol):
     """Answers requests on open connections until the application has drained, and IN_FLIGHT_SECONDS longer.
 
     Readiness checks use these connections too, and requests may be in flight. Each response then closes its connection,
-    so that the client's next request goes to another server. Closes connections that send no request.
+    so that the client's next request goes to another server.
     """
 
     _stopping = False
-    _first_request_timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit of the first request."""
-        super().connection_made(transport)
-        self._first_request_timer = self.loop.call_later(FIRST_REQUEST_SECONDS, self._close_if_idle)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End the time limit of the first request."""
-        self._end_first_request_timer()
-        super().connection_lost(exc)
-
-    def _end_first_request_timer(self) -> None:
-        # The timer would keep this object in memory.
-        if self._first_request_timer is not None:
-            self._first_request_timer.cancel()
-            self._first_request_timer = None
 
     def on_headers_complete(self) -> None:
         """Refuse the request while the process is overloaded."""
-        self._end_first_request_timer()
         load_shedding: LoadShedding | None = self.app_state.get(LOAD_SHEDDING_STATE)
         if load_shedding is not None and load_shedding.is_full and self._refuse(load_shedding):
             self._end_head()
@@ -106,7 +85,7 @@ class HttpProtocol(AbortingHTTPProtocol):
         if keep_alive:
             self.on_response_complete()
         else:
-            self.transport.close()
+            self._close()
         return True
 
     def handle_websocket_upgrade(self) -> None:
@@ -114,13 +93,9 @@ class HttpProtocol(AbortingHTTPProtocol):
         load_shedding = self.app_state.get(LOAD_SHEDDING_STATE)
         if load_shedding is not None and load_shedding.refuse_connection():
             self.transport.write(HANDSHAKE_REFUSED)
-            self.transport.close()
+            self._close()
         else:
             super().handle_websocket_upgrade()
-
-    def _close_if_idle(self) -> None:
-        self._first_request_timer = None
-        self.transport.close()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         # Pipelined requests still have to be answered.

@@ -134,6 +134,22 @@ class OperationSettings(_Section):
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 
 
+class ClientSettings(_Section):
+    """Slow clients.
+
+    A proxy in front has time limits of its own.
+    """
+
+    head_timeout_seconds: float = Field(10.0, gt=0, le=600)
+    """Time limit for the head of a request over HTTP; of the first one, from the opening of the connection."""
+    body_timeout_seconds: float = Field(30.0, gt=0, le=3600)
+    """Time limit for the body of a request. After it the client gets status 408, and the connection is closed."""
+    answer_timeout_seconds: float = Field(120.0, gt=0, le=3600)
+    """Time limit for a client to accept an answer over HTTP. After it the connection is dropped."""
+    min_client_bytes_per_second: int = Field(1024, ge=0, le=1_000_000_000)
+    """Least rate at which clients send bodies and accept answers, measured over 10 s. Slower ones are disconnected."""
+
+
 class WebSocketSettings(_Section):
     """WebSockets."""
 
@@ -232,6 +248,7 @@ class Settings(
     TokenSettings,
     BrowserSettings,
     OperationSettings,
+    ClientSettings,
     WebSocketSettings,
     EventStreamSettings,
     RateSettings,

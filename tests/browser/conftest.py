@@ -53,8 +53,9 @@ async def _development(
 ) -> AsyncIterator[str]:
     """Run `confab dev` in this process on its own databases."""
     with own_database(mongo) as database, own_prefix(redis) as prefix:
+        # Not the default claim: a page that reads the user from the token shows the wrong one.
         settings = development_settings(
-            mongo_url=mongo_url, redis_url=redis_url, mongo_database=database, redis_prefix=prefix
+            mongo_url=mongo_url, redis_url=redis_url, mongo_database=database, redis_prefix=prefix, jwt_user_claim="uid"
         )
         assert await seed_demo(settings)
         async with serving_app(settings) as app:

@@ -71,10 +71,18 @@ async def test_a_long_token_and_a_body_in_small_chunks_are_accepted(app: App) ->
     assert answer.endswith(b'{"data":{"me":{"id":"alice"}}}')
 
 
-async def test_incomplete_requests_time_out(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.http.uvicorn_protocol.HEAD_SECONDS", 0.1)
-    monkeypatch.setattr("server.http.request.BODY_SECONDS", 0.1)
-    assert await send_until_answered(app, b"GET /graphql HTTP/1.1\r\nhost: confab\r\nx-slow: ") == (b"", 45)
-    answer, _ = await send_until_answered(app, POST + b"connection: close\r\ncontent-length: 100\r\n\r\n{")
-    assert answer.startswith(b"HTTP/1.1 408 ") and b"INVALID_INPUT" in answer
-    await until(lambda: not app.served.server.server_state.connections)
+async def test_incomplete_requests_time_out(serve_app: ServeApp) -> None:
+    async with serve_app(head_timeout_seconds=0.1, body_timeout_seconds=0.1) as app:
+        assert await send_until_answered(app, b"GET /graphql HTTP/1.1\r\nhost: confab\r\nx-slow: ") == (b"", 45)
+        for body in (b"", b"{"):
+            answer, _ = await send_until_answered(app, POST + b"content-length: 100\r\n\r\n" + body)
+            assert answer.startswith(b"HTTP/1.1 408 ") and b"INVALID_INPUT" in answer
+            assert b"connection: close" in answer
+        await until(lambda: not app.served.server.server_state.connections)
+
+
+async def test_a_body_that_was_refused_early_has_a_time_limit(serve_app: ServeApp) -> None:
+    async with serve_app(body_timeout_seconds=0.1) as app:
+        answer, _ = await send_until_answered(app, POST + b"content-length: 100000000\r\n\r\n{")
+        assert answer.startswith(b"HTTP/1.1 413 ") and b"HTTP/1.1 408" not in answer
+        await until(lambda: not app.served.server.server_state.connections)

@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from schema.execution.engine import Engine
-from server.http import uvicorn_protocol as uvicorn_http
 from server.overload.load_shedding import (
     LOAD_SHEDDING_STATE,
     LONG_SECONDS,
@@ -251,14 +250,11 @@ async def test_connection_is_usable_after_a_refused_long_body(serve_app: ServeAp
             assert answer.json() == {"data": {"me": {"id": "alice"}}}
 
 
-async def test_connection_stays_open_after_a_refused_request(
-    serve_app: ServeApp, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with serve_app(max_operations=1) as app:
+async def test_connection_stays_open_after_a_refused_request(serve_app: ServeApp, gate: Gate) -> None:
+    async with serve_app(max_operations=1, head_timeout_seconds=0.05, body_timeout_seconds=0.05) as app:
         await app.data("{ me { id } }", "bob")
         first = asyncio.create_task(app.data(SEND, "alice"))
         await asyncio.wait_for(gate.begun.wait(), PATIENCE)
-        monkeypatch.setattr(uvicorn_http, "HEAD_SECONDS", 0.05)
         reader, writer = await asyncio.open_connection("127.0.0.1", app.served.port)
         writer.write(b"POST /graphql HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}")
         head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)).decode()

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
 
 from server.cli.serve import bind
-from server.process import uvicorn_shutdown
+from server.http.client_limits import ClientLimits
 from server.process.graceful_shutdown import GracefulShutdown
 from server.process.uvicorn_shutdown import HttpProtocol
 from tests.protocol.serving import serving, until
@@ -27,7 +27,7 @@ def test_unacknowledged_data_times_out_after_45_seconds() -> None:
 
 
 async def test_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uvicorn_shutdown, "FIRST_REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(HttpProtocol, "default_limits", ClientLimits(head_seconds=0.2))
 
     async def answer_late(_scope: Scope, _receive: Receive, send: Send) -> None:
         await asyncio.sleep(0.3)

@@ -2,7 +2,7 @@
 // browser's storage, the target of an address.
 import assert from "node:assert/strict";
 
-import { check, complained, demo, eventually, open, openIn, run, send, stored } from "./harness.mjs";
+import { check, complained, demo, eventually, open, openIn, run, send, stored, tokenOf } from "./harness.mjs";
 import { act, article, box, list, log, row, status, write } from "./pages.mjs";
 
 const AT_BOB = "#/c/p_alice_bob";
@@ -118,6 +118,21 @@ check("a page opened without the server shows everything later, with messages wr
   await eventually(async () => assert.match(await status(page, "without a server"), /sent|delivered|read/));
   await page.getByRole("heading", { name: "Alice Archer" }).waitFor();
   await page.context().close();
+});
+
+check("a token of the address is tried again after a failure, and refused with a reason", async () => {
+  const prepare = (context) => context.route(GRAPHQL, (route) => route.abort("connectionrefused"));
+  const page = await open(`/demo#token=${tokenOf("erin")}`, { name: "erin", prepare });
+  await page.getByRole("alert").getByText("The server did not answer. Try again.").waitFor();
+  await page.context().unrouteAll();
+  await page.reload();
+  await row(page, "Carol Cook").waitFor();
+  assert.ok(!page.url().includes("token"));
+  await page.context().close();
+  const refused = await open("/demo#token=nonsense", { name: "nonsense" });
+  await refused.getByRole("alert").getByText("The token was refused.").waitFor();
+  assert.ok(!refused.url().includes("token"));
+  await refused.context().close();
 });
 
 check("a failed edit stays in the composer", async () => {

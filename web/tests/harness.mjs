@@ -109,10 +109,10 @@ export async function ask(user, query, variables = {}) {
 
 const tokens = new Map();
 
-/** A token for any user id, signed with the public secret of `confab dev`. Its first use creates the user. */
+/** A token for any user id, as the tests' Confab accepts it: the claim `uid` is the user. Its first use creates the user. */
 export function tokenOf(user, claims = {}) {
   const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
-  const signed = `${encode({ alg: "HS256", typ: "JWT" })}.${encode({ sub: user, exp: Math.floor(Date.now() / 1000) + 3600, ...claims })}`;
+  const signed = `${encode({ alg: "HS256", typ: "JWT" })}.${encode({ sub: "an account", uid: user, exp: Math.floor(Date.now() / 1000) + 3600, ...claims })}`;
   const made = `${signed}.${createHmac("sha256", "confab-development-secret-known-to-everybody").update(signed).digest("base64url")}`;
   tokens.set(user, made);
   return made;

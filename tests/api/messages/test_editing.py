@@ -236,4 +236,4 @@ async def test_edits_of_messages_no_longer_readable_are_not_replayed(api: Api) -
     await api.update_group(alice, group, historyVisibility="SINCE_JOIN")
     await api.edit(alice, early, "not for Dave")
     await api.wait_until_idle()
-    assert await read_missed_events(api, dave, since) == []
+    assert [event["__typename"] for event in await read_missed_events(api, dave, since)] == ["GroupChanged"]

@@ -52,6 +52,10 @@ async def test_the_answer_has_all_fields_of_the_message(api: Api) -> None:
         "recalledAt": None,
         "idempotencyKey": "k",
         "sender": {"id": alice, "displayName": alice},
+        "authorName": alice,
+        "authorAvatarUrl": None,
+        "recalledBy": None,
+        "systemEvent": None,
         "mentions": [],
         "replyTo": None,
     }

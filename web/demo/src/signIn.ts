@@ -1,6 +1,9 @@
 /** The user of this device. In development one click gets a token; otherwise it is pasted, or part of the address. */
+import { stringifyDocument } from "@urql/core";
+
 import type { Token, Tokens } from "./confab/client";
 import { disk } from "./confab/disk";
+import { MeDocument, type MeQuery } from "./gql";
 
 export interface Person {
   id: string;
@@ -38,13 +41,38 @@ class Refused extends Error {
   }
 }
 
-/** Reads user and expiry from the token. The server decides whether it is valid. */
-export function takeToken(token: string): Token {
-  const part = token.split(".")[1] ?? "";
-  const bytes = Uint8Array.from(atob(part.replaceAll("-", "+").replaceAll("_", "/")), (byte) => byte.charCodeAt(0));
-  const claims = JSON.parse(new TextDecoder().decode(bytes)) as { sub?: unknown; exp?: unknown };
-  if (typeof claims.sub !== "string") throw new Error("This is no token.");
-  return keep({ token, userId: claims.sub, expiresAt: typeof claims.exp === "number" ? claims.exp * 1000 : Number.MAX_SAFE_INTEGER });
+/** Signs in with a token. The server says who its user is: which claim names them is a setting of the server. */
+export async function signInWith(token: string): Promise<Token> {
+  return keep({ token, userId: await userOf(token), expiresAt: expiryOf(token) });
+}
+
+async function userOf(token: string): Promise<string> {
+  const away = new Error("The server did not answer. Try again.");
+  const answer = await fetch("/graphql", {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
+    body: JSON.stringify({ query: stringifyDocument(MeDocument) }),
+    signal: AbortSignal.timeout(20_000),
+  }).catch(() => Promise.reject(away));
+  const { data, errors } = (await answer.json().catch(() => Promise.reject(away))) as Answer;
+  if (data) return data.me.id;
+  throw errors?.every((each) => each.extensions?.retryable) ? away : new Refused(answer.status, "The token was refused.");
+}
+
+interface Answer {
+  data?: MeQuery | null;
+  errors?: { extensions?: { retryable?: boolean } }[];
+}
+
+/** Milliseconds since the epoch. A token without a readable expiry is used until the server refuses it. */
+function expiryOf(token: string): number {
+  try {
+    const part = (token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
+    const { exp } = JSON.parse(atob(part)) as { exp?: unknown };
+    return typeof exp === "number" ? exp * 1000 : Number.MAX_SAFE_INTEGER;
+  } catch {
+    return Number.MAX_SAFE_INTEGER;
+  }
 }
 
 const held = () => JSON.parse(disk.get(TOKEN_KEY) ?? "null") as Token | null;
@@ -56,8 +84,13 @@ export const signOut = (userId: string) => held()?.userId === userId && disk.rem
 export async function remembered(): Promise<Token | null> {
   if (location.hash.startsWith("#token=")) {
     const token = location.hash.slice("#token=".length);
+    const signedIn = signInWith(token);
+    // Without an answer the address stays as it is, so that a reload tries again.
+    await signedIn.catch((error: unknown) => {
+      if (!(error instanceof Refused)) throw error;
+    });
     history.replaceState(null, "", location.pathname + location.search);
-    return takeToken(token);
+    return signedIn;
   }
   const last = held();
   const wanted = params.get("as");

@@ -60,7 +60,7 @@ export function takeToken(text: string): void {
   const claims = claimsOf(token);
   const role = typeof claims?.role === "string" && claims.role !== "user" ? ` (${claims.role})` : "";
   const expiresAt = typeof claims?.exp === "number" ? claims.exp * 1000 : null;
-  become({ token, who: claims ? `${claims.name ?? claims.sub}${role}` : "", expiresAt, person: null });
+  become({ token, who: claims ? `${claims.name ?? claims.sub ?? "the token's user"}${role}` : "", expiresAt, person: null });
 }
 
 /** Uses a token from the address and removes it there, so that it stays in no history and no bookmark. */

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 
 import type { Token } from "../confab/client";
-import { people, signIn, takeToken, type Person } from "../signIn";
+import { people, signIn, signInWith, type Person } from "../signIn";
 import logo from "../logo.svg";
 import { Avatar } from "./Avatar";
 import { ThemeSwitch } from "./ThemeSwitch";
@@ -43,11 +43,7 @@ export function SignIn({ trouble, onToken }: { trouble: string; onToken: (token:
           <form
             onSubmit={(event) => {
               event.preventDefault();
-              try {
-                onToken(takeToken(token.trim()));
-              } catch {
-                setFailure("This is no token.");
-              }
+              signInWith(token.trim()).then(onToken, (error: Error) => setFailure(error.message));
             }}
           >
             <label>

@@ -1,0 +1,36 @@
+"""Limits of connections from clients: time, rate, and file descriptors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from server.http.descriptor_guard import DescriptorGuard
+
+CLIENT_LIMITS_STATE = "confab.client_limits"
+"""Key of the application's ClientLimits in the lifespan state, where the HTTP server finds them."""
+
+RATE_WINDOW_SECONDS = 10.0
+"""Time over which the rate of a client is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """Limits of each HTTP connection."""
+
+    head_seconds: float = 10.0
+    """Time limit for the head of a request; of the first request, from the opening of the connection."""
+    body_seconds: float = 30.0
+    """Time limit for the body of a request, after its head."""
+    answer_seconds: float = 120.0
+    """Time limit for the client to accept the bytes that wait for it."""
+    min_bytes_per_second: int = 1024
+    """Least rate of a client that sends a body or reads an answer, over RATE_WINDOW_SECONDS."""
+    close_seconds: float = 10.0
+    """Time limit for the client to accept the last bytes before the connection is closed."""
+    window_seconds: float = RATE_WINDOW_SECONDS
+    descriptors: DescriptorGuard = field(default_factory=DescriptorGuard.unlimited)
+
+    @property
+    def min_bytes_per_window(self) -> float:
+        """Least number of bytes in each window."""
+        return self.min_bytes_per_second * self.window_seconds
