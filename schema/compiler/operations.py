@@ -132,7 +132,9 @@ class CompiledOperation:
         state = ExecutionState(root, context, values, max_values)
         data: dict[str, Any] = {}
         try:
-            for step in self._steps(values):
+            steps = self._steps(values)
+            state.values += len(steps)
+            for step in steps:
                 step(root, data, None, state)
         except GraphQLError as error:
             state.null_data(error)
@@ -146,7 +148,9 @@ class CompiledOperation:
         """Execute the root fields of a mutation, one after the other."""
         data: dict[str, Any] = {}
         try:
-            for step in self._steps(state.variables):
+            steps = self._steps(state.variables)
+            state.values += len(steps)
+            for step in steps:
                 step(state.root, data, None, state)
                 await state.await_pending()
                 if state.is_data_null:

@@ -227,7 +227,11 @@ class CostAnalysis:
 
     def _needs_size(self, field: GraphQLField, on: GraphQLNamedType | None) -> bool:
         """Return True for a list of objects whose items are not the rows of a page. Introspection has own limits."""
-        return needs_size(field) and on not in page_types(self._schema) and not is_introspection_type(on)
+        return (
+            needs_size(field)
+            and on not in page_types(self._schema)
+            and not (on is not None and is_introspection_type(on))
+        )
 
     def _items(self, value: ValueNode | None, otherwise: int) -> int:
         """Return the number of items of an argument. A value that is no list is coerced to a list of one."""
