@@ -28,7 +28,7 @@ from graphql.type.directives import GraphQLDisableErrorPropagationDirective
 from strawberry.types import Info
 
 from schema.compiler.arguments import ArgumentConverters
-from schema.compiler.execution import ExecutionState, TooManyValues
+from schema.compiler.execution import UNLIMITED_VALUES, ExecutionState, GiveWay, TooManyValues
 from schema.compiler.field_resolution import OperationSource
 from schema.compiler.object_code import Step
 from schema.compiler.plan_cache import CompiledPlan, PlanCache
@@ -38,9 +38,6 @@ _MAX_PLANS_PER_OPERATION = 16
 """Combinations of the variables of @skip and @include for which the plans of one operation are cached."""
 
 _CONDITION_DIRECTIVES = (GraphQLSkipDirective.name, GraphQLIncludeDirective.name)
-
-
-UNLIMITED_VALUES = 10**9
 
 
 class ResultTooLarge(Exception):
@@ -98,6 +95,7 @@ class CompiledOperation:
         variables: Mapping[str, Any] | VariableValues | None = None,
         root: Any = None,
         context: Any = None,
+        give_way: GiveWay | None = None,
         max_values: int = UNLIMITED_VALUES,
     ) -> ExecutionResult:
         """Execute the operation. The root fields of a mutation are executed one after the other.
@@ -106,6 +104,7 @@ class CompiledOperation:
             variables: As the client sent them, or as `coerce` returned them.
             root: The source of the root fields. For a subscription: the event.
             context: The `context` of `info`.
+            give_way: Called when the execution has used some milliseconds of CPU time.
             max_values: Values of the result; see ExecutionState.
 
         Returns:
@@ -118,18 +117,24 @@ class CompiledOperation:
         if isinstance(values, list):
             return ExecutionResult(None, values)
         if self._operation.definition.operation is OperationType.MUTATION:
-            return await self._execute_serially(ExecutionState(root, context, values, max_values))
-        result = self.start(values, root, context, max_values)
+            return await self._execute_serially(ExecutionState(root, context, values, give_way, max_values))
+        result = self.start(values, root, context, give_way, max_values)
         return result if isinstance(result, ExecutionResult) else await result
 
     def start(
-        self, values: VariableValues, root: Any = None, context: Any = None, max_values: int = UNLIMITED_VALUES
+        self,
+        values: VariableValues,
+        root: Any = None,
+        context: Any = None,
+        give_way: GiveWay | None = None,
+        max_values: int = UNLIMITED_VALUES,
     ) -> ExecutionResult | Awaitable[ExecutionResult]:
         """Execute a query, or the selection of a subscription on an event, with the values of its variables.
 
-        Returns an awaitable only if a value has to be awaited. Both raise ResultTooLarge.
+        Returns an awaitable only if a value has to be awaited, or if the execution has to give way. Both raise
+        ResultTooLarge.
         """
-        state = ExecutionState(root, context, values, max_values)
+        state = ExecutionState(root, context, values, give_way, max_values)
         data: dict[str, Any] = {}
         try:
             steps = self._steps(values)
@@ -142,7 +147,7 @@ class CompiledOperation:
         except TooManyValues:
             state.discard_pending()
             raise ResultTooLarge(state.values) from None
-        return _finish(state, data) if state.pending else _result(state, data)
+        return _finish(state, data) if state.pending or state.unfinished else _result(state, data)
 
     async def _execute_serially(self, state: ExecutionState) -> ExecutionResult:
         """Execute the root fields of a mutation, one after the other."""

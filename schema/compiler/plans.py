@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -30,7 +31,7 @@ from strawberry.types import get_object_definition
 from strawberry.types.cast import get_strawberry_type_cast
 
 from schema.compiler.deferred import Deferred
-from schema.compiler.execution import PENDING, Complete, ExecutionState, ResponsePath, TooManyValues
+from schema.compiler.execution import PENDING, Complete, ExecutionState, ResponsePath
 from schema.compiler.field_resolution import OperationSource, SelectedField, attribute_of, resolver_of
 from schema.compiler.leaf_values import serialize_leaf
 from schema.compiler.object_code import (
@@ -181,6 +182,7 @@ class Planner:
         known_items: Known = {}
         complete_item = self._completer(type_.of_type, field, details, known_items)
         prefetches = self._prefetches_of(type_.of_type, details)
+        has_leaves = _leaf_type(type_.of_type) is not None
 
         def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
             if type(value) is not list:
@@ -199,11 +201,11 @@ class Planner:
             return complete_items(value, path, state)
 
         def complete_items(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
-            items: list[Any] = []
+            return complete_rest([], enumerate(value), path, state)
+
+        def complete_rest(items: list[Any], rest: Any, path: ResponsePath, state: ExecutionState) -> Any:
             sync_class: type | None = None
-            for index, item in enumerate(value):
-                if state.values > state.max_values:
-                    raise TooManyValues
+            for index, item in rest:
                 item_path = (path, index, None, items, item_nullable)
                 try:
                     complete_known = known_items.get(item.__class__)
@@ -222,7 +224,12 @@ class Planner:
                 except Exception as raw:
                     state.record_error(raw, nodes, item_path)
                     items.append(None)
-            state.values += len(items)
+                state.items_left -= 1
+                if state.items_left < 0 and state.must_give_way():
+                    state.unfinished.append((rest, path, nodes, partial(complete_rest, items)))
+                    return PENDING
+            if has_leaves:
+                state.values += len(items)
             return items
 
         known[list] = complete

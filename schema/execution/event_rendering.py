@@ -21,6 +21,7 @@ from schema.base.errors import refusal_for
 from schema.base.viewers import IDENTITY, TrackedViewer, ViewerDependency
 from schema.events.source import CURSOR, Source
 from schema.execution.work import SelectionCost, SubscriptionCosts
+from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import Position
 from subscriptions.transport.engine import RequestRefused, ResponseSink, StreamEnded
 
@@ -37,8 +38,8 @@ _MAX_IMMEDIATE_EXECUTIONS = 8
 _NOTIFICATIONS_PER_TURN = 256
 """Subscribers notified before other tasks of the event loop run."""
 
-Execute = Callable[[object, TrackedViewer], bytes | Awaitable[bytes]]
-"""Executes the selection on a field's value, for a viewer, and encodes the response.
+Execute = Callable[[object, TrackedViewer, UserId], bytes | Awaitable[bytes]]
+"""Executes the selection on a field's value, for a viewer with an id, and encodes the response.
 
 Returns an awaitable only if the execution has to wait.
 """
@@ -218,7 +219,7 @@ class Rendering:
         self._executions += 1
         viewer = TrackedViewer(caller, is_shared=True)
         try:
-            response = self._execute(self._convert(self.payload), viewer)
+            response = self._execute(self._convert(self.payload), viewer, caller.user_id)
         except Exception as failure:
             self._charge(viewer, caller)
             return refusal_for(failure)
