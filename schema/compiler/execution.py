@@ -166,7 +166,7 @@ class ExecutionState:
         return False
 
     def must_give_way(self) -> bool:
-        """Return True if the execution has used its slice. Called when `items_left` is negative. Raises TooManyValues."""
+        """Return True if the execution has used its slice. For negative `items_left`. Raises TooManyValues."""
         if self.values > self.max_values:
             raise TooManyValues
         now = thread_time()

@@ -214,8 +214,11 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
             execution(dataclasses.replace(operation, compiled=None), executor, max_values),
         )
 
-        async def run(event: object, context: Context) -> ExecutionResult:
-            result, expected = compiled_result(event, context), core_result(event, dataclasses.replace(context))
+        async def run(event: object, context: Context, give_way: Any) -> ExecutionResult:
+            result, expected = (
+                compiled_result(event, context, give_way),
+                core_result(event, dataclasses.replace(context), give_way),
+            )
             result = await result if hasattr(result, "__await__") else result
             expected = await expected if hasattr(expected, "__await__") else expected
             compared.append((as_text(result), as_text(expected), str(executor.operation.loc.source.body)))
