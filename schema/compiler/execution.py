@@ -73,8 +73,8 @@ class ExecutionState:
     A list that is being completed when the execution has used its slice of CPU time is continued later. Executions with
     few items never get that far, and do not await anything for it.
 
-    Each completed object adds its fields to `values`, each list of scalars its items. The execution is stopped with TooManyValues
-    soon after there are more than `max_values`.
+    Each completed object adds its fields to `values`, each list of scalars its items. The execution is stopped with
+    TooManyValues soon after there are more than `max_values`.
     """
 
     __slots__ = (
