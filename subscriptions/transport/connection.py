@@ -70,6 +70,8 @@ class Connection:
             host.limits.sync_timeout_seconds,
             self._on_stall,
             host.joined_writes,
+            host.unsent,
+            host.limits.min_bytes_per_second,
         )
         self._is_running = False
         self._shutdown_close: Close | None = None
@@ -268,6 +270,7 @@ class Connection:
         while socket.has_unread_messages and self._close_frame is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
         self._user, self._acted_by = authenticated.user, authenticated.acted_by
+        self._writer.user = authenticated.user
         self._close_at(authenticated.expires_at)
         if self._close_frame is None and authenticated.user is not None:
             refusal = self._host.connection_limits.assign(self, authenticated.user)

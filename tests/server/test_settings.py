@@ -81,6 +81,8 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "body_timeout_seconds": "3600",
         "answer_timeout_seconds": "1",
         "min_client_bytes_per_second": "0",
+        "max_unsent_bytes_per_user": "65536",
+        "max_unsent_bytes": "1000000000",
         "ws_init_timeout_seconds": "0.5",
         "ws_ping_interval_seconds": "3600",
         "ws_max_connections": "1",
