@@ -175,6 +175,7 @@ async def _build_routes(
             services.sign_in,
             load_shedding,
             lambda caller: check_rate(services.app.store.rate_limits.connections, caller.user_id),
+            engine.check_caller,
         ),
         TransportLimits(
             init_timeout_seconds=settings.ws_init_timeout_seconds,

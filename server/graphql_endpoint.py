@@ -134,10 +134,12 @@ class GraphQLEndpoint:
             return await self._stream_requests.handle(
                 request, caller, response_format, opens_stream=accept.prefers_events
             )
+        # Before the body is read: it may be long, or never arrive.
+        self._engine.check_caller(caller)
         graphql_request = parse_graphql_request(await read_parameters(request, self._max_body_bytes))
         context = ConnectionContext(caller, _request_id(request))
         try:
-            prepared = self._engine.prepare(graphql_request)
+            prepared = self._engine.prepare(graphql_request, caller)
         except RequestRefused as refusal:
             if not accept.prefers_events or isinstance(refusal, Overloaded):
                 raise

@@ -20,7 +20,7 @@ from resolvers.base.errors import Forbidden, RateLimited, Unauthenticated
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
 from schema.base.context import Context
-from schema.base.errors import ErrorCode, format_error, refused
+from schema.base.errors import ErrorCode, format_error, refusal_for, refused
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
 from schema.events.source import Source
@@ -61,8 +61,14 @@ class Engine:
         self._operations = OperationCache(self._limits)
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
-    def prepare(self, request: GraphQLRequest) -> PreparedOperation:
+    def check_caller(self, caller: object | None) -> None:
+        """Refuse callers without a token, unless introspection is enabled. Raises RequestRefused."""
+        if caller is None and not self._introspection:
+            raise refusal_for(Unauthenticated(NEEDS_TOKEN))
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> PreparedOperation:
         """Parse and validate a document, and select the operation. Raises RequestRefused."""
+        self.check_caller(caller)
         return self._operations.prepare(request)
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
@@ -189,11 +195,9 @@ class Engine:
     def _check_request(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> None:
         """Check introspection, token, rate limit and cost, in this order. Raises RequestRefused."""
         if prepared.uses_introspection and not self._introspection:
-            forbidden = Forbidden(INTROSPECTION_IS_OFF)
-            raise refused([GraphQLError(forbidden.message, original_error=forbidden)])
+            raise refusal_for(Forbidden(INTROSPECTION_IS_OFF))
         if context.caller is None and not prepared.is_introspection_only:
-            unauthenticated = Unauthenticated(NEEDS_TOKEN)
-            raise refused([GraphQLError(unauthenticated.message, original_error=unauthenticated)])
+            raise refusal_for(Unauthenticated(NEEDS_TOKEN))
         if isinstance(context.caller, Caller):
             try:
                 check_rate(self._app.store.rate_limits.operations, context.caller.user_id)

@@ -10,9 +10,10 @@ from server.auth.acting import ACT_AS_KEY, user_of_connection
 from server.auth.authenticator import bearer_token
 from server.overload.load_shedding import LoadShedding
 from subscriptions.transport.close_codes import FORBIDDEN, INVALID_MESSAGE, TRY_AGAIN_LATER
-from subscriptions.transport.engine import Json
+from subscriptions.transport.engine import Json, RequestRefused
 from subscriptions.transport.websocket import Authenticate, Authenticated, ConnectionRefusedByAuth
 
+NEEDS_TOKEN = FORBIDDEN.because("A token is needed: send Authorization: Bearer <token> in connection_init.")
 OVERLOADED = TRY_AGAIN_LATER.because("Try again later: overloaded")
 
 
@@ -21,15 +22,17 @@ def websocket_authenticator(
     sign_in: Callable[[Caller], Awaitable[None]],
     load_shedding: LoadShedding,
     count_connection: Callable[[Caller], None] = lambda caller: None,
+    check_caller: Callable[[None], None] = lambda caller: None,
 ) -> Authenticate:
     """Return a function that authenticates the payload of a connection_init.
 
-    The token is in `Authorization` or `authorization`, as "Bearer <token>". Without it the connection is anonymous.
+    The token is in `Authorization` or `authorization`, as "Bearer <token>". Without it the connection is anonymous,
+    and refused if `check_caller(None)` raises RequestRefused.
     `actAs` names the user that the caller acts for. The connection counts towards that user's limits.
 
     Close codes:
-        4403: the token is refused, or may not act for users; the reason says why. Clients reconnect, possibly with a
-            new token.
+        4403: a token is needed, is refused, or may not act for users; the reason says why. Clients reconnect, possibly
+            with a new token.
         4400: `actAs` is not a user id. Clients give up.
         1013: the process is overloaded, the token cannot be checked at the moment, or `count_connection` raised
             RateLimited because the user opens too many connections. In the last case the reason says when to retry.
@@ -47,6 +50,7 @@ def websocket_authenticator(
             if token is None:
                 if user is not None:
                     raise Unauthenticated(f"{ACT_AS_KEY} needs a token in Authorization.")
+                check_caller(None)
                 return Authenticated(None)
             if not load_shedding.enter():
                 load_shedding.refused.connections += 1
@@ -59,6 +63,8 @@ def websocket_authenticator(
                 caller = act_as(await authenticate(token), user, ACT_AS_KEY)
             finally:
                 load_shedding.leave()
+        except RequestRefused as refusal:
+            raise ConnectionRefusedByAuth(NEEDS_TOKEN) from refusal
         except (Unauthenticated, Forbidden) as refusal:
             raise ConnectionRefusedByAuth(FORBIDDEN.because(refusal.message)) from refusal
         except InvalidInput as invalid:

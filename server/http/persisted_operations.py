@@ -50,7 +50,11 @@ class PersistedOperationsEngine:
         self._texts = operations.texts
         self._allowed = frozenset(operations.texts.values()) if operations.only else None
 
-    def prepare(self, request: GraphQLRequest) -> OperationHandle:
+    def check_caller(self, caller: object | None) -> None:
+        """See GraphQLEngine."""
+        self._engine.check_caller(caller)
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
         """See GraphQLEngine. Refuses unknown ids with INVALID_INPUT, and other documents with FORBIDDEN."""
         if request.document_id is not None:
             text = self._texts.get(request.document_id)
@@ -59,7 +63,7 @@ class PersistedOperationsEngine:
             request = GraphQLRequest(text, request.variables, request.operation_name)
         elif self._allowed is not None and request.query not in self._allowed:
             raise RequestRefused([make_error(NOT_PERSISTED, Forbidden.code)])
-        return self._engine.prepare(request)
+        return self._engine.prepare(request, caller)
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""

@@ -40,9 +40,13 @@ class TracedEngine:
         self._engine = engine
         self._tracer = tracer
 
-    def prepare(self, request: GraphQLRequest) -> OperationHandle:
+    def check_caller(self, caller: object | None) -> None:
         """See GraphQLEngine."""
-        return self._engine.prepare(request)
+        self._engine.check_caller(caller)
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+        """See GraphQLEngine."""
+        return self._engine.prepare(request, caller)
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""

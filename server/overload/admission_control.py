@@ -57,12 +57,20 @@ class AdmissionControl:
         self._deadlines = Deadlines(timeout_seconds)
         self._meter = meter or OperationMeter()
 
-    def prepare(self, request: GraphQLRequest) -> OperationHandle:
+    def check_caller(self, caller: object | None) -> None:
+        """See GraphQLEngine."""
+        try:
+            self._engine.check_caller(caller)
+        except RequestRefused as refusal:
+            self._meter.record_refusal(code_of_errors(refusal.errors))
+            raise
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
         """See GraphQLEngine. An overloaded process refuses the document without parsing it."""
         if self._load_shedding.is_full:
             raise self._refuse()
         try:
-            return self._engine.prepare(request)
+            return self._engine.prepare(request, caller)
         except RequestRefused as refusal:
             self._meter.record_refusal(code_of_errors(refusal.errors))
             raise

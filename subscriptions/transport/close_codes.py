@@ -9,7 +9,7 @@ terminal code is right only if the same client would be refused again.
 | 1013 | too many connections or operations, a slow reader, or the server has problems | retry   |
 | 4400 | the message does not belong to the protocol, or `actAs` is not a user id      | give up |
 | 4401 | an operation before the acknowledgement                                       | give up |
-| 4403 | the token was refused, has expired, or may not act for users                  | retry   |
+| 4403 | a token is needed, was refused, has expired, or may not act for users         | retry   |
 | 4406 | the client offered no supported subprotocol                                   | give up |
 | 4408 | no connection_init in time, or no sign of life                                | retry   |
 | 4409 | the operation's id is in use                                                  | give up |

@@ -23,7 +23,7 @@ from subscriptions.transport.client_operation import ClientOperation, internal_e
 from subscriptions.transport.close_codes import Close
 from subscriptions.transport.engine import ConnectionContext, Json, OperationHandle, RequestRefused, make_error
 from subscriptions.transport.frame_writer import FrameWriter, PeerGone, socket_of
-from subscriptions.transport.host import ConnectionRefusedByAuth, Host
+from subscriptions.transport.host import Authenticated, ConnectionRefusedByAuth, Host
 from subscriptions.transport.keep_alive import KeepAlive
 from subscriptions.transport.timer_wheel import WheelTimer
 
@@ -232,7 +232,7 @@ class Connection:
         if frame.id in self._operations:
             raise CloseRequired(close_codes.SUBSCRIBER_EXISTS.because(f"Subscriber for {frame.id} already exists"))
         try:
-            prepared = self._prepare(frame)
+            prepared = self._prepare(frame, context.caller)
         except RequestRefused as refused:
             await self._writer.write(frames.error_frame(frame.id, refused.errors))
             return
@@ -252,23 +252,32 @@ class Connection:
     # Authentication
 
     async def _authenticate(self, payload: Json | None) -> None:
+        outcome: Authenticated | Close
         try:
-            authenticated = await self._host.authenticate(payload)
+            outcome = await self._host.authenticate(payload)
         except ConnectionRefusedByAuth as refused:
-            self.close(refused.close)
-            return
+            outcome = refused.close
         except StoreError as failure:
             log.warning("store_failed", connection_id=self.id, reason=str(failure))
-            self.close(close_codes.TRY_AGAIN_LATER)
-            return
+            outcome = close_codes.TRY_AGAIN_LATER
         except Exception:
             log.exception("websocket_authentication_failed", connection_id=self.id)
-            self.close(close_codes.TRY_AGAIN_LATER)
-            return
+            outcome = close_codes.TRY_AGAIN_LATER
+        # Frames that have arrived by now were sent before the answer, and are handled so. In the second turn the event
+        # loop has read the sockets once.
+        for _ in range(2):
+            await asyncio.sleep(0)
         socket = socket_of(self._websocket)
-        # Frames that came together with connection_init were sent before the acknowledgement, and are handled so.
         while socket.has_unread_messages and self._close_frame is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
+        if isinstance(outcome, Close):
+            self.close(outcome)
+        else:
+            await self._open(outcome)
+
+    async def _open(self, authenticated: Authenticated) -> None:
+        """Acknowledge the connection of an authenticated client."""
+        socket = socket_of(self._websocket)
         self._user, self._acted_by = authenticated.user, authenticated.acted_by
         self._writer.user = authenticated.user
         self._close_at(authenticated.expires_at)
@@ -309,7 +318,7 @@ class Connection:
 
     # Operations
 
-    def _prepare(self, frame: frames.Subscribe) -> OperationHandle:
+    def _prepare(self, frame: frames.Subscribe, caller: object | None) -> OperationHandle:
         """Check the connection's limits, and prepare the operation. Raises RequestRefused and no other exception."""
         if self._shutdown_close is not None:
             raise RequestRefused([make_error("The server restarts. Reconnect.", "UNAVAILABLE", retryable=True)])
@@ -322,7 +331,7 @@ class Connection:
             message = f"The id of an operation may have at most {_MAX_ID_LENGTH} characters."
             raise RequestRefused([make_error(message, "INVALID_INPUT")])
         try:
-            return self._host.engine.prepare(frame.request)
+            return self._host.engine.prepare(frame.request, caller)
         except RequestRefused:
             raise
         except Exception:

@@ -180,8 +180,18 @@ class LiveResponses(EventStream, Protocol):
 class GraphQLEngine(Protocol):
     """Executes operations. All methods may be called concurrently."""
 
-    def prepare(self, request: GraphQLRequest) -> OperationHandle:
-        """Parse and validate a document, and select the operation. Cached by document. Raises RequestRefused."""
+    def check_caller(self, caller: object | None) -> None:
+        """Check that there are operations for the caller: some engines have none without a token.
+
+        Transports call it before they read a request. Raises RequestRefused.
+        """
+        ...
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+        """Parse and validate a document, and select the operation. Cached by document. Raises RequestRefused.
+
+        `caller` is the result of the authenticator; None without a token. Nothing is cached for such callers.
+        """
         ...
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:

@@ -51,7 +51,10 @@ class ScriptedEngine:
 
         self.executions["query hello"] = hello
 
-    def prepare(self, request: GraphQLRequest) -> ScriptedOperation:
+    def check_caller(self, caller: object | None) -> None:
+        pass
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> ScriptedOperation:
         if request.query == "query broken":
             raise ZeroDivisionError("in prepare")
         if request.query not in self.executions and request.query not in self.streams:

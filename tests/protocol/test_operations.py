@@ -155,9 +155,9 @@ async def test_operations_begin_before_later_frames_of_the_same_burst_are_read(s
     prepared = []
     prepare = engine.prepare
 
-    def counting(request):
+    def counting(request, caller):
         prepared.append(request)
-        return prepare(request)
+        return prepare(request, caller)
 
     engine.prepare = counting
     engine.executions["query burst"] = query
@@ -289,7 +289,8 @@ async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine,
     request = GraphQLRequest("mutation wait")
     pages = Pages()
     # Over a socket the operation has its first step before the next frame is read.
-    operation = ClientOperation("m", engine.prepare(request), request, ConnectionContext(None, "r"), host, pages, print)
+    prepared = engine.prepare(request, None)
+    operation = ClientOperation("m", prepared, request, ConnectionContext(None, "r"), host, pages, print)
     task = operation.task
     operation.abandon()
     await task

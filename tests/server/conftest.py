@@ -122,7 +122,10 @@ class ScriptedEngine:
     not_subscribed: list[Json] | None = None
     gate: asyncio.Event | None = None
 
-    def prepare(self, request: GraphQLRequest) -> Operation:
+    def check_caller(self, caller: object | None) -> None:
+        pass
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> Operation:
         self.prepared.append(request)
         if self.refusal is not None:
             raise RequestRefused(self.refusal)

@@ -79,7 +79,8 @@ async def test_document_can_be_named_in_every_common_way(serve_app: ServeApp, re
             got = await app.http.get("/graphql", params=parameters, headers=bearer_of_alice())
             assert got.json() == MINE
         # GET runs no mutation, also by id.
-        changing = await app.http.get("/graphql", params={"documentId": "b5d2b3a1c5e08bf14bcc2ff3a8d3a9d4"})
+        send = {"documentId": "b5d2b3a1c5e08bf14bcc2ff3a8d3a9d4"}
+        changing = await app.http.get("/graphql", params=send, headers=bearer_of_alice())
         assert changing.status_code == 405
 
         events = await app.http.post(

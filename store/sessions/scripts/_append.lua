@@ -17,6 +17,11 @@ local function valid_routes(routes)
   return table.concat(servers, ' ')
 end
 
+-- Returns whether the state may be shown: the answer to a user's own message has the session.
+local function may_show()
+  return is_complete(unpack(redis.call('HMGET', META, 'stored', 'listed', 'timed', 'held')))
+end
+
 -- Returns the outcome of the user's own message: see `append`. text: the session's record. waiting: the field, without
 -- this message, or false.
 local function own_outcome(message, text, waiting, session_tick, event_tick)
@@ -48,6 +53,7 @@ local function append(messages, outcomes)
   touched = tonumber(touched_ms)
   local needs_touch = not touched or math.abs(NOW - touched) > TOUCH_INTERVAL_MS
   if needs_touch and not is_whole_slot(META) then return nil end
+  if messages.has_own and not may_show() then return nil end
   local record = (messages.has_own or not noted) and redis.call('HGET', SESSIONS, conversation)
   local waiting, seq, written_ms, in_sub_biz, _ = tonumber(meta[6]) or 0, nil, '0', '0', nil
   local others_seq, own_seq, own_n, mentions = '0', '0', '0', ''

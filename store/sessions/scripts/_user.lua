@@ -103,21 +103,27 @@ local function drop_state()
   state, key_created, touched = nil, false, NOW
 end
 
+-- Returns whether no key of the cached state was evicted, and no change of it was interrupted: if the lock expired
+-- while its holder was making a change, MongoDB may have that change.
+-- stored, listed, timed (numbers of members), held (token of the lock's holder): the fields of `meta`.
+local function is_complete(stored, listed, timed, held)
+  return redis.call('HLEN', SESSIONS) == tonumber(stored)
+    and redis.call('ZCARD', INDEX) == tonumber(stored)
+    and redis.call('ZCARD', LIST) == tonumber(listed)
+    and (timed == '0' or redis.call('ZCARD', MUTES) == tonumber(timed))
+    and not (held and redis.call('EXISTS', LOCK) == 0)
+end
+
 -- Reads the fields of `meta` into `state`. Returns the epoch of the cached state, or nil if it is not cached. Drops a
--- state if a key of it was evicted, or if the lock expired while its holder was making a change: MongoDB may have that
--- change.
+-- state that is not complete.
 local function check_state()
   local meta = redis.call(
     'HMGET', META, 'epoch', 'stored', 'listed', 'timed', 'held', 'due', 'touched', 'clock', 'total', 'waiting',
     'servers')
-  local epoch, stored, listed, timed, held = meta[1], tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4]), meta[5]
+  local epoch, stored, listed = meta[1], tonumber(meta[2]), tonumber(meta[3])
   state = nil
   if not epoch then return nil end
-  if redis.call('HLEN', SESSIONS) ~= stored
-    or redis.call('ZCARD', INDEX) ~= stored
-    or redis.call('ZCARD', LIST) ~= listed
-    or (timed ~= 0 and redis.call('ZCARD', MUTES) ~= timed)
-    or (held and redis.call('EXISTS', LOCK) == 0) then
+  if not is_complete(stored, listed, meta[4], meta[5]) then
     drop_state()
     return nil
   end

@@ -46,7 +46,8 @@ def unique_subscription() -> str:
 async def start_subscription(api: Api, user: str, query: str, **variables: Any) -> EventStream:
     request = GraphQLRequest(query, variables or None)
     engine = api.services.engine
-    return await engine.subscribe(engine.prepare(request), request, ConnectionContext(make_caller(user), "test"))
+    context = ConnectionContext(make_caller(user), "test")
+    return await engine.subscribe(engine.prepare(request, context.caller), request, context)
 
 
 async def expect_stream_refusal(stream: EventStream) -> Refusal:

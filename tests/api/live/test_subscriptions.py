@@ -48,7 +48,7 @@ async def start_subscription(api: Api, user: str, query: str, room: int = 1_000)
     request = GraphQLRequest(query)
     context = ConnectionContext(make_caller(user), "test", queue_budget=QueueBudget(room))
     return UnreadSubscription(
-        await api.services.engine.subscribe(api.services.engine.prepare(request), request, context)
+        await api.services.engine.subscribe(api.services.engine.prepare(request, context.caller), request, context)
     )
 
 

@@ -118,6 +118,40 @@ async def test_changes_after_an_eviction_are_counted_once(api: Api, other_api: A
         assert await process.unread(alice, conversation) == 1
 
 
+SEND = f"mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{ session {{ {SESSION} }} }} }}"
+SESSION_BY_ID = f"query ($id: ID!) {{ node(id: $id) {{ ... on Session {{ {SESSION} }} }} }}"
+
+
+async def test_the_answer_to_a_send_after_an_eviction_is_the_session_that_is_read_next(
+    api: Api, other_api: Api
+) -> None:
+    alice, bob, *_ = await create_busy_user(api)
+    listener = await api.listen(alice)
+    answered_at = 0
+    for name in STATE_KEYS:
+        for sub_biz in (None, "shop"):
+            await read_everything(api, alice)
+            await evict(api, alice, name)
+            to = {"toUserId": bob, "subBiz": sub_biz, "content": "hello"}
+            answer = (await api.data(alice, SEND, input=to))["sendMessage"]["session"]
+            assert (await other_api.data(alice, SESSION_BY_ID, id=answer["id"]))["node"] == answer, name
+            assert answer["activeTs"] > answered_at
+            answered_at = answer["activeTs"]
+    await listener.stop()
+
+
+async def test_the_answer_to_a_send_has_a_change_that_was_interrupted(api: Api) -> None:
+    """The server that made the change died between MongoDB and Redis, and its lock has expired."""
+    alice, bob, *_ = await create_busy_user(api)
+    await read_everything(api, alice)
+    conversation, store = private_id(alice, bob), api.services.app.store
+    api.database[SESSION_ROWS].update_one({"_id": f"{alice} {conversation}"}, {"$set": {"p": 7}})
+    await store.cache.one(Call("HSET", (store.keys.of_user(UserId(alice), "meta"),), ("held", "dead:1")))
+    answer = (await api.data(alice, SEND, input={"toUserId": bob, "content": "hello"}))["sendMessage"]["session"]
+    assert answer["priority"] == 7
+    assert (await api.data(alice, SESSION_BY_ID, id=answer["id"]))["node"] == answer
+
+
 async def test_the_clock_continues_after_an_eviction(api: Api, other_api: Api) -> None:
     alice, bob, *_ = await create_busy_user(api)
     last_tick = 0

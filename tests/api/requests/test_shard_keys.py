@@ -17,7 +17,7 @@ from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, R
 from tests.api.conftest import Deployments, OpenApi
 from tests.targeting import Watch, as_sharded
 
-TYPING = "mutation ($id: ID!) { startTyping(conversationId: $id) }"
+TYPING = "mutation ($id: ID!) { startTyping(conversationId: $id) stopTyping(conversationId: $id) }"
 MESSAGE = """query ($id: ID!) { message(id: $id) { seq replyTo { seq } delivery { readCount }
     receipts(first: 10) { edges { node { status readAt user { id } } } } } }"""
 RECEIPTS = (
