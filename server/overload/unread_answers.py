@@ -27,9 +27,13 @@ class UnreadAnswersEngine:
         self._unsent = unsent
         self._meter = meter
 
-    def prepare(self, request: GraphQLRequest) -> OperationHandle:
+    def check_caller(self, caller: object | None) -> None:
         """See GraphQLEngine."""
-        return self._engine.prepare(request)
+        self._engine.check_caller(caller)
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+        """See GraphQLEngine."""
+        return self._engine.prepare(request, caller)
 
     def execute(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
