@@ -66,12 +66,10 @@ class Connection:
         self._writer = FrameWriter(
             websocket,
             self._queue_budget,
-            host.limits.send_timeout_seconds,
-            host.limits.sync_timeout_seconds,
+            host.limits,
             self._on_stall,
             host.joined_writes,
             host.unsent,
-            host.limits.min_bytes_per_second,
         )
         self._is_running = False
         self._shutdown_close: Close | None = None

@@ -18,6 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.close_codes import Close
+from subscriptions.transport.host import TransportLimits
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.server_frames import text_frame
 from subscriptions.transport.unsent_answers import LARGE_BYTES, AnswerRefused, HeldBytes, UnsentAnswers
@@ -92,25 +93,22 @@ class FrameWriter:
         self,
         websocket: WebSocket,
         queue_budget: QueueBudget,
-        send_timeout_seconds: float,
-        sync_timeout_seconds: float,
+        limits: TransportLimits,
         on_stall: Callable[[], None],
         joined_writes: JoinedWrites,
-        unsent: UnsentAnswers | None = None,
-        min_bytes_per_second: int = 0,
+        unsent: UnsentAnswers,
     ) -> None:
         """`on_stall` is called for a stalled peer, and repeatedly until it ends the connection.
 
-        `unsent` counts the bytes that wait for the peer. They must leave at `min_bytes_per_second`, or at any rate if
-        it is 0.
+        `unsent` counts the bytes that wait for the peer.
         """
         self.user: str | None = None
         """The user whose bytes are counted."""
         self._websocket = websocket
         self._socket = socket_of(websocket)
         self._queue_budget = queue_budget
-        self._send_timeout = send_timeout_seconds
-        self._sync_timeout = sync_timeout_seconds
+        self._send_timeout = limits.send_timeout_seconds
+        self._sync_timeout = limits.sync_timeout_seconds
         self._on_stall = on_stall
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
@@ -118,13 +116,13 @@ class FrameWriter:
         self._collected: list[bytes] | None = None
         self._collected_bytes = 0
         self._is_peer_slow = False
-        self._unsent = unsent or UnsentAnswers()
-        self._min_bytes_per_second = min_bytes_per_second
+        self._unsent = unsent
+        self._min_bytes_per_second = limits.min_bytes_per_second
         self._buffer_held: HeldBytes | None = None
         self._waiting_calls: OrderedDict[Callable[[], None], None] = OrderedDict()
         self._stall_timer: asyncio.TimerHandle | None = None
         self._buffered_at_last_check: float = 0
-        self._check_seconds = send_timeout_seconds
+        self._check_seconds = limits.send_timeout_seconds
         self._socket.on_writable_change(self._on_writable_change)
 
     @property

@@ -12,6 +12,7 @@ import pytest
 
 from subscriptions.realtime.mailboxes import Lagged, Mailbox, MailboxEvent, Position, QueueBudget
 from subscriptions.transport.frame_writer import SOCKET_EXTENSION, FrameWriter
+from subscriptions.transport.host import TransportLimits
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.server_frames import text_frame
 from subscriptions.transport.unsent_answers import AnswerRefused, UnsentAnswers
@@ -55,15 +56,11 @@ class Written:
     def __init__(self, unsent: UnsentAnswers | None = None, min_bytes_per_second: int = 0) -> None:
         self.socket = PeersSocket()
         self.stalls = 0
+        limits = TransportLimits(
+            send_timeout_seconds=SOON, sync_timeout_seconds=60, min_bytes_per_second=min_bytes_per_second
+        )
         self.writer = FrameWriter(
-            cast(Any, self.socket),
-            QueueBudget(),
-            SOON,
-            60,
-            self._stalled,
-            JoinedWrites(),
-            unsent,
-            min_bytes_per_second,
+            cast(Any, self.socket), QueueBudget(), limits, self._stalled, JoinedWrites(), unsent or UnsentAnswers()
         )
 
     def _stalled(self) -> None:
