@@ -228,7 +228,7 @@ async def test_an_event_delivered_as_redis_goes_away_shows_the_state_of_mongodb(
     await one.send(alice, bob, "before")
     await deployment.lose_redis()
 
-    async def show(_event: object, context: Context) -> ExecutionResult:
+    async def show(_event: object, context: Context, _give_way: object) -> ExecutionResult:
         head = await context.app.store.conversations.find(ConversationId(private_id(alice, bob)))
         return ExecutionResult({"seq": head and head.seq}, None)
 
