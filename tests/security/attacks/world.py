@@ -19,14 +19,14 @@ MEMBERS = [f"member{number:04}" for number in range(400)]
 
 
 SESSIONS = 500
-"""Sessions that the attacker has from the beginning."""
+"""Sessions that each attacker has from the beginning."""
 
 
-def insert_users(mongo_url: str, database: str, attacker: str) -> None:
-    """Insert all people, and the attacker's sessions, before the server is used."""
+def insert_users(mongo_url: str, database: str, attackers: list[str]) -> None:
+    """Insert all people, and the attackers' sessions, before the server is used."""
     with MongoClient[Row](mongo_url) as mongo:
-        peers = insert_owner(mongo[database], attacker, SESSIONS).peers
-        insert_people(mongo[database], [USER, FRIEND, attacker, *peers, *MEMBERS])
+        owners = [insert_owner(mongo[database], attacker, SESSIONS) for attacker in attackers]
+        insert_people(mongo[database], [USER, FRIEND, *attackers, *owners[0].peers, *MEMBERS])
 
 
 class World:
