@@ -130,6 +130,10 @@ class OperationSettings(_Section):
     """Most rows that an operation may lead to; pages inside pages multiply."""
     max_operations: int = Field(500, ge=1, le=100_000)
     """Operations that a process runs at once; fewer while it is overloaded. More are refused with UNAVAILABLE."""
+    max_running_per_user: int = Field(8, ge=1, le=100_000)
+    """Operations of one user that run at once on a busy process. More wait, and go after those of other users."""
+    max_waiting_per_user: int = Field(200, ge=1, le=100_000)
+    """Operations of one user that may wait for others of the same user. More are refused with RATE_LIMITED."""
     operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 

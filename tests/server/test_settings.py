@@ -102,6 +102,8 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "metrics_port_count": "2",
         "metrics_token": "a-token-of-prometheus",
         "max_operations": "1",
+        "max_running_per_user": "1",
+        "max_waiting_per_user": "1",
         "operation_timeout_seconds": "0.5",
         "keep_alive_seconds": "1",
         "max_group_members": "3",
