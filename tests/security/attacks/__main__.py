@@ -65,9 +65,7 @@ def main(arguments: argparse.Namespace) -> int:
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"attacks to run: {', '.join(ATTACKS)}")
-    parser.add_argument(
-        "--seconds", type=float, help="of each attack (10; some take a fixed time more), or of all (1800)"
-    )
+    parser.add_argument("--seconds", type=float, help="of each attack (10; some take more), or of all at once (1800)")
     parser.add_argument(
         "--all-at-once", action="store_true", help="all attacks at the same time, by 20 users and anonymous connections"
     )

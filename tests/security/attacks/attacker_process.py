@@ -19,6 +19,11 @@ _REST_SECONDS = 0.5
 class Attacks:
     """Commands of the process."""
 
+    async def lower_priority(self) -> dict[str, Any]:
+        """Leave the CPU to the server, because a real attacker has another machine."""
+        os.nice(10)
+        return {}
+
     async def attack(self, *, port: int, seconds: float, plans: list[dict[str, Any]], repeat: bool) -> dict[str, Any]:
         """Run attacks at the same time, each once or until the time is over, and return their common report.
 
@@ -44,6 +49,4 @@ class Attacks:
 
 
 if __name__ == "__main__":
-    # A real attacker does not share the server's CPU.
-    os.nice(10)
     uvloop.run(run_command_loop(Attacks()))

@@ -18,10 +18,10 @@ from tests.processes import Addresses, ServerProcess, start_server, until_ready
 from tests.security.attacks.attack import Attack, Json, Prepare
 from tests.security.attacks.measurement import watching
 from tests.security.attacks.outcome import Outcome, Service
-from tests.security.attacks.world import World, insert_users
+from tests.security.attacks.people import ATTACKERS, insert_all
+from tests.security.attacks.world import World
 
-ATTACKERS = [f"attacker{number:02}" for number in range(20)]
-SHORT_LIMITS = dict.fromkeys(("head_timeout_seconds", "body_timeout_seconds", "ws_init_timeout_seconds"), "1")
+_SHORT_LIMITS = dict.fromkeys(("head_timeout_seconds", "body_timeout_seconds", "ws_init_timeout_seconds"), "1")
 """Settings for the short forms, which are over when the server has closed the attacker's connections."""
 
 _LONG_FORM = {"rate": 20.0, "at_once": 100, "patience": 10.0}
@@ -35,10 +35,10 @@ _SHORTEST_SECONDS = 0.3
 
 @asynccontextmanager
 async def attacked_server(
-    databases: Addresses, folder: Path, database: str, settings: dict[str, str], max_files: int | None
+    databases: Addresses, folder: Path, database: str, settings: dict[str, str], max_files: int | None, people: int
 ) -> AsyncIterator[ServerProcess]:
     """Run a server with default rates, and the people that attacks need."""
-    await asyncio.to_thread(insert_users, databases.mongo_url, database, ATTACKERS)
+    await asyncio.to_thread(insert_all, databases.mongo_url, database, ATTACKERS[:people])
     rates = {rate: str(Settings.model_fields[rate].default) for rate in UNLIMITED}
     python = ("-m", "server.cli") if max_files is None else ("-m", "tests.security.attacks.limited_server")
     server = start_server(
@@ -58,19 +58,26 @@ async def open_stage(
     folder: Path,
     database: str,
     *,
-    settings: dict[str, str] | None = None,
+    short: bool = False,
     max_files: int | None = None,
     attackers: int = 1,
+    people: int = 1,
 ) -> Stage:
-    """Start all processes of a stage. They end with the stack."""
-    serving = attacked_server(databases, folder, database, settings or {}, max_files)
+    """Start all processes of a stage, for the short forms or for the long ones. They end with the stack.
+
+    attackers: number of processes. people: number of users that attack.
+    """
+    serving = attacked_server(databases, folder, database, _SHORT_LIMITS if short else {}, max_files, people)
     server = await stack.enter_async_context(serving)
     bystander = await stack.enter_async_context(LoadProcess("tests.security.attacks.bystander"))
     processes = [
         await stack.enter_async_context(LoadProcess("tests.security.attacks.attacker_process"))
         for _ in range(attackers)
     ]
-    return Stage(server, bystander, processes)
+    if not short:
+        for process in processes:
+            await process.ask("lower_priority")
+    return Stage(server, bystander, processes, short)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,7 @@ class Stage:
     server: ServerProcess
     bystander: LoadProcess
     attackers: list[LoadProcess]
+    is_short: bool
     prepared: dict[tuple[Prepare, str], Json] = field(default_factory=dict)
 
     async def serve_bystander(self, seconds: float) -> Service:
@@ -102,11 +110,8 @@ class Stage:
         if attack.prepare is not None:
             key = (attack.prepare, user)
             if key not in self.prepared:
-                world = World(self.server, user)
-                try:
-                    self.prepared[key] = await attack.prepare(world)
-                finally:
-                    await world.close()
+                world = World(self.server.port, user, is_short=self.is_short)
+                self.prepared[key] = await attack.prepare(world)
             given = self.prepared[key]
         return {"name": name, "user": user, "count": count, "rate": rate, "given": given}
 

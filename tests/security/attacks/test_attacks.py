@@ -10,7 +10,7 @@ import pytest
 
 from server.embedded import RunningServers
 from tests.security.attacks.registry import ATTACKS, MOST_NOT_HELD, NOT_HELD
-from tests.security.attacks.stage import SHORT_LIMITS, Stage, open_stage
+from tests.security.attacks.stage import Stage, open_stage
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and files are read from /proc")
 
@@ -18,9 +18,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and file
 @pytest.fixture(scope="module")
 async def stage(database_servers: RunningServers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     async with AsyncExitStack() as stack:
-        yield await open_stage(
-            stack, database_servers, tmp_path_factory.mktemp("attacks"), "test_attacks", settings=SHORT_LIMITS
-        )
+        folder = tmp_path_factory.mktemp("attacks")
+        yield await open_stage(stack, database_servers, folder, "test_attacks", short=True)
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -8,8 +8,9 @@ from pathlib import Path
 from server.embedded import EmbeddedServers
 from tests.security.attacks.attack import Json, Limits
 from tests.security.attacks.outcome import Outcome, merge
+from tests.security.attacks.people import ATTACKERS
 from tests.security.attacks.registry import ATTACKS
-from tests.security.attacks.stage import ATTACKERS, Stage, open_stage
+from tests.security.attacks.stage import Stage, open_stage
 from tests.security.attacks.table import row
 
 _PROCESSES = 3
@@ -28,7 +29,9 @@ async def run_together(names: list[str], seconds: float, folder: Path) -> list[s
     """Run attacks in rounds of a minute, print a line for each and one for all, and return the violations."""
     with EmbeddedServers(folder / "databases") as databases:
         async with AsyncExitStack() as stack:
-            stage = await open_stage(stack, databases, folder, "attack_all", attackers=_PROCESSES)
+            stage = await open_stage(
+                stack, databases, folder, "attack_all", attackers=_PROCESSES, people=len(ATTACKERS)
+            )
             plans = [await _plan(stage, number, name) for number, name in enumerate(names)]
             rest = await stage.serve_bystander(_REST_SECONDS)
             outcomes: list[Outcome] = []
