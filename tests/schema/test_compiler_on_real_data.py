@@ -19,7 +19,6 @@ import schema.execution.prepared_operations
 from resolvers.users.callers import CallerRole
 from schema.base.context import Context
 from schema.compiler import compile_operation
-from schema.compiler.execution import GiveWay
 from schema.execution.prepared_operations import PreparedOperation
 from schema.root import SCHEMA
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused, encode
@@ -209,15 +208,17 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
     compared: list[tuple[Any, Any, str]] = []
     execution = schema.execution.engine._event_execution
 
-    def execute_both(operation: PreparedOperation, executor: Any) -> Any:
+    def execute_both(operation: PreparedOperation, executor: Any, max_values: int) -> Any:
         compiled_result, core_result = (
-            execution(operation, executor),
-            execution(dataclasses.replace(operation, compiled=None), executor),
+            execution(operation, executor, max_values),
+            execution(dataclasses.replace(operation, compiled=None), executor, max_values),
         )
 
-        async def run(event: object, context: Context, give_way: GiveWay) -> ExecutionResult:
-            result = compiled_result(event, context, give_way)
-            expected = core_result(event, dataclasses.replace(context), give_way)
+        async def run(event: object, context: Context, give_way: Any) -> ExecutionResult:
+            result, expected = (
+                compiled_result(event, context, give_way),
+                core_result(event, dataclasses.replace(context), give_way),
+            )
             result = await result if hasattr(result, "__await__") else result
             expected = await expected if hasattr(expected, "__await__") else expected
             compared.append((as_text(result), as_text(expected), str(executor.operation.loc.source.body)))
