@@ -203,6 +203,20 @@ class RateSettings(_Section):
     """Operations of any kind."""
 
 
+class WorkSettings(_Section):
+    """Work of one user in one process.
+
+    A unit is a value of a response. A query costs 100 units more, a mutation 500, an event 50. A million units take
+    about 4 seconds of CPU.
+    """
+
+    work_per_second: int = Field(100_000, ge=0, le=1_000_000_000)
+    """Units with which a user's budget is refilled each second; also what an event of all their subscriptions may cost.
+    0: no limit."""
+    work_budget: int = Field(2_000_000, ge=1, le=100_000_000_000)
+    """Units that a user may use at once. Beyond it, operations are refused with RATE_LIMITED."""
+
+
 class RuleSettings(_Section):
     """Product rules."""
 
@@ -247,6 +261,7 @@ class Settings(
     WebSocketSettings,
     EventStreamSettings,
     RateSettings,
+    WorkSettings,
     RuleSettings,
     ObservabilitySettings,
 ):
@@ -266,6 +281,7 @@ UNLIMITED = {
     "group_changes_per_minute": 0,
     "connections_per_minute": 0,
     "operations_per_minute": 0,
+    "work_per_second": 0,
 }
 """Settings for programs that act for many people as one user: imports, benchmarks, tests."""
 
