@@ -26,6 +26,7 @@ from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
 from schema.compiler.execution import GiveWay
 from schema.events.source import Source
 from schema.execution.event_rendering import ResponseStream, SharedSelection
+from schema.execution.event_slots import EventSlots
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
 from schema.execution.query_cost import check_cost
 from schema.execution.query_limits import QueryLimits
@@ -56,13 +57,21 @@ EventExecution = Callable[[object, Context, GiveWay], Any]
 class Engine:
     """Executes operations on the application of one process."""
 
-    def __init__(self, app: Confab, *, introspection: bool, limits: QueryLimits | None = None) -> None:
+    def __init__(
+        self,
+        app: Confab,
+        *,
+        introspection: bool,
+        limits: QueryLimits | None = None,
+        max_waiting_events_per_user: int = 500,
+    ) -> None:
         self._app = app
         self._limits = limits or QueryLimits()
         self._introspection = introspection
         self._schema = SCHEMA._schema
         self._operations = OperationCache(self._limits)
         self._slices = Slices()
+        self._event_slots = EventSlots(self._slices, max_waiting_events_per_user)
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
     def check_caller(self, caller: object | None) -> None:
@@ -144,7 +153,7 @@ class Engine:
         selection = self._selections.get(key)
         if selection is None:
             execution = partial(self.execute_event, _event_execution(prepared, executor))
-            selection = self._selections[key] = SharedSelection(execution)
+            selection = self._selections[key] = SharedSelection(execution, self._event_slots)
         return selection
 
     def execute_event(
@@ -174,10 +183,12 @@ class Engine:
                 if not _is_unavailable(response):
                     return encode(response)
             # The task stays in the request scope in which the execution began.
-            return asyncio.create_task(self._finish_event(outcome, execute_once, request_id))
+            return asyncio.create_task(self._finish_event(outcome, execute_once, request_id, user))
 
-    async def _finish_event(self, outcome: Any, execute_once: Callable[[], Any], request_id: str) -> bytes:
-        """Await an execution. Execute again while a database is unavailable."""
+    async def _finish_event(
+        self, outcome: Any, execute_once: Callable[[], Any], request_id: str, user: UserId
+    ) -> bytes:
+        """Await an execution. Execute again while a database is unavailable; between executions it holds no slot."""
         deadline = asyncio.get_running_loop().time() + _EVENT_RETRY_SECONDS
         while True:
             response = await _response(outcome, request_id)
@@ -185,7 +196,11 @@ class Engine:
                 return encode(response)
             if asyncio.get_running_loop().time() > deadline:
                 raise RequestRefused(response["errors"])
-            await asyncio.sleep(_EVENT_RETRY_PAUSE_SECONDS)
+            self._event_slots.end(user)
+            try:
+                await asyncio.sleep(_EVENT_RETRY_PAUSE_SECONDS)
+            finally:
+                await self._event_slots.start(user)
             with self._app.request_scope():
                 outcome = execute_once()
                 if hasattr(outcome, "__await__"):
