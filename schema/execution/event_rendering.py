@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from enum import Enum, auto
-from time import perf_counter
+from time import thread_time
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -244,14 +244,14 @@ class Rendering:
         """
         self._executions += 1
         viewer, user = TrackedViewer(caller, is_shared=True), caller.user_id
-        began = perf_counter()
+        began = thread_time()
         try:
             response = self._execute(self._convert(self.payload), viewer, user)
         except Exception as failure:
             self._slots.end(user)
             return refusal_for(failure)
         finally:
-            self._slots.count_time(user, perf_counter() - began)
+            self._slots.count_time(user, thread_time() - began)
         if isinstance(response, bytes):
             self._slots.end(user)
             self._keep(viewer, caller, response)

@@ -17,8 +17,8 @@ MAX_RUNNING = 64
 _MAX_RUNNING_FIRST = 128
 """Events that are executed at once if each is its user's only one."""
 
-_BURST_SECONDS = 0.004
-"""Time that executions for one user may take before other tasks of the event loop run."""
+_BURST_SECONDS = 0.01
+"""CPU time that executions for one user may take before other tasks of the event loop run."""
 
 
 def _may_start(own: int, running: int) -> bool:
@@ -62,7 +62,7 @@ class EventSlots:
         self._queue.leave(user)
 
     def count_time(self, user: UserId, seconds: float) -> None:
-        """Count the time that an execution has taken without awaiting anything."""
+        """Count the CPU time that an execution has taken without awaiting anything."""
         if not self._spent:
             asyncio.get_running_loop().call_soon(self._spent.clear)
         self._spent[user] = self._spent.get(user, 0.0) + seconds
