@@ -8,8 +8,7 @@ on the viewer (`schema.base.viewers`). Only the cursor differs for every subscri
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
-from enum import Enum, auto
+from collections.abc import Awaitable, Callable
 from time import thread_time
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -19,16 +18,15 @@ import structlog
 from resolvers.live.live_stream import CaughtUp, LiveEvent, LivePayload, SessionSync
 from resolvers.users.callers import Caller
 from schema.base.errors import refusal_for
-from schema.base.viewers import IDENTITY, TrackedViewer, ViewerDependency
-from schema.events.source import CURSOR, Source
+from schema.base.viewers import IDENTITY, TrackedViewer
+from schema.events.source import Source
 from schema.execution.event_slots import EventSlots
+from schema.execution.rendered_responses import DROPPED, Dropped, RenderResult, ResponseTemplate, ResultsByViewer
 from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import Position
 from subscriptions.transport.engine import RequestRefused, ResponseSink, StreamEnded
 
 _log = structlog.get_logger()
-
-_CURSOR = CURSOR.encode()
 
 _MAX_CONCURRENT_EXECUTIONS = 64
 """Concurrent executions for one event, if every subscriber gets another response."""
@@ -50,32 +48,6 @@ Returns an awaitable only if the execution has to wait.
 
 Convert = Callable[[Any], object]
 """Returns an event as the value of the subscription's field, with CURSOR for the cursor."""
-
-
-class ResponseTemplate:
-    """An encoded response with a placeholder wherever the cursor was selected."""
-
-    __slots__ = ("_parts", "needs_cursor")
-
-    def __init__(self, response: bytes) -> None:
-        self._parts = response.split(_CURSOR)
-        self.needs_cursor = len(self._parts) > 1
-
-    def fill(self, cursor: bytes = b"") -> bytes:
-        """Return the response with a subscriber's cursor."""
-        return cursor.join(self._parts)
-
-
-class Dropped(Enum):
-    """The result for a subscriber whose user has too many events that wait."""
-
-    DROPPED = auto()
-
-
-DROPPED = Dropped.DROPPED
-
-RenderResult = ResponseTemplate | RequestRefused
-"""A rendered event, or the error that ends the subscription."""
 
 
 class SharedSelection:
@@ -115,37 +87,6 @@ class ResponseWaiter(Protocol):
         ...
 
 
-class _ResultsByViewer:
-    """The results of executions that have the same dependencies on the viewer, by the values of these dependencies."""
-
-    __slots__ = ("_depends_on_identity", "_other_dependencies", "_rendered_values", "_templates", "dependencies")
-
-    def __init__(self, dependencies: tuple[ViewerDependency, ...]) -> None:
-        self.dependencies = dependencies
-        self._depends_on_identity = IDENTITY in dependencies
-        self._other_dependencies = tuple(dependency for dependency in dependencies if dependency is not IDENTITY)
-        self._templates: dict[Hashable, ResponseTemplate] = {}
-        self._rendered_values: set[Hashable] = set()
-
-    def add(self, caller: Caller, template: ResponseTemplate) -> None:
-        self._rendered_values.add(self._values_for(caller))
-        self._templates[self._key(caller)] = template
-
-    def find(self, caller: Caller) -> ResponseTemplate | None:
-        return self._templates.get(self._key(caller))
-
-    def is_individual(self, caller: Caller) -> bool:
-        """Return True if it is known that no other user gets the same response as the caller."""
-        return self._depends_on_identity and self._values_for(caller) in self._rendered_values
-
-    def _values_for(self, caller: Caller) -> Hashable:
-        return tuple([dependency.value_for(caller) for dependency in self._other_dependencies])
-
-    def _key(self, caller: Caller) -> Hashable:
-        values = self._values_for(caller)
-        return (values, IDENTITY.value_for(caller)) if self._depends_on_identity else values
-
-
 class Rendering:
     """One event for all subscribers with the same selection."""
 
@@ -168,7 +109,7 @@ class Rendering:
         self._convert = convert
         self._execute = execute
         self._executions = 0
-        self._results: list[_ResultsByViewer] = []
+        self._results: list[ResultsByViewer] = []
         self._result_for_all: ResponseTemplate | None = None
         self._waiters: list[ResponseWaiter] = []
         self._task: asyncio.Task[None] | None = None
@@ -280,7 +221,7 @@ class Rendering:
             if results.dependencies == dependencies:
                 break
         else:
-            results = _ResultsByViewer(dependencies)
+            results = ResultsByViewer(dependencies)
             self._results.append(results)
         results.add(caller, template)
 
