@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from resolvers.base.errors import RateLimited
 from resolvers.live.live_stream import CaughtUp, LiveEvent, LivePayload, SessionSync
 from resolvers.users.callers import Caller
 from schema.base.errors import refusal_for
@@ -22,6 +23,7 @@ from schema.base.viewers import IDENTITY, TrackedViewer
 from schema.events.source import Source
 from schema.execution.event_slots import EventSlots
 from schema.execution.rendered_responses import DROPPED, Dropped, RenderResult, ResponseTemplate, ResultsByViewer
+from schema.execution.work import SelectionCost, SubscriptionCosts
 from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import Position
 from subscriptions.transport.engine import RequestRefused, ResponseSink, StreamEnded
@@ -53,23 +55,30 @@ Convert = Callable[[Any], object]
 class SharedSelection:
     """One selection with its variables. Exists while a subscription uses it."""
 
-    __slots__ = ("__weakref__", "_execute", "_latest", "_renderings", "_slots")
+    __slots__ = ("__weakref__", "_execute", "_latest", "_renderings", "_slots", "cost")
 
-    def __init__(self, execute: Execute, slots: EventSlots) -> None:
+    def __init__(self, execute: Execute, cost: SelectionCost, slots: EventSlots) -> None:
         self._execute = execute
         self._slots = slots
+        self.cost = cost
+        """Paid by its subscribers."""
         self._renderings: WeakValueDictionary[int, Rendering] = WeakValueDictionary()
         self._latest: Rendering | None = None
 
-    def rendering(self, payload: LivePayload, convert: Convert) -> Rendering:
-        """Return the rendering of an event. It is kept while a subscriber holds it."""
+    def rendering(self, payload: LivePayload, convert: Convert, *, is_own: bool = False) -> Rendering:
+        """Return the rendering of an event. It is kept while a subscriber holds it.
+
+        `is_own`: no other subscriber gets the event.
+        """
         latest = self._latest
         if latest is not None and latest.payload is payload:
             return latest
         # A rendering holds its payload, so the id is not reused while the rendering exists.
         rendering = self._renderings.get(id(payload))
         if rendering is None:
-            rendering = self._renderings[id(payload)] = Rendering(payload, convert, self._execute, self._slots)
+            rendering = self._renderings[id(payload)] = Rendering(
+                payload, convert, self._execute, self.cost, self._slots, is_own=is_own
+            )
         self._latest = rendering
         return rendering
 
@@ -93,8 +102,10 @@ class Rendering:
     __slots__ = (
         "__weakref__",
         "_convert",
+        "_cost",
         "_execute",
         "_executions",
+        "_is_own",
         "_result_for_all",
         "_results",
         "_slots",
@@ -103,11 +114,22 @@ class Rendering:
         "payload",
     )
 
-    def __init__(self, payload: LivePayload, convert: Convert, execute: Execute, slots: EventSlots) -> None:
+    def __init__(
+        self,
+        payload: LivePayload,
+        convert: Convert,
+        execute: Execute,
+        cost: SelectionCost,
+        slots: EventSlots,
+        *,
+        is_own: bool,
+    ) -> None:
         self.payload = payload
         self._slots = slots
         self._convert = convert
         self._execute = execute
+        self._cost = cost
+        self._is_own = is_own
         self._executions = 0
         self._results: list[ResultsByViewer] = []
         self._result_for_all: ResponseTemplate | None = None
@@ -190,6 +212,7 @@ class Rendering:
             response = self._execute(self._convert(self.payload), viewer, user)
         except Exception as failure:
             self._slots.end(user)
+            self._charge(viewer, caller)
             return refusal_for(failure)
         finally:
             self._slots.count_time(user, thread_time() - began)
@@ -205,13 +228,18 @@ class Rendering:
         try:
             self._keep(viewer, caller, await response)
         except Exception as failure:
+            self._charge(viewer, caller)
             return refusal_for(failure)
         finally:
             self._slots.end(caller.user_id)
         return None
 
+    def _charge(self, viewer: TrackedViewer, caller: Caller) -> None:
+        self._cost.charge(caller.user_id, viewer.values, is_own=self._is_own)
+
     def _keep(self, viewer: TrackedViewer, caller: Caller, response: bytes) -> None:
         """Keep a response for all viewers with the same values of the dependencies that were recorded."""
+        self._charge(viewer, caller)
         template = ResponseTemplate(response)
         dependencies = tuple(viewer.dependencies)
         if not dependencies:
@@ -249,10 +277,12 @@ class ResponseStream:
     at once. Otherwise it waits: one event here, the later ones in the mailbox.
     """
 
-    __slots__ = ("_event", "_on_ready", "_rendering", "_result", "_selection", "_sink", "_source", "caller")
+    __slots__ = ("_costs", "_event", "_on_ready", "_rendering", "_result", "_selection", "_sink", "_source", "caller")
 
-    def __init__(self, selection: SharedSelection, source: Source, caller: Caller) -> None:
+    def __init__(self, selection: SharedSelection, source: Source, caller: Caller, costs: SubscriptionCosts) -> None:
+        """Create the responses to a subscription that is counted in `costs` until it is closed."""
         self.caller = caller
+        self._costs = costs
         self._selection = selection
         self._source: Source | None = source
         self._event: LiveEvent | None = None
@@ -341,14 +371,23 @@ class ResponseStream:
 
         Return DROPPED if too many events of the user wait: the subscriber loses it, as one that reads too slowly.
         """
-        rendering = self._selection.rendering(payload, source.convert)
-        result = rendering.find(self.caller) or rendering.render_for(self)
+        rendering = self._selection.rendering(payload, source.convert, is_own=source.stream.is_catching_up)
+        result = rendering.find(self.caller) or self._find_refusal() or rendering.render_for(self)
         if result is None:
             self._rendering = rendering
         return result
 
+    def _find_refusal(self) -> RequestRefused | None:
+        """Return the error for a user whose events have cost too much."""
+        try:
+            self._selection.cost.check(self.caller.user_id)
+        except RateLimited as rate_limited:
+            return refusal_for(rate_limited)
+        return None
+
     def close(self) -> None:
         """End the subscription."""
         if self._source is not None:
+            self._costs.close(self.caller.user_id, self._selection.cost)
             self._source.stream.close()
         self._source = self._event = self._rendering = self._result = self._on_ready = self._sink = None
