@@ -117,6 +117,11 @@ class LiveStream:
         self._ready: Callable[[], None] = _ignore
         self._receiver: LiveEventReceiver | None = None
 
+    @property
+    def is_catching_up(self) -> bool:
+        """True if the event that was taken last was read for this subscriber alone."""
+        return self._waiting is not None or self._parts is not None
+
     def on_ready(self, call: Callable[[], None]) -> None:
         """Make `call` when `take` has returned None and may return an event again."""
         self._ready = call
@@ -186,6 +191,11 @@ class LiveStream:
             self._failure = error
         self._reading = None
         self._ready()
+
+    def drop(self, position: Position) -> None:
+        """Drop the events up to a position and those that wait. The subscriber is told to start over."""
+        self._waiting = None
+        self._mailbox.drop(position)
 
     def close(self) -> None:
         """End the stream. Idempotent."""

@@ -20,7 +20,7 @@ from graphql.validation.rules import overlapping_fields_can_be_merged
 from resolvers.base.errors import InvalidInput
 from schema.base.errors import refused
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
-from schema.execution.query_cost import page_variables
+from schema.execution.query_cost import Cost, size_variables
 from schema.execution.query_limits import QueryLimits, fragments_of, parse_limited
 from schema.execution.query_shape import check_shape
 from schema.execution.selection_keys import SelectionKey, selection_key
@@ -57,10 +57,10 @@ class PreparedOperation:
     """The key of a subscription's selection."""
     compiled: CompiledOperation | None
     """None if graphql-core has to execute the operation."""
-    page_variables: tuple[str, ...]
+    size_variables: tuple[str, ...]
     """The variables on which the operation's cost depends."""
-    accepted_page_sizes: set[tuple[object, ...]] = field(default_factory=set)
-    """Values of `page_variables` whose cost was found to be within the limits."""
+    costs: dict[tuple[object, ...], Cost] = field(default_factory=dict)
+    """Costs that were found to be within the limits, by the sizes of `size_variables`."""
 
 
 class OperationCache:
@@ -106,7 +106,7 @@ class OperationCache:
             compiled=compile_operation(
                 SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=self._plan_cache
             ),
-            page_variables=page_variables(document),
+            size_variables=size_variables(SCHEMA._schema, document),
         )
 
     def _parse(self, query: str) -> DocumentNode:
