@@ -88,3 +88,35 @@ class Outcome:
         if limits.open_after is not None and self.open_after > limits.open_after:
             found.append(f"{self.open_after} connections are still open")
         return found
+
+
+def merge(outcomes: list[Outcome]) -> Outcome:
+    """Return the measurements of all rounds together."""
+    first, last = outcomes[0], outcomes[-1]
+    codes: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    samples: dict[str, list[float]] = {kind: [] for kind in first.meanwhile.samples}
+    for outcome in outcomes:
+        codes.update(outcome.codes)
+        failures.update(outcome.meanwhile.failures)
+        for kind, found in outcome.meanwhile.samples.items():
+            samples[kind] += found
+    watch = Watch(
+        first.watch.before,
+        max(outcome.watch.peak_mb for outcome in outcomes),
+        max(outcome.watch.peak_files for outcome in outcomes),
+        last.watch.after,
+    )
+    return Outcome(
+        "all",
+        requests=sum(outcome.requests for outcome in outcomes),
+        codes=codes,
+        largest=max(outcome.largest for outcome in outcomes),
+        received=sum(outcome.received for outcome in outcomes),
+        open_after=last.open_after,
+        watch=watch,
+        meanwhile=Service(samples, failures),
+        rest=first.rest,
+        died=last.died,
+        log=[line for outcome in outcomes for line in outcome.log],
+    )
