@@ -141,7 +141,13 @@ async def open_services(
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
-    engine = Engine(app, introspection=settings.introspection, limits=query_limits)
+    engine = Engine(
+        app,
+        introspection=settings.introspection,
+        limits=query_limits,
+        document_cpu_share=settings.document_cpu_percent / 100,
+        anonymous_cpu_share=settings.anonymous_cpu_percent / 100,
+    )
     opened, data_is_newer = asyncio.Event(), asyncio.Event()
     migrator = Migrator(mongo)
     opening = [

@@ -16,7 +16,7 @@ from graphql import ExecutionResult, GraphQLError, execute
 from graphql.execution import Executor, create_source_event_stream, execute_subscription_event
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Forbidden, RateLimited, Unauthenticated
+from resolvers.base.errors import Forbidden, InvalidInput, RateLimited, Unauthenticated
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
 from schema.base.context import Context
@@ -24,6 +24,7 @@ from schema.base.errors import ErrorCode, format_error, refusal_for, refused
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
 from schema.events.source import Source
+from schema.execution.anonymous_operations import AnonymousOperations
 from schema.execution.event_rendering import ResponseStream, SharedSelection
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
 from schema.execution.query_cost import check_cost
@@ -37,6 +38,7 @@ from subscriptions.transport.engine import (
     OperationHandle,
     RequestRefused,
     encode,
+    make_error,
 )
 
 _MAX_ACCEPTED_PAGE_SIZES = 64
@@ -44,6 +46,8 @@ _MAX_ACCEPTED_PAGE_SIZES = 64
 _EVENT_RETRY_SECONDS = 60.0
 _EVENT_RETRY_PAUSE_SECONDS = 0.25
 INTROSPECTION_IS_OFF = "Introspection is disabled on this server; use the published schema instead."
+IDS_NOT_SUPPORTED = "PersistedQueryNotSupported"
+"""The exact message at which clients that send hashes change to sending texts."""
 _NOT_GIVEN = object()
 
 EventExecution = Callable[[object, Context], Any]
@@ -53,12 +57,30 @@ EventExecution = Callable[[object, Context], Any]
 class Engine:
     """Executes operations on the application of one process."""
 
-    def __init__(self, app: Confab, *, introspection: bool, limits: QueryLimits | None = None) -> None:
+    def __init__(
+        self,
+        app: Confab,
+        *,
+        introspection: bool,
+        limits: QueryLimits | None = None,
+        document_cpu_share: float = 0.0,
+        anonymous_cpu_share: float = 0.0,
+    ) -> None:
+        """Create the engine of one process.
+
+        Args:
+            app: The application.
+            introspection: Whether anybody may query the schema, also without a token.
+            limits: Limits on one operation.
+            document_cpu_share: Share of a core for documents of one user that are not cached; 0: no limit.
+            anonymous_cpu_share: Share of a core for all documents of callers without a token; 0: no limit.
+        """
         self._app = app
         self._limits = limits or QueryLimits()
         self._introspection = introspection
         self._schema = SCHEMA._schema
-        self._operations = OperationCache(self._limits)
+        self._operations = OperationCache(self._limits, document_cpu_share)
+        self._anonymous = AnonymousOperations(self._limits, anonymous_cpu_share)
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
     def check_caller(self, caller: object | None) -> None:
@@ -69,12 +91,18 @@ class Engine:
     def prepare(self, request: GraphQLRequest, caller: object | None) -> PreparedOperation:
         """Parse and validate a document, and select the operation. Raises RequestRefused."""
         self.check_caller(caller)
-        return self._operations.prepare(request)
+        if request.document_id is not None:
+            raise RequestRefused([make_error(IDS_NOT_SUPPORTED, InvalidInput.code)])
+        if isinstance(caller, Caller):
+            return self._operations.prepare(request, caller.user_id)
+        return self._operations.find(request, None) or self._anonymous.prepare(request)
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """Execute a query or mutation to its end. Raises RequestRefused if it was not started."""
         assert isinstance(prepared, PreparedOperation)
         self._check_request(prepared, request, context)
+        if context.caller is None:
+            return await self._anonymous.execute(prepared, lambda: self._execute(prepared, request, context))
         used_fallback = self._app.uses_fallback
         response = await self._execute(prepared, request, context)
         if used_fallback or self._app.uses_fallback:

@@ -101,6 +101,8 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "metrics_host": "::1",
         "metrics_port_count": "2",
         "metrics_token": "a-token-of-prometheus",
+        "document_cpu_percent": "0",
+        "anonymous_cpu_percent": "100",
         "max_operations": "1",
         "operation_timeout_seconds": "0.5",
         "keep_alive_seconds": "1",
