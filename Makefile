@@ -7,6 +7,7 @@ DATA_DIR ?= .data
 BENCH ?=
 PEERS ?=
 FUZZ ?=
+ATTACK ?=
 CHAOS ?=
 TEST_PROCESSES ?= 2
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -28,12 +29,13 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run dist test cluster fuzz audit bench budgets chaos lint schema settings types clean web
+.PHONY: help run dist test cluster fuzz attack audit bench budgets chaos lint schema settings types clean web
 
 help:
 	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
 	@echo "make test    run the test suite with its own database servers (TEST_PROCESSES=2)"
 	@echo "make fuzz    send random operations and look for INTERNAL errors (FUZZ='--seconds 300 --seed 7')"
+	@echo "make attack  attack a server while a bystander uses it, 15 minutes (ATTACK='users/sends --seconds 20')"
 	@echo "make cluster run tests on a Redis Cluster of three nodes, and as with a sharded MongoDB (4 minutes)"
 	@echo "make audit   look up security advisories for the pinned versions (needs network access)"
 	@echo "make bench   measure Confab and other servers (PEERS=1: with Node and ejabberd; BENCH=growth)"
@@ -55,6 +57,9 @@ test: $(VENV)/installed-dev | web clients
 
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python -m tests.security.fuzzing $(FUZZ)
+
+attack: $(VENV)/installed-dev
+	$(BIN)/python -m tests.security.attacks $(ATTACK)
 
 # Tests that start their own Redis are not in the list.
 ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_machine.py tests/server/test_event_streams.py \

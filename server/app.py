@@ -39,6 +39,7 @@ from server.observability.logs import configure_logging
 from server.overload.admission_control import AdmissionControl
 from server.overload.load_shedding import LOAD_SHEDDING_STATE, MIN_OPERATIONS, LoadShedding
 from server.overload.operation_meter import OperationMeter
+from server.overload.operation_queue import OperationQueue
 from server.overload.shielded_mutations import ShieldedMutations
 from server.process.fd_limits import max_sockets
 from server.process.gc_tuning import tune_garbage_collection
@@ -145,8 +146,9 @@ async def _build_routes(
     load_shedding.backlog = lambda: app.delivery.queue_depths[2] + app.bus.pending_sends + app.receipts.pending_receipts
     meter = OperationMeter()
     max_websockets, max_streams = max_sockets(settings.ws_max_connections, settings.sse_max_streams)
+    queue = OperationQueue(load_shedding, settings.max_running_per_user, settings.max_waiting_per_user)
     engine: GraphQLEngine = AdmissionControl(
-        services.engine, load_shedding, mutations, settings.operation_timeout_seconds, meter
+        services.engine, load_shedding, queue, mutations, settings.operation_timeout_seconds, meter
     )
     if settings.otel_endpoint is not None:
         engine = _traced(engine, app, settings, stack)

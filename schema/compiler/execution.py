@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from time import thread_time
 from typing import Any, TypeAlias
 
 from graphql import FieldNode, GraphQLError, located_error
@@ -22,7 +24,19 @@ Complete: TypeAlias = "Callable[[Any, ResponsePath, ExecutionState], Any]"
 
 PendingResult: TypeAlias = tuple[Awaitable[Any], ResponsePath, Sequence[FieldNode], Complete]
 
+UnfinishedList: TypeAlias = tuple[Any, ResponsePath, Sequence[FieldNode], Complete]
+"""The iterator of the items that are not completed yet, the list's path and nodes, and the function for the rest."""
+
+GiveWay: TypeAlias = Callable[[], Awaitable[None]]
+"""Lets other tasks of the event loop run, and returns when the execution may continue."""
+
 PENDING: Any = object()
+
+SLICE_SECONDS = 0.002
+"""CPU time of an execution after which it gives way."""
+
+_ITEMS_PER_CHECK = 16
+"""Items of lists that are completed between two looks at the clock."""
 
 _NEEDS_NO_TASK = (Deferred, asyncio.Future)
 
@@ -45,11 +59,32 @@ def resolver_path(path: ResponsePath) -> Path:
 
 
 class ExecutionState:
-    """The inputs of one execution, its pending values and its errors."""
+    """The inputs of one execution, its pending values and its errors.
 
-    __slots__ = ("_nulled", "context", "errors", "is_data_null", "pending", "root", "variables")
+    A list that is being completed when the execution has used its slice of CPU time is continued later. Executions with
+    few items never get that far, and do not await anything for it.
+    """
 
-    def __init__(self, root: Any, context: Any, variables: VariableValues) -> None:
+    __slots__ = (
+        "_give_way",
+        "_nulled",
+        "_slice_ends",
+        "context",
+        "errors",
+        "is_data_null",
+        "items_left",
+        "pending",
+        "root",
+        "unfinished",
+        "variables",
+    )
+
+    def __init__(self, root: Any, context: Any, variables: VariableValues, give_way: GiveWay | None = None) -> None:
+        self._give_way = give_way or _give_way
+        self._slice_ends: float | None = None
+        self.items_left = _ITEMS_PER_CHECK
+        """Items until `must_give_way` is called again. Negative when the slice is over."""
+        self.unfinished: deque[UnfinishedList] = deque()
         self.root = root
         self.context = context
         self.variables = variables
@@ -107,9 +142,33 @@ class ExecutionState:
             ancestor = ancestor[0]
         return False
 
+    def must_give_way(self) -> bool:
+        """Return True if the execution has used its slice. Called when `items_left` is negative."""
+        now = thread_time()
+        if self._slice_ends is None:
+            self._slice_ends = now + SLICE_SECONDS
+        elif now >= self._slice_ends:
+            return True
+        self.items_left = _ITEMS_PER_CHECK
+        return False
+
+    def _begin_slice(self) -> None:
+        self._slice_ends = None
+        self.items_left = _ITEMS_PER_CHECK
+
+    async def _give_way_if_due(self) -> None:
+        if self.items_left < 0 and self.must_give_way():
+            await self._give_way()
+            self._begin_slice()
+
     async def await_pending(self) -> None:
-        """Await all pending values, level by level, until completing them leaves none."""
-        while self.pending:
+        """Complete unfinished lists. Await all pending values, level by level, until completing them leaves none."""
+        while True:
+            while self.unfinished:
+                await self._give_way_if_due()
+                self._complete_late(*self.unfinished.popleft())
+            if not self.pending:
+                return
             batch, self.pending = self.pending, []
             if len(batch) == 1:
                 await self._await_one(*batch[0])
@@ -121,6 +180,7 @@ class ExecutionState:
     ) -> None:
         try:
             value = await awaitable
+            self._begin_slice()
         except Exception as raw:
             self._record_late_error(raw, nodes, path)
         else:
@@ -148,7 +208,11 @@ class ExecutionState:
             for task in tasks:
                 task.cancel()
             raise
+        self._begin_slice()
         for future, (awaitable, path, nodes, complete) in zip(futures, batch, strict=True):
+            self.items_left -= 1
+            if self.items_left < 0:
+                await self._give_way_if_due()
             try:
                 value = future.result()
                 if isinstance(awaitable, Deferred):
@@ -174,9 +238,14 @@ class ExecutionState:
 
     def abandon_pending(self) -> None:
         """Let pending values run to their end in the background; their results are not needed."""
+        self.unfinished.clear()
         batch, self.pending = self.pending, []
         if batch:
             finish_in_background([awaitable for awaitable, *_ in batch])
+
+
+async def _give_way() -> None:
+    await asyncio.sleep(0)
 
 
 _BACKGROUND: set[asyncio.Future[Any]] = set()

@@ -28,7 +28,7 @@ from graphql.type.directives import GraphQLDisableErrorPropagationDirective
 from strawberry.types import Info
 
 from schema.compiler.arguments import ArgumentConverters
-from schema.compiler.execution import ExecutionState
+from schema.compiler.execution import ExecutionState, GiveWay
 from schema.compiler.field_resolution import OperationSource
 from schema.compiler.object_code import Step
 from schema.compiler.plan_cache import CompiledPlan, PlanCache
@@ -81,7 +81,11 @@ class CompiledOperation:
         )
 
     async def execute(
-        self, variables: Mapping[str, Any] | VariableValues | None = None, root: Any = None, context: Any = None
+        self,
+        variables: Mapping[str, Any] | VariableValues | None = None,
+        root: Any = None,
+        context: Any = None,
+        give_way: GiveWay | None = None,
     ) -> ExecutionResult:
         """Execute the operation. The root fields of a mutation are executed one after the other.
 
@@ -89,6 +93,7 @@ class CompiledOperation:
             variables: As the client sent them, or as `coerce` returned them.
             root: The source of the root fields. For a subscription: the event.
             context: The `context` of `info`.
+            give_way: Called when the execution has used some milliseconds of CPU time.
 
         Returns:
             The result, with errors as graphql-core reports them.
@@ -97,18 +102,18 @@ class CompiledOperation:
         if isinstance(values, list):
             return ExecutionResult(None, values)
         if self._operation.definition.operation is OperationType.MUTATION:
-            return await self._execute_serially(values, root, context)
-        result = self.start(values, root, context)
+            return await self._execute_serially(values, root, context, give_way)
+        result = self.start(values, root, context, give_way)
         return result if isinstance(result, ExecutionResult) else await result
 
     def start(
-        self, values: VariableValues, root: Any = None, context: Any = None
+        self, values: VariableValues, root: Any = None, context: Any = None, give_way: GiveWay | None = None
     ) -> ExecutionResult | Awaitable[ExecutionResult]:
         """Execute a query, or the selection of a subscription on an event, with the values of its variables.
 
-        Returns an awaitable only if a value has to be awaited.
+        Returns an awaitable only if a value has to be awaited, or if the execution has to give way.
         """
-        state = ExecutionState(root, context, values)
+        state = ExecutionState(root, context, values, give_way)
         data: dict[str, Any] = {}
         try:
             for step in self._steps(values):
@@ -116,11 +121,13 @@ class CompiledOperation:
         except GraphQLError as error:
             state.null_data(error)
             state.abandon_pending()
-        return _finish(state, data) if state.pending else _result(state, data)
+        return _finish(state, data) if state.pending or state.unfinished else _result(state, data)
 
-    async def _execute_serially(self, values: VariableValues, root: Any, context: Any) -> ExecutionResult:
+    async def _execute_serially(
+        self, values: VariableValues, root: Any, context: Any, give_way: GiveWay | None
+    ) -> ExecutionResult:
         """Execute the root fields of a mutation, one after the other."""
-        state = ExecutionState(root, context, values)
+        state = ExecutionState(root, context, values, give_way)
         data: dict[str, Any] = {}
         try:
             for step in self._steps(values):

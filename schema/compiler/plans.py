@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -198,9 +199,11 @@ class Planner:
             return complete_items(value, path, state)
 
         def complete_items(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
-            items: list[Any] = []
+            return complete_rest([], enumerate(value), path, state)
+
+        def complete_rest(items: list[Any], rest: Any, path: ResponsePath, state: ExecutionState) -> Any:
             sync_class: type | None = None
-            for index, item in enumerate(value):
+            for index, item in rest:
                 item_path = (path, index, None, items, item_nullable)
                 try:
                     complete_known = known_items.get(item.__class__)
@@ -219,6 +222,10 @@ class Planner:
                 except Exception as raw:
                     state.record_error(raw, nodes, item_path)
                     items.append(None)
+                state.items_left -= 1
+                if state.items_left < 0 and state.must_give_way():
+                    state.unfinished.append((rest, path, nodes, partial(complete_rest, items)))
+                    return PENDING
             return items
 
         known[list] = complete

@@ -20,7 +20,7 @@ from schema.execution.query_limits import QueryLimits, tokens_of
 from subscriptions.transport.engine import GraphQLRequest, Json
 
 _MAX_CHARACTERS, _MAX_TOKENS, _MAX_FRAGMENTS = 6_000, 800, 10
-"""Limits on documents. The longest standard introspection query has 2,000 characters, 230 tokens and 3 fragments."""
+"""Limits on documents. Standard introspection queries have up to 2,000 characters, 190 tokens and 3 fragments."""
 
 _STANDARD_NAME = "IntrospectionQuery"
 
@@ -64,14 +64,12 @@ class AnonymousOperations:
             return prepare_operation(request, self._limits, PlanCache(), introspection_only=True)
 
     async def execute(self, prepared: PreparedOperation, execution: Callable[[], Awaitable[Json]]) -> Json:
-        """Execute a prepared operation, or return its stored result. Introspection never waits."""
+        """Execute a prepared operation, or return its stored result."""
         stored = prepared.stored_result
         if stored is None:
-            with self._budget.measure():
-                return await execution()
+            return await self._budget.measure_steps(execution())
         if stored.content is None:
-            with self._standard_budget.measure():
-                response = await execution()
+            response = await self._standard_budget.measure_steps(execution())
             if "errors" in response:
                 return response
             stored.content = zlib.compress(orjson.dumps(response["data"]))

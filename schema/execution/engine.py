@@ -23,14 +23,17 @@ from schema.base.context import Context
 from schema.base.errors import ErrorCode, format_error, refusal_for, refused
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
+from schema.compiler.execution import GiveWay
 from schema.events.source import Source
 from schema.execution.anonymous_operations import AnonymousOperations
 from schema.execution.event_rendering import ResponseStream, SharedSelection
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
 from schema.execution.query_cost import check_cost
 from schema.execution.query_limits import QueryLimits
+from schema.execution.slices import Slices
 from schema.root import CONVERSATION_TYPES, SCHEMA
 from store.base.errors import StoreError
+from store.base.ids import UserId
 from subscriptions.transport.engine import (
     ConnectionContext,
     GraphQLRequest,
@@ -50,7 +53,7 @@ IDS_NOT_SUPPORTED = "PersistedQueryNotSupported"
 """The exact message at which clients that send hashes change to sending texts."""
 _NOT_GIVEN = object()
 
-EventExecution = Callable[[object, Context], Any]
+EventExecution = Callable[[object, Context, GiveWay], Any]
 """Executes a subscription's selection on one event. Returns an ExecutionResult or an awaitable of one."""
 
 
@@ -81,6 +84,7 @@ class Engine:
         self._schema = SCHEMA._schema
         self._operations = OperationCache(self._limits, document_cpu_share)
         self._anonymous = AnonymousOperations(self._limits, anonymous_cpu_share)
+        self._slices = Slices()
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
     def check_caller(self, caller: object | None) -> None:
@@ -117,7 +121,8 @@ class Engine:
     async def _execute(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> Json:
         with self._app.request_scope():
             if prepared.compiled is not None:
-                result: Any = prepared.compiled.execute(request.variables, None, self._context(context))
+                give_way = partial(self._slices.next, _user_of(context))
+                result: Any = prepared.compiled.execute(request.variables, None, self._context(context), give_way)
             else:
                 result = execute(
                     self._schema,
@@ -171,9 +176,9 @@ class Engine:
         return selection
 
     def execute_event(
-        self, execution: EventExecution, event: object, viewer: TrackedViewer
+        self, execution: EventExecution, event: object, viewer: TrackedViewer, user: UserId
     ) -> bytes | Awaitable[bytes]:
-        """Render one event of a subscription for a viewer.
+        """Render one event of a subscription for a viewer. `user`: the viewer's id, which is not a dependency here.
 
         Tries again while a database is unavailable, up to a minute, because an event sent as an error would be lost.
 
@@ -184,10 +189,11 @@ class Engine:
             RequestRefused: Nothing was executed. The awaitable also raises it if the database stayed unavailable.
         """
         request_id = uuid.uuid4().hex
+        give_way = partial(self._slices.next, user)
 
         def execute_once() -> Any:
             context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
-            return execution(event, context)
+            return execution(event, context, give_way)
 
         with self._app.request_scope():
             outcome = execute_once()
@@ -250,15 +256,20 @@ class Engine:
 
 def _event_execution(prepared: PreparedOperation, executor: Executor[Context]) -> EventExecution:
     """Return the execution of a subscription's events, with the values of its variables."""
-    if prepared.compiled is not None:
-        return partial(prepared.compiled.start, executor.variable_values)
+    compiled = prepared.compiled
+    if compiled is not None:
+        return partial(compiled.start, executor.variable_values)
 
-    def execute_with_graphql_core(event: object, context: Context) -> Any:
+    def execute_with_graphql_core(event: object, context: Context, _give_way: GiveWay) -> Any:
         event_executor = executor.build_per_event_executor(event)
         event_executor.context_value = context
         return execute_subscription_event(event_executor)
 
     return execute_with_graphql_core
+
+
+def _user_of(context: ConnectionContext) -> UserId | None:
+    return context.caller.user_id if isinstance(context.caller, Caller) else None
 
 
 async def _response(outcome: Any, request_id: str) -> Json:

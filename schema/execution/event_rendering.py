@@ -19,6 +19,7 @@ from resolvers.users.callers import Caller
 from schema.base.errors import refusal_for
 from schema.base.viewers import IDENTITY, TrackedViewer, ViewerDependency
 from schema.events.source import CURSOR, Source
+from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import Position
 from subscriptions.transport.engine import RequestRefused, ResponseSink, StreamEnded
 
@@ -35,8 +36,8 @@ _MAX_IMMEDIATE_EXECUTIONS = 8
 _NOTIFICATIONS_PER_TURN = 256
 """Subscribers notified before other tasks of the event loop run."""
 
-Execute = Callable[[object, TrackedViewer], bytes | Awaitable[bytes]]
-"""Executes the selection on a field's value, for a viewer, and encodes the response.
+Execute = Callable[[object, TrackedViewer, UserId], bytes | Awaitable[bytes]]
+"""Executes the selection on a field's value, for a viewer with an id, and encodes the response.
 
 Returns an awaitable only if the execution has to wait.
 """
@@ -203,7 +204,7 @@ class Rendering:
         self._executions += 1
         viewer = TrackedViewer(caller, is_shared=True)
         try:
-            response = self._execute(self._convert(self.payload), viewer)
+            response = self._execute(self._convert(self.payload), viewer, caller.user_id)
         except Exception as failure:
             return refusal_for(failure)
         if isinstance(response, bytes):

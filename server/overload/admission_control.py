@@ -6,10 +6,13 @@ import asyncio
 import time
 
 from resolvers.base.errors import Unavailable
+from resolvers.users.callers import Caller
 from server.overload.deadlines import Deadlines
 from server.overload.load_shedding import LoadShedding
 from server.overload.operation_meter import OK, OperationMeter, code_of, code_of_errors
+from server.overload.operation_queue import OperationQueue
 from server.overload.shielded_mutations import ShieldedMutations
+from store.base.ids import UserId
 from subscriptions.transport.engine import (
     ConnectionContext,
     GraphQLEngine,
@@ -38,6 +41,8 @@ def _unavailable(message: str) -> list[Json]:
 class AdmissionControl:
     """A GraphQLEngine in front of another one. Refuses operations with UNAVAILABLE while the process is overloaded.
 
+    Operations of users who have much under way wait until it is their turn.
+
     A mutation that takes too long, or whose client disconnects, runs to its end. With an idempotencyKey it is safe to
     retry. Events of subscriptions do not count: the operations that cause them were counted.
     """
@@ -46,6 +51,7 @@ class AdmissionControl:
         self,
         engine: GraphQLEngine,
         load_shedding: LoadShedding,
+        queue: OperationQueue,
         mutations: ShieldedMutations,
         timeout_seconds: float,
         meter: OperationMeter | None = None,
@@ -53,6 +59,7 @@ class AdmissionControl:
         """Create an engine that answers each operation within `timeout_seconds`, and counts it in `meter`."""
         self._engine = engine
         self._load_shedding = load_shedding
+        self._queue = queue
         self._mutations = mutations
         self._deadlines = Deadlines(timeout_seconds)
         self._meter = meter or OperationMeter()
@@ -77,16 +84,22 @@ class AdmissionControl:
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""
-        if not self._load_shedding.enter():
+        if self._load_shedding.is_full:
             raise self._refuse()
+        user = _user_of(context)
         is_mutation = prepared.kind == "mutation"
         began, code = time.perf_counter(), _LEFT
+        has_entered = False
         try:
             with self._deadlines.begin():
+                await self._queue.enter(user)
+                has_entered = True
                 execution = self._engine.execute(prepared, request, context)
                 if is_mutation:
                     task = self._mutations.start(execution)
-                    task.add_done_callback(self._leave)
+                    # A mutation is under way until its end, also if nobody waits for it any more.
+                    has_entered = False
+                    task.add_done_callback(lambda _: self._queue.leave(user))
                     response = await asyncio.shield(task)
                 else:
                     response = await execution
@@ -102,22 +115,23 @@ class AdmissionControl:
             code = "INTERNAL"
             raise
         finally:
-            if not is_mutation:
-                self._load_shedding.leave()
+            if has_entered:
+                self._queue.leave(user)
             self._meter.record(prepared.root, prepared.kind, code, time.perf_counter() - began)
-
-    def _leave(self, _task: object) -> None:
-        self._load_shedding.leave()
 
     async def subscribe(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
     ) -> LiveResponses:
         """See GraphQLEngine."""
-        if not self._load_shedding.enter():
+        if self._load_shedding.is_full:
             raise self._refuse()
+        user = _user_of(context)
         began, code = time.perf_counter(), _LEFT
+        has_entered = False
         try:
             with self._deadlines.begin():
+                await self._queue.enter(user)
+                has_entered = True
                 stream = await self._engine.subscribe(prepared, request, context)
             code = OK
             return stream
@@ -131,9 +145,14 @@ class AdmissionControl:
             code = "INTERNAL"
             raise
         finally:
-            self._load_shedding.leave()
+            if has_entered:
+                self._queue.leave(user)
             self._meter.record(prepared.root, prepared.kind, code, time.perf_counter() - began)
 
     def _refuse(self) -> Overloaded:
         self._load_shedding.refused.operations += 1
         return Overloaded(_unavailable(OVERLOADED))
+
+
+def _user_of(context: ConnectionContext) -> UserId | None:
+    return context.caller.user_id if isinstance(context.caller, Caller) else None

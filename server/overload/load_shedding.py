@@ -93,11 +93,14 @@ class LoadShedding:
         self._below_min_at = self._due
         self._timer: asyncio.TimerHandle | None = None
         self._is_idle = False
+        self._unowned = 0
         self._logged = RefusalCounts()
         self._log_at = 0.0
         self.limit = max_operations
         """Operations that may run at the moment."""
         self.running = 0
+        self.active_users: Callable[[], int] = lambda: 0
+        """Returns the number of users whose operations run."""
         self.refused = RefusalCounts()
         self.backlog: Callable[[], int] = lambda: 0
         """Returns the amount of work left over from answered operations."""
@@ -117,20 +120,36 @@ class LoadShedding:
 
     @property
     def is_full(self) -> bool:
-        """True if another operation would be refused."""
-        return self.running >= self.limit or self._has_backlog
+        """True if another operation would be refused.
+
+        All operations of one user count as one here, so that no user can make the process refuse others. How many of a
+        user's operations run is the decision of the queue that knows the users (`OperationQueue`).
+        """
+        return self._unowned + self.active_users() >= self.limit or self._has_backlog
 
     def enter(self) -> bool:
-        """Admit an operation. Returns False, and does not count it, if it has to be refused."""
+        """Admit work that is not in `active_users`. Returns False, and does not count it, if it has to be refused."""
         if self._is_idle:
             self._end_idle_time()
         if self.is_full:
             return False
+        self._unowned += 1
         self.running += 1
         return True
 
     def leave(self) -> None:
-        """Report the end of an admitted operation."""
+        """Report the end of what `enter` admitted."""
+        self._unowned -= 1
+        self.end_operation()
+
+    def begin_operation(self) -> None:
+        """Count an operation of one of the `active_users`."""
+        if self._is_idle:
+            self._end_idle_time()
+        self.running += 1
+
+    def end_operation(self) -> None:
+        """Report the end of an operation."""
         self.running -= 1
         self._ended += 1
 

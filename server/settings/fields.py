@@ -135,6 +135,10 @@ class OperationSettings(_Section):
     """The same for all requests without a token together. They are served only with `introspection`."""
     max_operations: int = Field(500, ge=1, le=100_000)
     """Operations that a process runs at once; fewer while it is overloaded. More are refused with UNAVAILABLE."""
+    max_running_per_user: int = Field(8, ge=1, le=100_000)
+    """Operations of one user that run at once on a busy process. More wait, and go after those of other users."""
+    max_waiting_per_user: int = Field(200, ge=1, le=100_000)
+    """Operations of one user that may wait for others of the same user. More are refused with RATE_LIMITED."""
     operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 
@@ -258,6 +262,8 @@ SECRET_FIELDS = frozenset(
 """Settings whose values are never printed."""
 
 UNLIMITED = {
+    "document_cpu_percent": 0,
+    "anonymous_cpu_percent": 0,
     "sends_per_minute": 0,
     "group_changes_per_minute": 0,
     "connections_per_minute": 0,

@@ -22,6 +22,7 @@ from server.graphql_endpoint import GraphQLEndpoint
 from server.http.request_log import RequestLogMiddleware
 from server.overload.admission_control import AdmissionControl
 from server.overload.load_shedding import LoadShedding
+from server.overload.operation_queue import OperationQueue
 from server.overload.shielded_mutations import ShieldedMutations
 from server.settings import Settings
 from server.sse.requests import StreamRequests
@@ -197,7 +198,8 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     mutations, streams = ShieldedMutations(), SSEStreamRegistry(limits, clock=clock)
     unused: Any = None
     single = SingleConnections(engine, streams, mutations, unused, "here", unused)
-    guarded = AdmissionControl(engine, LoadShedding(100, 100), mutations, 20)
+    shedding = LoadShedding(100, 100)
+    guarded = AdmissionControl(engine, shedding, OperationQueue(shedding, 100, 100), mutations, 20)
     endpoint = GraphQLEndpoint(
         guarded,
         authenticator.authenticate,

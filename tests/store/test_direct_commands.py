@@ -16,7 +16,6 @@ from store.base.errors import Unreachable
 from store.mongo.client import Mongo
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.direct_connection import DirectConnection, PendingCommand, encode_command
-from store.mongo.writes import Command
 
 
 @pytest.fixture
@@ -140,21 +139,15 @@ async def test_a_reply_to_another_request_ends_the_connection(mongo: Mongo, dire
     assert not connection.is_usable
 
 
-async def test_a_missing_reply_ends_the_wait(mongo_url: str, mongo_database_name: str) -> None:
-    mongo = Mongo(mongo_url, mongo_database_name)
-    assert mongo._direct is not None
-    direct = DirectCommands(mongo._client, mongo_database_name, 0.05)
-    sleeping = direct.begin([Command({"ping": 1})])
-    await asyncio.gather(*sleeping)
-    (connection,) = direct._connections
+async def test_a_missing_reply_ends_the_wait(mongo: Mongo, direct: DirectCommands) -> None:
+    connection = await _one_connection(mongo, direct)
     direct._idle.remove(connection)
+    connection._timeout_seconds = 0.05
     pending = _put_in_flight(connection)
     connection._timer = None
     connection._check_timeout()
     with pytest.raises(NetworkTimeout):
         await pending.reply
-    await direct.close()
-    await mongo.close()
 
 
 async def test_closing_fails_callers_and_ends_connections(mongo: Mongo, direct: DirectCommands) -> None:

@@ -1,0 +1,90 @@
+"""Measurements of an attack, and the verdict on the server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.security.attacks.attack import Limits
+from tests.security.attacks.measurement import Watch, percentile
+
+_SLOWDOWN = 3.0
+_ALLOWANCE_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Answers to the bystander in some time."""
+
+    samples: dict[str, list[float]]
+    failures: Counter[str]
+
+    @classmethod
+    def of(cls, reports: dict[str, Any]) -> Service:
+        return cls(reports["samples"], Counter(reports["failures"]))
+
+    def milliseconds(self, share: float) -> float:
+        """Return a percentile of the slower kind of operations."""
+        return 1000 * max(percentile(samples, share) for samples in self.samples.values())
+
+    @property
+    def count(self) -> int:
+        return sum(len(samples) for samples in self.samples.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Measurements of one attack."""
+
+    name: str
+    requests: int
+    codes: Counter[str]
+    largest: int
+    received: int
+    open_after: int
+    watch: Watch
+    meanwhile: Service
+    rest: Service | None = None
+    """The bystander before the attack. None in the short form, which judges no times."""
+    died: bool = False
+    log: list[str] = field(default_factory=list)
+    """Errors in the server's log."""
+
+    def violations(self, limits: Limits) -> list[str]:
+        """Return how the server did not hold."""
+        found = []
+        if self.died:
+            found.append("the server ended")
+        if self.meanwhile.failures:
+            found.append(f"{sum(self.meanwhile.failures.values())} of {self.meanwhile.count} operations of the "
+                         f"bystander failed: {dict(self.meanwhile.failures)}")  # fmt: skip
+        if self.rest is not None:
+            allowed = _SLOWDOWN * self.rest.milliseconds(0.99) + 1000 * _ALLOWANCE_SECONDS
+            if self.meanwhile.milliseconds(0.99) > allowed:
+                found.append(f"p99 of the bystander {self.meanwhile.milliseconds(0.99):.0f} ms > {allowed:.0f}")
+        if self.log:
+            found.append(f"{len(self.log)} errors in the log, the first: {self.log[0][:300]}")
+        return found + self._exceeded(limits)
+
+    def _exceeded(self, limits: Limits) -> list[str]:
+        found = []
+        if limits.codes is not None and set(self.codes) - limits.codes:
+            found.append(f"answered with {dict(self.codes)}, not only {', '.join(sorted(limits.codes))}")
+        if limits.refused_with is not None and limits.refused_with not in self.codes:
+            found.append(f"never refused with {limits.refused_with}")
+        if "INTERNAL" in self.codes:
+            found.append(f"{self.codes['INTERNAL']} answers are INTERNAL")
+        if limits.answer_bytes is not None and self.largest > limits.answer_bytes:
+            found.append(f"an answer of {self.largest:,} bytes > {limits.answer_bytes:,}")
+        cpu_ms = 1000 * self.watch.cpu / max(1, self.requests)
+        if limits.cpu_ms is not None and cpu_ms > limits.cpu_ms:
+            found.append(f"{cpu_ms:.0f} ms of CPU for each request > {limits.cpu_ms:.0f}")
+        before = self.watch.before.mb
+        if self.watch.peak_mb - before > limits.peak_mb:
+            found.append(f"memory grew from {before:.0f} to {self.watch.peak_mb:.0f} MB")
+        if self.watch.after.mb - before > limits.kept_mb:
+            found.append(f"{self.watch.after.mb - before:.0f} MB stay in memory > {limits.kept_mb:.0f}")
+        if limits.open_after is not None and self.open_after > limits.open_after:
+            found.append(f"{self.open_after} connections are still open")
+        return found

@@ -1,0 +1,36 @@
+"""The short form of each attack. It judges counts, refusals and memory, but no times. Long form: `make attack`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from server.embedded import RunningServers
+from tests.security.attacks.registry import ATTACKS, MOST_NOT_HELD, NOT_HELD
+from tests.security.attacks.stage import Stage, open_stage
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and files are read from /proc")
+
+
+@pytest.fixture(scope="module")
+async def stage(database_servers: RunningServers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with AsyncExitStack() as stack:
+        yield await open_stage(stack, database_servers, tmp_path_factory.mktemp("attacks"), "test_attacks", short=True)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_the_server_holds_against_the_short_form_of_an_attack(stage: Stage, name: str) -> None:
+    outcome = await stage.run(name, ATTACKS[name], seconds=None)
+    assert outcome.requests, "the attack did nothing"
+    violations = outcome.violations(ATTACKS[name].limits)
+    if name in NOT_HELD and violations:
+        pytest.xfail("; ".join(violations))
+    assert not violations, "; ".join(violations)
+
+
+def test_the_list_of_attacks_that_are_not_held_only_shrinks() -> None:
+    assert set(ATTACKS) >= NOT_HELD
+    assert len(NOT_HELD) == MOST_NOT_HELD

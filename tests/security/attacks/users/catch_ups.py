@@ -1,0 +1,39 @@
+"""Catch-ups of a user with many sessions, all at once on a few WebSockets."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.security.attacks.attack import Attack, Limits
+from tests.security.attacks.attacker import Attacker
+
+_PER_SOCKET = 50
+_QUERY = """subscription { syncSession(since: "no cursor") { hasMore reset cursor sessions {
+    id unreadCount readSeq writeTs activeTs conversation { id title }
+    lastMessage { id content sender { id displayName } } } } }"""
+
+
+async def run(attacker: Attacker) -> None:
+    sockets, listeners = [], []
+    async for number in attacker.turns():
+        if number % _PER_SOCKET == 0:
+            socket = await attacker.socket()
+            if socket is None:
+                continue
+            sockets.append(socket)
+            listeners.append(asyncio.create_task(attacker.listen(socket)))
+        if sockets:
+            await attacker.subscribe(sockets[-1], str(number), _QUERY)
+    await asyncio.sleep(max(0.0, attacker.seconds_left) if attacker.rate else 2.0)
+    for socket in sockets:
+        socket.transport.abort()
+    await asyncio.gather(*listeners)
+
+
+ATTACK = Attack(
+    "100 catch-ups of 500 sessions",
+    run,
+    full=100,
+    short=30,
+    limits=Limits(refused_with="RATE_LIMITED", peak_mb=100),
+)
