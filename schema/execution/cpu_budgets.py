@@ -70,12 +70,12 @@ class CpuBudget:
                 try:
                     waits_for = step()
                 except StopIteration as end:
-                    return end.value  # type: ignore[no-any-return]
+                    return end.value
             try:
                 yield waits_for
                 step = partial(next, steps)
-            except BaseException as failure:  # noqa: BLE001
-                step = partial(steps.throw, failure)  # type: ignore[attr-defined]
+            except BaseException as failure:
+                step = partial(steps.throw, failure)
 
     def _fill(self) -> None:
         now = self._clock()
