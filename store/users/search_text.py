@@ -57,7 +57,8 @@ def normalize(text: str) -> str:
     else:
         plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text.translate(_PLAIN)).casefold())
         words = "".join(map(_normalize_character, plain.translate(_PLAIN))).split()
-    words = words or ["".join(text.casefold().split())]
+    # MongoDB refuses regular expressions that contain NUL.
+    words = words or ["".join(text.casefold().replace("\0", "").split())]
     return " ".join(words)[:_LONGEST].rstrip()
 
 

@@ -91,6 +91,8 @@ class Connection:
         )
         self._last_renewal_number = self._applied_renewal_number = 0
         self._authentication: asyncio.Task[None] | None = None
+        self._all_read = asyncio.Event()
+        """Set when no frame of the peer waits. Only until the acknowledgement."""
         self._context: ConnectionContext | None = None
         self._operations: dict[str, ClientOperation] = {}
         self._abandoned: set[ClientOperation] = set()
@@ -181,6 +183,7 @@ class Connection:
         if refusal is not None:
             raise CloseRequired(refusal)
         self._deadline = self._host.timers.call_after(self._limits.init_timeout_seconds, self._on_init_timeout)
+        socket = socket_of(self._websocket)
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
@@ -192,6 +195,8 @@ class Connection:
                 raise CloseRequired(close_codes.INVALID_MESSAGE.because(invalid.reason)) from None
             # Let other tasks run: the server returns all buffered messages without a pause.
             await asyncio.sleep(0)
+            if self._context is None and not socket.has_unread_messages:
+                self._all_read.set()
 
     def _text_of(self, message: Mapping[str, Any]) -> str:
         text = message.get("text")
@@ -266,8 +271,9 @@ class Connection:
         for _ in range(2):
             await asyncio.sleep(0)
         socket = socket_of(self._websocket)
-        while socket.has_unread_messages and self._close_frame is None:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        if socket.has_unread_messages:
+            self._all_read.clear()
+            await self._all_read.wait()
         if isinstance(outcome, Close):
             self.close(outcome)
         else:

@@ -120,3 +120,37 @@ async def test_an_operation_sent_together_with_the_init_is_closed_4401(start):
                 received = await reader.readuntil(b"Unauthorized")
         assert received.endswith((4401).to_bytes(2, "big") + b"Unauthorized")
         assert b"connection_ack" not in received
+
+
+async def test_a_peer_that_reads_nothing_before_the_acknowledgement_costs_nothing(start, monkeypatch):
+    accepted = asyncio.Event()
+    questions = 0
+
+    async def authenticate(payload):
+        await accepted.wait()
+        return Authenticated(None)
+
+    def has_unread_messages(protocol):
+        nonlocal questions
+        questions += 1
+        return not protocol.queue.empty()
+
+    monkeypatch.setattr(DirectWebSocketProtocol, "has_unread_messages", property(has_unread_messages))
+    server = await start(authenticate=authenticate)
+    pings = frame(TEXT, json.dumps({"type": "ping", "payload": {"x": "x" * 3_000}}).encode()) * 100
+    async with wire(server.url) as (reader, writer):
+        reader._transport.pause_reading()
+        writer.write(frame(TEXT, b'{"type":"connection_init"}'))
+        with contextlib.suppress(TimeoutError):
+            while True:
+                writer.write(pings)
+                await asyncio.wait_for(writer.drain(), 0.2)
+        questions = 0
+        accepted.set()
+        await asyncio.sleep(0.1)
+        assert questions < 5
+        reader._transport.resume_reading()
+        received = b""
+        async with asyncio.timeout(5):
+            while b"connection_ack" not in received:
+                received = received[-20:] + await reader.read(1_000_000)

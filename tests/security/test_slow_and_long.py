@@ -12,7 +12,8 @@ from tests.protocol.serving import until
 from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
 
-POST = b"POST /graphql HTTP/1.1\r\nhost: confab\r\ncontent-type: application/json\r\n"
+ANONYMOUS_POST = b"POST /graphql HTTP/1.1\r\nhost: confab\r\ncontent-type: application/json\r\n"
+POST = ANONYMOUS_POST + f"authorization: {bearer(sub='alice', exp=time.time() + 3600)}\r\n".encode()
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ async def test_a_long_token_and_a_body_in_small_chunks_are_accepted(app: App) ->
     token = bearer(sub="alice", exp=time.time() + 60, padding="x" * 5_000).encode()
     body = b'{"query": "{ me { id } }"}' + b" " * 20_000
     chunks = b"".join(b"1\r\n%c\r\n" % character for character in body) + b"0\r\n\r\n"
-    head = POST + b"connection: close\r\ntransfer-encoding: chunked\r\nauthorization: " + token + b"\r\n\r\n"
+    head = ANONYMOUS_POST + b"connection: close\r\ntransfer-encoding: chunked\r\nauthorization: " + token + b"\r\n\r\n"
     answer, _ = await send_until_answered(app, head, chunks, max_bytes=len(head) + 1)
     assert answer.endswith(b'{"data":{"me":{"id":"alice"}}}')
 
@@ -81,8 +82,15 @@ async def test_incomplete_requests_time_out(serve_app: ServeApp) -> None:
         await until(lambda: not app.served.server.server_state.connections)
 
 
-async def test_a_body_that_was_refused_early_has_a_time_limit(serve_app: ServeApp) -> None:
+@pytest.mark.parametrize(
+    ("head", "length", "status"),
+    [(POST, b"100000000", b"413"), (ANONYMOUS_POST, b"100", b"401")],
+    ids=["too long", "without a token"],
+)
+async def test_a_body_that_was_refused_early_has_a_time_limit(
+    serve_app: ServeApp, head: bytes, length: bytes, status: bytes
+) -> None:
     async with serve_app(body_timeout_seconds=0.1) as app:
-        answer, _ = await send_until_answered(app, POST + b"content-length: 100000000\r\n\r\n{")
-        assert answer.startswith(b"HTTP/1.1 413 ") and b"HTTP/1.1 408" not in answer
+        answer, _ = await send_until_answered(app, head + b"content-length: " + length + b"\r\n\r\n{")
+        assert answer.startswith(b"HTTP/1.1 " + status) and b"HTTP/1.1 408" not in answer
         await until(lambda: not app.served.server.server_state.connections)

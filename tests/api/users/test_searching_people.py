@@ -10,7 +10,7 @@ import pytest
 from resolvers.users import people as people_search
 from tests.api.client import Api, Refusal, gather_all, make_caller
 from tests.api.conftest import OpenApi
-from tests.api.users.searches import SEARCH, find_page, find_people
+from tests.api.users.searches import SEARCH, find_members, find_page, find_people
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +205,16 @@ async def test_turning_the_directory_on_makes_existing_users_searchable(open_api
         # A server without the directory does not leave keys of a former name behind.
         await without.upsert_users({"id": stranger, "displayName": "Other"})
         assert await find_people(within, viewer, "stranger") == []
+
+
+async def test_a_query_of_any_single_character_is_answered(api: Api, directory: Api) -> None:
+    viewer, peer, other = await api.create_users("viewer", "peer", "other")
+    await api.send(viewer, peer)
+    group = await api.create_group(viewer, peer, other)
+    for text in [*map(chr, range(128)), "\0\0", "\0 \0", "\u2028", "\u202e", "\uffff", "\U0010ffff"]:
+        for searched in (api, directory):
+            await find_people(searched, viewer, text)
+        await find_members(api, viewer, group, text)
 
 
 @pytest.mark.parametrize(
