@@ -37,7 +37,7 @@ overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 20_000
 
 _MAX_CACHED_BYTES = 64 * 1024 * 1024
 """Estimated memory of all cached documents."""
-_OPERATION_BYTES, _TOKEN_BYTES, _TEXT_COPIES = 4_000, 600, 4
+_OPERATION_BYTES, _TOKEN_BYTES, _TEXT_COPIES = 12_000, 600, 4
 """Memory of a cached document, as measured: of a document without content, and of each token (a token of the parser, a
 node, its location). Long literals are kept by the text, the token, the node and the plan (ADR 49)."""
 
