@@ -41,6 +41,7 @@ from server.overload.load_shedding import LOAD_SHEDDING_STATE, MIN_OPERATIONS, L
 from server.overload.operation_meter import OperationMeter
 from server.overload.operation_queue import OperationQueue
 from server.overload.shielded_mutations import ShieldedMutations
+from server.overload.unread_answers import UnreadAnswersEngine
 from server.process.fd_limits import max_sockets
 from server.process.gc_tuning import tune_garbage_collection
 from server.process.graceful_shutdown import SHUTDOWN_STATE, GracefulShutdown
@@ -48,6 +49,7 @@ from server.services import Services, open_services
 from server.settings import Settings, load_settings, warn_of_foreign_tokens
 from server.sse.setup import open_event_streams
 from subscriptions.transport.engine import GraphQLEngine
+from subscriptions.transport.unsent_answers import UnsentAnswers
 from subscriptions.transport.websocket import TransportLimits, WebSocketTransport
 
 _log = structlog.get_logger(__name__)
@@ -81,10 +83,11 @@ def create_app(settings: Settings | None = None) -> Starlette:
             auth_guard = AuthGuard(authenticator, services.revocations)
             shutdown = GracefulShutdown()
             load_shedding = LoadShedding(settings.max_operations, MIN_OPERATIONS)
+            unsent = UnsentAnswers(settings.max_unsent_bytes_per_user, settings.max_unsent_bytes)
             if persisted is not None:
                 services = replace(services, engine=PersistedOperationsEngine(services.engine, persisted))
             app.router.routes = await _build_routes(
-                application, settings, services, auth_guard, shutdown, load_shedding, stack
+                application, settings, services, auth_guard, shutdown, load_shedding, unsent, stack
             )
             load_shedding.open()
             stack.callback(load_shedding.close)
@@ -93,7 +96,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
             yield {
                 SHUTDOWN_STATE: shutdown,
                 LOAD_SHEDDING_STATE: load_shedding,
-                CLIENT_LIMITS_STATE: _client_limits(settings),
+                CLIENT_LIMITS_STATE: _client_limits(settings, unsent),
             }
 
     application = _Application(
@@ -138,6 +141,7 @@ async def _build_routes(
     auth_guard: AuthGuard,
     shutdown: GracefulShutdown,
     load_shedding: LoadShedding,
+    unsent: UnsentAnswers,
     stack: AsyncExitStack,
 ) -> list[BaseRoute]:
     graphiql = playground() if settings.graphiql else None
@@ -150,10 +154,11 @@ async def _build_routes(
     engine: GraphQLEngine = AdmissionControl(
         services.engine, load_shedding, queue, mutations, settings.operation_timeout_seconds, meter
     )
+    engine = UnreadAnswersEngine(engine, unsent, meter)
     if settings.otel_endpoint is not None:
         engine = _traced(engine, app, settings, stack)
     streams, stream_requests = await stack.enter_async_context(
-        open_event_streams(settings, services, engine, mutations, max_streams, check=auth_guard.check)
+        open_event_streams(settings, services, engine, mutations, max_streams, unsent, check=auth_guard.check)
     )
     http = GraphQLEndpoint(
         engine,
@@ -162,6 +167,7 @@ async def _build_routes(
         stream_requests,
         mutations,
         max_body_bytes=settings.max_body_bytes,
+        unsent=unsent,
         page=graphiql.page if graphiql is not None else None,
     )
     socket = WebSocketTransport(
@@ -182,7 +188,9 @@ async def _build_routes(
             max_queued_events=settings.ws_max_queued_events,
             max_message_bytes=settings.max_body_bytes,
             drain_seconds=settings.ws_drain_seconds,
+            min_bytes_per_second=settings.min_client_bytes_per_second,
         ),
+        unsent=unsent,
         authenticate_token=auth_guard.authenticate,
     )
     shutdown.add_drain(socket.drain)
@@ -234,12 +242,13 @@ async def _build_routes(
     ]
 
 
-def _client_limits(settings: Settings) -> ClientLimits:
+def _client_limits(settings: Settings, unsent: UnsentAnswers) -> ClientLimits:
     return ClientLimits(
         head_seconds=settings.head_timeout_seconds,
         body_seconds=settings.body_timeout_seconds,
         answer_seconds=settings.answer_timeout_seconds,
         min_bytes_per_second=settings.min_client_bytes_per_second,
+        unsent=unsent,
         descriptors=DescriptorGuard.of_process(),
     )
 

@@ -15,6 +15,7 @@ from resolvers.base.errors import ConfabError, Unauthenticated, Unavailable
 from resolvers.users.callers import Caller, act_as
 from server.auth.acting import ACT_AS_HEADER, user_of_request
 from server.auth.authenticator import bearer_token
+from server.http.client_limits import USER_KEY
 from server.http.overload_responses import OVERLOAD_RESPONSES
 from server.http.request import (
     AcceptPreferences,
@@ -33,6 +34,7 @@ from server.overload.shielded_mutations import ShieldedMutations
 from server.sse.requests import StreamRequests
 from store.base.errors import StoreError
 from subscriptions.transport.engine import ConnectionContext, GraphQLEngine, RequestRefused
+from subscriptions.transport.unsent_answers import LARGE_BYTES, AnswerRefused, UnsentAnswers
 
 log = structlog.get_logger(__name__)
 
@@ -59,15 +61,17 @@ class GraphQLEndpoint:
         mutations: ShieldedMutations,
         *,
         max_body_bytes: int,
+        unsent: UnsentAnswers | None = None,
         page: Page | None = None,
     ) -> None:
-        """Create the endpoint. `page` returns the page for browsers."""
+        """Create the endpoint. `unsent` bounds the answers that wait; `page` returns the page for browsers."""
         self._engine = engine
         self._authenticate = authenticate
         self._sign_in = sign_in
         self._stream_requests = stream_requests
         self._mutations = mutations
         self._max_body_bytes = max_body_bytes
+        self._unsent = unsent or UnsentAnswers()
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,6 +126,8 @@ class GraphQLEndpoint:
             allow = ", ".join(_METHODS)
             raise BadRequest("Use POST, or GET for queries.", status=405, headers={"allow": allow})
         caller = await self._get_caller(request)
+        if caller is not None:
+            request.scope[USER_KEY] = caller.user_id
         if has_token:
             if caller is not None:
                 await self._sign_in(caller)
@@ -149,7 +155,11 @@ class GraphQLEndpoint:
             await self._sign_in(caller)
         if as_events:
             return await self._stream_requests.open_stream(prepared, graphql_request, context)
-        return response_format.result(await self._engine.execute(prepared, graphql_request, context))
+        response = response_format.result(await self._engine.execute(prepared, graphql_request, context))
+        size = len(response.body)
+        if size > LARGE_BYTES and not self._unsent.has_room(caller.user_id if caller is not None else None, size):
+            raise AnswerRefused
+        return response
 
     async def _get_caller(self, request: Request) -> Caller | None:
         token = bearer_token(request.headers.get("authorization"))

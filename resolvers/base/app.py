@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from resolvers.base.work_budgets import WorkBudgets
 from store.redis.request_scope import RequestScope
 from store.store import Store
 from subscriptions.delivery.event_publisher import EventPublisher
@@ -39,6 +40,7 @@ class Confab:
     typing: TypingNotifier
     publisher: EventPublisher
     limits: Limits
+    work: WorkBudgets = field(default_factory=WorkBudgets)
 
     def request_scope(self) -> RequestScope:
         """Return the context in which an operation is executed. While Redis is unavailable, it has its own cache."""

@@ -117,6 +117,11 @@ class LiveStream:
         self._ready: Callable[[], None] = _ignore
         self._receiver: LiveEventReceiver | None = None
 
+    @property
+    def is_catching_up(self) -> bool:
+        """True if the event that was taken last was read for this subscriber alone."""
+        return self._waiting is not None or self._parts is not None
+
     def on_ready(self, call: Callable[[], None]) -> None:
         """Make `call` when `take` has returned None and may return an event again."""
         self._ready = call

@@ -64,7 +64,7 @@ class TrackedViewer:
     The result is the same for all viewers with the same values of the dependencies, so subscribers can share results.
     """
 
-    __slots__ = ("_caller", "dependencies", "is_shared")
+    __slots__ = ("_caller", "dependencies", "is_shared", "values")
 
     def __init__(self, caller: Caller | None, *, is_shared: bool = False) -> None:
         """Create a viewer.
@@ -77,6 +77,8 @@ class TrackedViewer:
         self._caller = caller
         self.is_shared = is_shared
         self.dependencies: dict[ViewerDependency, None] = {}
+        self.values = 0
+        """Values in the results of an event's executions for the viewer."""
 
     @property
     def caller(self) -> Caller | None:

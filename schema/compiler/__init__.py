@@ -19,9 +19,19 @@ The types of a schema can help: `reads` declares a field that is an attribute of
 """
 
 from schema.compiler.deferred import Deferred, then
-from schema.compiler.operations import CompiledOperation, compile_operation
+from schema.compiler.operations import CompiledOperation, MeasuredResult, ResultTooLarge, compile_operation
 from schema.compiler.plan_cache import PlanCache
 from schema.compiler.prefetching import prefetched_by
 from schema.compiler.record_fields import reads
 
-__all__ = ["CompiledOperation", "Deferred", "PlanCache", "compile_operation", "prefetched_by", "reads", "then"]
+__all__ = [
+    "CompiledOperation",
+    "Deferred",
+    "MeasuredResult",
+    "PlanCache",
+    "ResultTooLarge",
+    "compile_operation",
+    "prefetched_by",
+    "reads",
+    "then",
+]

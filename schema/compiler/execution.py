@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from time import thread_time
 from typing import Any, TypeAlias
@@ -38,6 +38,8 @@ SLICE_SECONDS = 0.002
 _ITEMS_PER_CHECK = 16
 """Items of lists that are completed between two looks at the clock."""
 
+UNLIMITED_VALUES = 10**9
+
 _NEEDS_NO_TASK = (Deferred, asyncio.Future)
 
 
@@ -58,11 +60,21 @@ def resolver_path(path: ResponsePath) -> Path:
     return Path(resolver_path(parent) if parent is not None else None, path[1], path[2])
 
 
+class TooManyValues(BaseException):
+    """Raised to stop an execution whose result has more values than allowed. Only `CompiledOperation` catches it.
+
+    Not an Exception: the handlers of errors in fields must not catch it, or the execution would continue.
+    """
+
+
 class ExecutionState:
-    """The inputs of one execution, its pending values and its errors.
+    """The inputs of one execution, its pending values, its errors, and the number of values it has produced.
 
     A list that is being completed when the execution has used its slice of CPU time is continued later. Executions with
     few items never get that far, and do not await anything for it.
+
+    Each completed object adds its fields to `values`, each list of scalars its items. The execution is stopped with
+    TooManyValues soon after there are more than `max_values`.
     """
 
     __slots__ = (
@@ -73,13 +85,22 @@ class ExecutionState:
         "errors",
         "is_data_null",
         "items_left",
+        "max_values",
         "pending",
         "root",
         "unfinished",
+        "values",
         "variables",
     )
 
-    def __init__(self, root: Any, context: Any, variables: VariableValues, give_way: GiveWay | None = None) -> None:
+    def __init__(
+        self,
+        root: Any,
+        context: Any,
+        variables: VariableValues,
+        give_way: GiveWay | None = None,
+        max_values: int = UNLIMITED_VALUES,
+    ) -> None:
         self._give_way = give_way or _give_way
         self._slice_ends: float | None = None
         self.items_left = _ITEMS_PER_CHECK
@@ -90,6 +111,8 @@ class ExecutionState:
         self.variables = variables
         self.pending: list[PendingResult] = []
         self.errors: list[GraphQLError] = []
+        self.values = 0
+        self.max_values = max_values
         self.is_data_null = False
         """True if an error made the whole `data` null."""
         self._nulled: dict[int, ResponsePath] = {}
@@ -143,7 +166,9 @@ class ExecutionState:
         return False
 
     def must_give_way(self) -> bool:
-        """Return True if the execution has used its slice. Called when `items_left` is negative."""
+        """Return True if the execution has used its slice. For negative `items_left`. Raises TooManyValues."""
+        if self.values > self.max_values:
+            raise TooManyValues
         now = thread_time()
         if self._slice_ends is None:
             self._slice_ends = now + SLICE_SECONDS
@@ -227,6 +252,8 @@ class ExecutionState:
 
     def _complete_late(self, value: Any, path: ResponsePath, nodes: Sequence[FieldNode], complete: Complete) -> None:
         """Complete an awaited value and put it into the response."""
+        if self.values > self.max_values:
+            raise TooManyValues
         if self._is_nulled(path):
             return
         try:
@@ -242,6 +269,13 @@ class ExecutionState:
         batch, self.pending = self.pending, []
         if batch:
             finish_in_background([awaitable for awaitable, *_ in batch])
+
+    def discard_pending(self) -> None:
+        """Drop pending values whose execution was stopped. Resolvers that have not begun do not run."""
+        batch, self.pending = self.pending, []
+        for awaitable, *_ in batch:
+            if isinstance(awaitable, Coroutine):
+                awaitable.close()
 
 
 async def _give_way() -> None:

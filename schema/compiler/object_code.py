@@ -112,6 +112,7 @@ def generate_object_function(
     for number, one in enumerate(planned):
         value = repr(one.value) if isinstance(one, TypeNameField) else f"v{number}" if number in read else "None"
         items.append(f"{one.key!r}: {value}")
+    writer.line(1, f"state.values += {len(planned)}")
     writer.line(1, f"out = {{{', '.join(items)}}}")
     for number, one in enumerate(planned):
         if isinstance(one, PlannedField) and number not in read:

@@ -28,7 +28,7 @@ from graphql.type.directives import GraphQLDisableErrorPropagationDirective
 from strawberry.types import Info
 
 from schema.compiler.arguments import ArgumentConverters
-from schema.compiler.execution import ExecutionState, GiveWay
+from schema.compiler.execution import UNLIMITED_VALUES, ExecutionState, GiveWay, TooManyValues
 from schema.compiler.field_resolution import OperationSource
 from schema.compiler.object_code import Step
 from schema.compiler.plan_cache import CompiledPlan, PlanCache
@@ -38,6 +38,24 @@ _MAX_PLANS_PER_OPERATION = 16
 """Combinations of the variables of @skip and @include for which the plans of one operation are cached."""
 
 _CONDITION_DIRECTIVES = (GraphQLSkipDirective.name, GraphQLIncludeDirective.name)
+
+
+class ResultTooLarge(Exception):
+    """Raised when an execution was stopped because its result has too many values: `values` so far."""
+
+    def __init__(self, values: int) -> None:
+        super().__init__(values)
+        self.values = values
+
+
+class MeasuredResult(ExecutionResult):
+    """The result of an execution, and the number of values in it."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, data: dict[str, Any] | None, errors: list[GraphQLError] | None, values: int) -> None:
+        super().__init__(data, errors)
+        self.values = values
 
 
 class CompiledOperation:
@@ -86,6 +104,7 @@ class CompiledOperation:
         root: Any = None,
         context: Any = None,
         give_way: GiveWay | None = None,
+        max_values: int = UNLIMITED_VALUES,
     ) -> ExecutionResult:
         """Execute the operation. The root fields of a mutation are executed one after the other.
 
@@ -94,50 +113,67 @@ class CompiledOperation:
             root: The source of the root fields. For a subscription: the event.
             context: The `context` of `info`.
             give_way: Called when the execution has used some milliseconds of CPU time.
+            max_values: Values of the result; see ExecutionState.
 
         Returns:
-            The result, with errors as graphql-core reports them.
+            The result, with errors as graphql-core reports them. It is a MeasuredResult if anything was executed.
+
+        Raises:
+            ResultTooLarge: The result has more than `max_values`.
         """
         values = variables if isinstance(variables, VariableValues) else self.coerce(variables)
         if isinstance(values, list):
             return ExecutionResult(None, values)
         if self._operation.definition.operation is OperationType.MUTATION:
-            return await self._execute_serially(values, root, context, give_way)
-        result = self.start(values, root, context, give_way)
+            return await self._execute_serially(ExecutionState(root, context, values, give_way, max_values))
+        result = self.start(values, root, context, give_way, max_values)
         return result if isinstance(result, ExecutionResult) else await result
 
     def start(
-        self, values: VariableValues, root: Any = None, context: Any = None, give_way: GiveWay | None = None
+        self,
+        values: VariableValues,
+        root: Any = None,
+        context: Any = None,
+        give_way: GiveWay | None = None,
+        max_values: int = UNLIMITED_VALUES,
     ) -> ExecutionResult | Awaitable[ExecutionResult]:
         """Execute a query, or the selection of a subscription on an event, with the values of its variables.
 
-        Returns an awaitable only if a value has to be awaited, or if the execution has to give way.
+        Returns an awaitable only if a value has to be awaited, or if the execution has to give way. Both raise
+        ResultTooLarge.
         """
-        state = ExecutionState(root, context, values, give_way)
+        state = ExecutionState(root, context, values, give_way, max_values)
         data: dict[str, Any] = {}
         try:
-            for step in self._steps(values):
+            steps = self._steps(values)
+            state.values += len(steps)
+            for step in steps:
                 step(root, data, None, state)
         except GraphQLError as error:
             state.null_data(error)
             state.abandon_pending()
+        except TooManyValues:
+            state.discard_pending()
+            raise ResultTooLarge(state.values) from None
         return _finish(state, data) if state.pending or state.unfinished else _result(state, data)
 
-    async def _execute_serially(
-        self, values: VariableValues, root: Any, context: Any, give_way: GiveWay | None
-    ) -> ExecutionResult:
+    async def _execute_serially(self, state: ExecutionState) -> ExecutionResult:
         """Execute the root fields of a mutation, one after the other."""
-        state = ExecutionState(root, context, values, give_way)
         data: dict[str, Any] = {}
         try:
-            for step in self._steps(values):
-                step(root, data, None, state)
+            steps = self._steps(state.variables)
+            state.values += len(steps)
+            for step in steps:
+                step(state.root, data, None, state)
                 await state.await_pending()
                 if state.is_data_null:
                     break
         except GraphQLError as error:
             state.null_data(error)
             state.abandon_pending()
+        except TooManyValues:
+            state.discard_pending()
+            raise ResultTooLarge(state.values) from None
         return await _finish(state, data)
 
     def _steps(self, values: VariableValues) -> list[Step]:
@@ -166,12 +202,16 @@ class CompiledOperation:
 
 
 async def _finish(state: ExecutionState, data: dict[str, Any]) -> ExecutionResult:
-    await state.await_pending()
+    try:
+        await state.await_pending()
+    except TooManyValues:
+        state.discard_pending()
+        raise ResultTooLarge(state.values) from None
     return _result(state, data)
 
 
-def _result(state: ExecutionState, data: dict[str, Any]) -> ExecutionResult:
-    return ExecutionResult(None if state.is_data_null else data, state.errors or None)
+def _result(state: ExecutionState, data: dict[str, Any]) -> MeasuredResult:
+    return MeasuredResult(None if state.is_data_null else data, state.errors or None, state.values)
 
 
 def compile_operation(

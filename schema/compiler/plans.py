@@ -100,6 +100,7 @@ class Planner:
 
         def complete_each(source: Any, path: ResponsePath, state: ExecutionState) -> dict[str, Any]:
             out: dict[str, Any] = {}
+            state.values += len(steps)
             for put in steps:
                 put(source, out, path, state)
             return out
@@ -181,6 +182,7 @@ class Planner:
         known_items: Known = {}
         complete_item = self._completer(type_.of_type, field, details, known_items)
         prefetches = self._prefetches_of(type_.of_type, details)
+        has_leaves = _leaf_type(type_.of_type) is not None
 
         def complete(value: Any, path: ResponsePath, state: ExecutionState) -> Any:
             if type(value) is not list:
@@ -226,6 +228,8 @@ class Planner:
                 if state.items_left < 0 and state.must_give_way():
                     state.unfinished.append((rest, path, nodes, partial(complete_rest, items)))
                     return PENDING
+            if has_leaves:
+                state.values += len(items)
             return items
 
         known[list] = complete

@@ -6,7 +6,9 @@ from typing import Self
 
 import strawberry
 
+from resolvers.base.pages import LARGEST_PAGE
 from resolvers.live.live_stream import SessionSync
+from schema.base.list_sizes import holds
 from schema.base.scalars import Cursor
 from schema.events.source import CURSOR
 from schema.sessions.session_types import SessionType, session_from
@@ -20,7 +22,7 @@ strawberry.enum(SyncReason)
 class SyncSessionType:
     reason: SyncReason
     has_more: bool
-    sessions: list[SessionType]
+    sessions: list[SessionType] = strawberry.field(metadata=holds(LARGEST_PAGE))
     total_unread: int
     cursor: Cursor
     reset: bool

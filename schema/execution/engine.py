@@ -16,21 +16,23 @@ from graphql import ExecutionResult, GraphQLError, execute
 from graphql.execution import Executor, create_source_event_stream, execute_subscription_event
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Forbidden, InvalidInput, RateLimited, Unauthenticated
+from resolvers.base.errors import ConfabError, Forbidden, InvalidInput, RateLimited, Unauthenticated
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
 from schema.base.context import Context
 from schema.base.errors import ErrorCode, format_error, refusal_for, refused
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
+from schema.compiler import MeasuredResult, ResultTooLarge
 from schema.compiler.execution import GiveWay
 from schema.events.source import Source
 from schema.execution.anonymous_operations import AnonymousOperations
 from schema.execution.event_rendering import ResponseStream, SharedSelection
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
-from schema.execution.query_cost import check_cost
-from schema.execution.query_limits import QueryLimits
+from schema.execution.query_cost import NOT_GIVEN, Cost, check_cost, count_items, size_of
+from schema.execution.query_limits import QueryLimits, limit_error
 from schema.execution.slices import Slices
+from schema.execution.work import SelectionCost, SubscriptionCosts, operation_units
 from schema.root import CONVERSATION_TYPES, SCHEMA
 from store.base.errors import StoreError
 from store.base.ids import UserId
@@ -44,14 +46,13 @@ from subscriptions.transport.engine import (
     make_error,
 )
 
-_MAX_ACCEPTED_PAGE_SIZES = 64
-"""Remembered combinations of page sizes for each operation."""
+_MAX_REMEMBERED_COSTS = 64
+"""Remembered costs of each operation, by the sizes of its pages and lists."""
 _EVENT_RETRY_SECONDS = 60.0
 _EVENT_RETRY_PAUSE_SECONDS = 0.25
 INTROSPECTION_IS_OFF = "Introspection is disabled on this server; use the published schema instead."
 IDS_NOT_SUPPORTED = "PersistedQueryNotSupported"
 """The exact message at which clients that send hashes change to sending texts."""
-_NOT_GIVEN = object()
 
 EventExecution = Callable[[object, Context, GiveWay], Any]
 """Executes a subscription's selection on one event. Returns an ExecutionResult or an awaitable of one."""
@@ -84,6 +85,7 @@ class Engine:
         self._schema = SCHEMA._schema
         self._operations = OperationCache(self._limits, document_cpu_share)
         self._anonymous = AnonymousOperations(self._limits, anonymous_cpu_share)
+        self._subscription_costs = SubscriptionCosts(app.work)
         self._slices = Slices()
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
@@ -104,25 +106,31 @@ class Engine:
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """Execute a query or mutation to its end. Raises RequestRefused if it was not started."""
         assert isinstance(prepared, PreparedOperation)
-        self._check_request(prepared, request, context)
+        taken = self._check_request(prepared, request, context)
         if context.caller is None:
-            return await self._anonymous.execute(prepared, lambda: self._execute(prepared, request, context))
+            return await self._anonymous.execute(prepared, lambda: self._execute(prepared, request, context, taken))
         used_fallback = self._app.uses_fallback
-        response = await self._execute(prepared, request, context)
+        response = await self._execute(prepared, request, context, taken)
         if used_fallback or self._app.uses_fallback:
             try:
                 is_away = await self._app.settle_fallback()
             except StoreError as error:
                 raise refused([GraphQLError(str(error), original_error=error)]) from error
             if not is_away and prepared.kind == "query":
-                response = await self._execute(prepared, request, context)
+                response = await self._execute(prepared, request, context, 0)
         return response
 
-    async def _execute(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> Json:
+    async def _execute(
+        self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext, taken: int
+    ) -> Json:
+        """Execute an operation for whose values some units of work were taken. Take the difference."""
+        max_values = self._limits.max_values if prepared.kind == "query" else self._limits.max_event_values
         with self._app.request_scope():
             if prepared.compiled is not None:
                 give_way = partial(self._slices.next, _user_of(context))
-                result: Any = prepared.compiled.execute(request.variables, None, self._context(context), give_way)
+                result: Any = prepared.compiled.execute(
+                    request.variables, None, self._context(context), give_way, max_values
+                )
             else:
                 result = execute(
                     self._schema,
@@ -132,7 +140,18 @@ class Engine:
                     operation_name=prepared.operation_name,
                     hide_suggestions=True,
                 )
-            return await _response(result, context.request_id)
+            try:
+                result = await result if hasattr(result, "__await__") else result
+                if isinstance(result, MeasuredResult):
+                    self._charge(context, result.values - taken)
+                return _format_result(result, context.request_id)
+            except ResultTooLarge as too_large:
+                self._charge(context, too_large.values - taken)
+                error = limit_error("max_values", max_values, too_large.values, "values")
+                if prepared.kind == "query":
+                    raise refused([error]) from too_large
+                # The change has been made.
+                return {"data": None, "errors": [format_error(error, context.request_id)]}
 
     async def subscribe(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
@@ -152,18 +171,29 @@ class Engine:
         )
         if isinstance(executor, list):
             raise refused(executor)
-        with self._app.request_scope():
-            source: Any = create_source_event_stream(executor)
-            if hasattr(source, "__await__"):
-                source = await source
-        if isinstance(source, ExecutionResult):
-            raise RequestRefused([format_error(error, context.request_id) for error in source.errors or ()])
+        selection = self._shared_selection(prepared, executor, self._check_cost(prepared, request))
+        try:
+            self._subscription_costs.open(caller.user_id, selection.cost)
+        except ConfabError as error:
+            raise refusal_for(error) from error
+        try:
+            with self._app.request_scope():
+                source: Any = create_source_event_stream(executor)
+                if hasattr(source, "__await__"):
+                    source = await source
+            if isinstance(source, ExecutionResult):
+                raise RequestRefused([format_error(error, context.request_id) for error in source.errors or ()])
+        except BaseException:
+            self._subscription_costs.close(caller.user_id, selection.cost)
+            raise
         assert isinstance(source, Source)
         # The executor may be shared with other subscribers, which must not see this subscriber's context.
         executor.context_value = None
-        return ResponseStream(self._shared_selection(prepared, executor), source, caller)
+        return ResponseStream(selection, source, caller, self._subscription_costs)
 
-    def _shared_selection(self, prepared: PreparedOperation, executor: Executor[Context]) -> SharedSelection:
+    def _shared_selection(
+        self, prepared: PreparedOperation, executor: Executor[Context], cost: Cost
+    ) -> SharedSelection:
         """Return the object that subscriptions with the same selection and the same values of its variables share."""
         assert prepared.selection is not None
         values = executor.variable_values.coerced
@@ -171,8 +201,10 @@ class Engine:
         key = (prepared.selection.text, repr(used))
         selection = self._selections.get(key)
         if selection is None:
-            execution = partial(self.execute_event, _event_execution(prepared, executor))
-            selection = self._selections[key] = SharedSelection(execution)
+            selection_cost = SelectionCost(self._app.work, cost.values)
+            execution = _event_execution(prepared, executor, self._limits.max_event_values)
+            execute = partial(self.execute_event, _measured(execution, self._limits.max_event_values))
+            selection = self._selections[key] = SharedSelection(execute, selection_cost)
         return selection
 
     def execute_event(
@@ -226,39 +258,53 @@ class Engine:
             self._app, viewer, context.request_id, loaders, CONVERSATION_TYPES, context.connection, context.queue_budget
         )
 
-    def _check_request(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> None:
-        """Check introspection, token, rate limit and cost, in this order. Raises RequestRefused."""
+    def _check_request(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> int:
+        """Check introspection, token, rate limit, cost and work budget, in this order. Raises RequestRefused.
+
+        Returns:
+            The units of work that were taken for the values of the response.
+        """
         if prepared.uses_introspection and not self._introspection:
             raise refusal_for(Forbidden(INTROSPECTION_IS_OFF))
         if context.caller is None and not prepared.is_introspection_only:
             raise refusal_for(Unauthenticated(NEEDS_TOKEN))
-        if isinstance(context.caller, Caller):
-            try:
-                check_rate(self._app.store.rate_limits.operations, context.caller.user_id)
-            except RateLimited as rate_limited:
-                raise refused([GraphQLError(rate_limited.message, original_error=rate_limited)]) from rate_limited
-        self._check_cost(prepared, request)
+        if not isinstance(context.caller, Caller):
+            return self._check_cost(prepared, request).values
+        user = context.caller.user_id
+        try:
+            check_rate(self._app.store.rate_limits.operations, user)
+            # Events of a subscription are paid for when they are rendered.
+            values = self._check_cost(prepared, request).values if prepared.kind != "subscription" else 0
+            self._app.work.take(user, operation_units(prepared.kind) + count_items(request.variables) + values)
+        except RateLimited as rate_limited:
+            raise refusal_for(rate_limited) from rate_limited
+        return values
 
-    def _check_cost(self, prepared: PreparedOperation, request: GraphQLRequest) -> None:
+    def _charge(self, context: ConnectionContext, units: int) -> None:
+        if isinstance(context.caller, Caller):
+            self._app.work.charge(context.caller.user_id, units)
+
+    def _check_cost(self, prepared: PreparedOperation, request: GraphQLRequest) -> Cost:
+        """Return the rows and values of the operation with full pages. Raises RequestRefused."""
         variables = request.variables or {}
         # A variable that is null takes the default of the argument; a missing one takes the default of the variable.
-        sizes = tuple([variables.get(name, _NOT_GIVEN) for name in prepared.page_variables])
-        can_remember = all(size is None or size is _NOT_GIVEN or type(size) is int for size in sizes)
-        if can_remember and sizes in prepared.accepted_page_sizes:
-            return
-        try:
-            check_cost(self._schema, prepared.document, prepared.operation_name, request.variables, self._limits)
-        except GraphQLError as error:
-            raise refused([error]) from error
-        if can_remember and len(prepared.accepted_page_sizes) < _MAX_ACCEPTED_PAGE_SIZES:
-            prepared.accepted_page_sizes.add(sizes)
+        sizes = tuple([size_of(variables.get(name, NOT_GIVEN)) for name in prepared.size_variables])
+        cost = prepared.costs.get(sizes)
+        if cost is None:
+            try:
+                cost = check_cost(self._schema, prepared.document, prepared.operation_name, variables, self._limits)
+            except GraphQLError as error:
+                raise refused([error]) from error
+            if len(prepared.costs) < _MAX_REMEMBERED_COSTS:
+                prepared.costs[sizes] = cost
+        return cost
 
 
-def _event_execution(prepared: PreparedOperation, executor: Executor[Context]) -> EventExecution:
+def _event_execution(prepared: PreparedOperation, executor: Executor[Context], max_values: int) -> EventExecution:
     """Return the execution of a subscription's events, with the values of its variables."""
     compiled = prepared.compiled
     if compiled is not None:
-        return partial(compiled.start, executor.variable_values)
+        return partial(compiled.start, executor.variable_values, max_values=max_values)
 
     def execute_with_graphql_core(event: object, context: Context, _give_way: GiveWay) -> Any:
         event_executor = executor.build_per_event_executor(event)
@@ -266,6 +312,34 @@ def _event_execution(prepared: PreparedOperation, executor: Executor[Context]) -
         return execute_subscription_event(event_executor)
 
     return execute_with_graphql_core
+
+
+def _measured(execution: EventExecution, max_values: int) -> EventExecution:
+    """Return an execution of events that reports the number of values to the viewer."""
+
+    def execute_measured(event: object, context: Context, give_way: GiveWay) -> Any:
+        try:
+            outcome = execution(event, context, give_way)
+        except ResultTooLarge as too_large:
+            raise refuse(too_large, context) from None
+        return report(outcome, context) if isinstance(outcome, ExecutionResult) else finish(outcome, context)
+
+    async def finish(outcome: Awaitable[ExecutionResult], context: Context) -> ExecutionResult:
+        try:
+            return report(await outcome, context)
+        except ResultTooLarge as too_large:
+            raise refuse(too_large, context) from None
+
+    def report(result: ExecutionResult, context: Context) -> ExecutionResult:
+        if isinstance(result, MeasuredResult):
+            context.tracked_viewer.values += result.values
+        return result
+
+    def refuse(too_large: ResultTooLarge, context: Context) -> RequestRefused:
+        context.tracked_viewer.values += too_large.values
+        return refused([limit_error("max_values", max_values, too_large.values, "values")])
+
+    return execute_measured
 
 
 def _user_of(context: ConnectionContext) -> UserId | None:

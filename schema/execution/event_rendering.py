@@ -14,11 +14,13 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from resolvers.base.errors import RateLimited
 from resolvers.live.live_stream import LiveEvent, LivePayload
 from resolvers.users.callers import Caller
 from schema.base.errors import refusal_for
 from schema.base.viewers import IDENTITY, TrackedViewer, ViewerDependency
 from schema.events.source import CURSOR, Source
+from schema.execution.work import SelectionCost, SubscriptionCosts
 from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import Position
 from subscriptions.transport.engine import RequestRefused, ResponseSink, StreamEnded
@@ -67,22 +69,29 @@ RenderResult = ResponseTemplate | RequestRefused
 class SharedSelection:
     """One selection with its variables. Exists while a subscription uses it."""
 
-    __slots__ = ("__weakref__", "_execute", "_latest", "_renderings")
+    __slots__ = ("__weakref__", "_execute", "_latest", "_renderings", "cost")
 
-    def __init__(self, execute: Execute) -> None:
+    def __init__(self, execute: Execute, cost: SelectionCost) -> None:
         self._execute = execute
+        self.cost = cost
+        """Paid by its subscribers."""
         self._renderings: WeakValueDictionary[int, Rendering] = WeakValueDictionary()
         self._latest: Rendering | None = None
 
-    def rendering(self, payload: LivePayload, convert: Convert) -> Rendering:
-        """Return the rendering of an event. It is kept while a subscriber holds it."""
+    def rendering(self, payload: LivePayload, convert: Convert, *, is_own: bool = False) -> Rendering:
+        """Return the rendering of an event. It is kept while a subscriber holds it.
+
+        `is_own`: no other subscriber gets the event.
+        """
         latest = self._latest
         if latest is not None and latest.payload is payload:
             return latest
         # A rendering holds its payload, so the id is not reused while the rendering exists.
         rendering = self._renderings.get(id(payload))
         if rendering is None:
-            rendering = self._renderings[id(payload)] = Rendering(payload, convert, self._execute)
+            rendering = self._renderings[id(payload)] = Rendering(
+                payload, convert, self._execute, self.cost, is_own=is_own
+            )
         self._latest = rendering
         return rendering
 
@@ -137,8 +146,10 @@ class Rendering:
     __slots__ = (
         "__weakref__",
         "_convert",
+        "_cost",
         "_execute",
         "_executions",
+        "_is_own",
         "_result_for_all",
         "_results",
         "_task",
@@ -146,10 +157,14 @@ class Rendering:
         "payload",
     )
 
-    def __init__(self, payload: LivePayload, convert: Convert, execute: Execute) -> None:
+    def __init__(
+        self, payload: LivePayload, convert: Convert, execute: Execute, cost: SelectionCost, *, is_own: bool
+    ) -> None:
         self.payload = payload
         self._convert = convert
         self._execute = execute
+        self._cost = cost
+        self._is_own = is_own
         self._executions = 0
         self._results: list[_ResultsByViewer] = []
         self._result_for_all: ResponseTemplate | None = None
@@ -206,6 +221,7 @@ class Rendering:
         try:
             response = self._execute(self._convert(self.payload), viewer, caller.user_id)
         except Exception as failure:
+            self._charge(viewer, caller)
             return refusal_for(failure)
         if isinstance(response, bytes):
             self._keep(viewer, caller, response)
@@ -218,11 +234,16 @@ class Rendering:
         try:
             self._keep(viewer, caller, await response)
         except Exception as failure:
+            self._charge(viewer, caller)
             return refusal_for(failure)
         return None
 
+    def _charge(self, viewer: TrackedViewer, caller: Caller) -> None:
+        self._cost.charge(caller.user_id, viewer.values, is_own=self._is_own)
+
     def _keep(self, viewer: TrackedViewer, caller: Caller, response: bytes) -> None:
         """Keep a response for all viewers with the same values of the dependencies that were recorded."""
+        self._charge(viewer, caller)
         template = ResponseTemplate(response)
         dependencies = tuple(viewer.dependencies)
         if not dependencies:
@@ -259,10 +280,12 @@ class ResponseStream:
     at once. Otherwise it waits: one event here, the later ones in the mailbox.
     """
 
-    __slots__ = ("_event", "_on_ready", "_rendering", "_result", "_selection", "_sink", "_source", "caller")
+    __slots__ = ("_costs", "_event", "_on_ready", "_rendering", "_result", "_selection", "_sink", "_source", "caller")
 
-    def __init__(self, selection: SharedSelection, source: Source, caller: Caller) -> None:
+    def __init__(self, selection: SharedSelection, source: Source, caller: Caller, costs: SubscriptionCosts) -> None:
+        """Create the responses to a subscription that is counted in `costs` until it is closed."""
         self.caller = caller
+        self._costs = costs
         self._selection = selection
         self._source: Source | None = source
         self._event: LiveEvent | None = None
@@ -340,14 +363,23 @@ class ResponseStream:
 
     def _find_response(self, payload: LivePayload, source: Source) -> RenderResult | None:
         """Return the response to an event, or the failure. Return None if `on_rendered` gets it later."""
-        rendering = self._selection.rendering(payload, source.convert)
-        result = rendering.find(self.caller) or rendering.render_for(self)
+        rendering = self._selection.rendering(payload, source.convert, is_own=source.stream.is_catching_up)
+        result = rendering.find(self.caller) or self._find_refusal() or rendering.render_for(self)
         if result is None:
             self._rendering = rendering
         return result
 
+    def _find_refusal(self) -> RequestRefused | None:
+        """Return the error for a user whose events have cost too much."""
+        try:
+            self._selection.cost.check(self.caller.user_id)
+        except RateLimited as rate_limited:
+            return refusal_for(rate_limited)
+        return None
+
     def close(self) -> None:
         """End the subscription."""
         if self._source is not None:
+            self._costs.close(self.caller.user_id, self._selection.cost)
             self._source.stream.close()
         self._source = self._event = self._rendering = self._result = self._on_ready = self._sink = None

@@ -23,7 +23,7 @@ from schema.base.viewers import NEEDS_TOKEN
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
 from schema.execution.cpu_budgets import UserCpuBudgets
 from schema.execution.document_cache import DocumentCache, RefusalCache
-from schema.execution.query_cost import page_variables
+from schema.execution.query_cost import Cost, size_variables
 from schema.execution.query_limits import QueryLimits, fragments_of, parse_limited, tokens_of
 from schema.execution.query_shape import check_shape
 from schema.execution.selection_keys import SelectionKey, selection_key
@@ -68,10 +68,10 @@ class PreparedOperation:
     """The key of a subscription's selection."""
     compiled: CompiledOperation | None
     """None if graphql-core has to execute the operation."""
-    page_variables: tuple[str, ...]
+    size_variables: tuple[str, ...]
     """The variables on which the operation's cost depends."""
-    accepted_page_sizes: set[tuple[object, ...]] = field(default_factory=set)
-    """Values of `page_variables` whose cost was found to be within the limits."""
+    costs: dict[tuple[object, ...], Cost] = field(default_factory=dict)
+    """Costs that were found to be within the limits, by the sizes of `size_variables`."""
     stored_result: StoredResult | None = None
     """Set for the standard introspection queries of anonymous callers."""
 
@@ -169,7 +169,7 @@ def prepare_operation(
         compiled=compile_operation(
             SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=plan_cache
         ),
-        page_variables=page_variables(document),
+        size_variables=size_variables(SCHEMA._schema, document),
     )
 
 

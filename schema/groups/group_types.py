@@ -12,6 +12,7 @@ import strawberry
 from resolvers.base.pages import Edge, Page
 from resolvers.groups import groups
 from schema.base.context import Context, Info
+from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON, DateTime
 from schema.compiler import prefetched_by, reads, then
@@ -126,7 +127,8 @@ class Group(Conversation, Node):
         return GroupRole(member.role) if member is not None and member.is_current else None
 
     @strawberry.field(
-        description="The ranges of seq the caller may read, oldest first; toSeq is null while still a member."
+        description="The ranges of seq the caller may read, oldest first; toSeq is null while still a member.",
+        metadata=holds(10),
     )
     async def visible_ranges(self, info: Info) -> list[SeqRange]:
         access = await info.context.loaders.access(self.conversation_id)

@@ -13,6 +13,7 @@ import strawberry
 from resolvers.base.pages import Edge, Page
 from resolvers.messages import history, receipts
 from schema.base.context import Context, Info
+from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON, DateTime
 from schema.compiler import prefetched_by, reads, then
@@ -122,7 +123,7 @@ class MessageType(Node):
     def system_event(self) -> SystemEventType | None:
         return system_event_from(self.record)
 
-    @strawberry.field(metadata=prefetched_by(_prefetch_mentions))
+    @strawberry.field(metadata=prefetched_by(_prefetch_mentions) | holds(10))
     def mentions(self, info: Info) -> list[UserType]:
         return [load_user(info.context, user) for user in self.record.mentions]
 

@@ -9,6 +9,7 @@ from enum import Enum
 import strawberry
 
 from schema.base.context import Context, Info
+from schema.base.list_sizes import holds
 from schema.compiler import prefetched_by, reads
 from schema.users.user_types import UserType, load_user
 from store.messages import system_events
@@ -45,7 +46,7 @@ class SystemEventType:
     def actor(self, info: Info) -> UserType:
         return load_user(info.context, self.record.sender)
 
-    @strawberry.field(metadata=prefetched_by(_prefetch_users))
+    @strawberry.field(metadata=prefetched_by(_prefetch_users) | holds(10))
     def targets(self, info: Info) -> list[UserType]:
         return [load_user(info.context, user) for user in self.record.mentions]
 

@@ -6,6 +6,7 @@ import strawberry
 
 from resolvers.sessions import reading, receiving, session_changes
 from schema.base.context import Info
+from schema.base.list_sizes import one_for_each
 from schema.base.scalars import DateTime
 from schema.sessions.session_types import SessionType, session_from
 
@@ -29,7 +30,8 @@ class SessionMutations:
 
     @strawberry.mutation(
         description="markRead for up to 200 conversations in one change with one SyncSession. Without ids: all that "
-        "are unread, muted ones included."
+        "are unread, muted ones included.",
+        metadata=one_for_each("conversationIds", otherwise=100),
     )
     async def mark_many_read(
         self, info: Info, conversation_ids: list[strawberry.ID] | None = None
@@ -47,7 +49,9 @@ class SessionMutations:
         context = info.context
         return session_from(await receiving.ack_delivered(context.app, context.viewer, conversation_id, up_to_seq))
 
-    @strawberry.mutation(description="ackDelivered for up to 200 conversations at once.")
+    @strawberry.mutation(
+        description="ackDelivered for up to 200 conversations at once.", metadata=one_for_each("marks")
+    )
     async def ack_many_delivered(self, info: Info, marks: list[DeliveryMarkInput]) -> list[SessionType]:
         context = info.context
         wanted = [receiving.DeliveryMark(mark.conversation_id, mark.up_to_seq) for mark in marks]
@@ -95,7 +99,10 @@ class SessionMutations:
     async def set_unread(self, info: Info, conversation_id: strawberry.ID) -> SessionType:
         return session_from(await session_changes.set_unread(info.context.app, info.context.viewer, conversation_id))
 
-    @strawberry.mutation(description="categoryId: null removes the sessions from their category.")
+    @strawberry.mutation(
+        description="categoryId: null removes the sessions from their category.",
+        metadata=one_for_each("conversationIds"),
+    )
     async def assign_category(
         self, info: Info, conversation_ids: list[strawberry.ID], category_id: strawberry.ID | None = None
     ) -> list[SessionType]:

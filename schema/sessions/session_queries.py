@@ -7,6 +7,7 @@ import strawberry
 from resolvers.sessions import session_lists
 from resolvers.sessions.attention import count_attention
 from schema.base.context import Info
+from schema.base.list_sizes import holds
 from schema.base.scalars import Cursor
 from schema.sessions.session_types import (
     AttentionType,
@@ -67,7 +68,8 @@ class SessionQueries:
 
     @strawberry.field(
         description="One aggregate for each categoryId in use by the caller. Muted sessions do not count towards its "
-        "unreadCount."
+        "unreadCount.",
+        metadata=holds(50),
     )
     async def session_categories(self, info: Info) -> list[SessionCategory]:
         categories = await session_lists.list_categories(info.context.app, info.context.viewer)

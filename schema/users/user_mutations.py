@@ -7,6 +7,7 @@ import strawberry
 from resolvers.base.metadata import encode_metadata
 from resolvers.users import users
 from schema.base.context import Info
+from schema.base.list_sizes import one_for_each
 from schema.base.scalars import JSON
 from schema.users.user_types import UserInput, UserType, user_from
 from store.base.ids import UserId
@@ -17,7 +18,8 @@ from store.users.user import User
 class UserMutations:
     @strawberry.mutation(
         description="Role service or admin only. A user also comes into being with their first authenticated request; "
-        "the token's name and picture fill what is not set."
+        "the token's name and picture fill what is not set.",
+        metadata=one_for_each("input"),
     )
     async def upsert_users(self, info: Info, input: list[UserInput]) -> list[UserType]:
         caller = info.context.caller

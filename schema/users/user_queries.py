@@ -6,6 +6,7 @@ import strawberry
 
 from resolvers.users import people
 from schema.base.context import Info
+from schema.base.list_sizes import one_for_each
 from schema.users.user_types import UserConnection, UserType, find_user, load_user, user_connection, user_from
 
 
@@ -19,7 +20,10 @@ class UserQueries:
     async def user(self, info: Info, id: strawberry.ID) -> UserType | None:
         return await find_user(info.context, id)
 
-    @strawberry.field(description="Users by id, in the order asked for; null for unknown ones. At most 200.")
+    @strawberry.field(
+        description="Users by id, in the order asked for; null for unknown ones. At most 200.",
+        metadata=one_for_each("ids"),
+    )
     async def users(self, info: Info, ids: list[strawberry.ID]) -> list[UserType | None]:
         # Only callers with a token.
         _ = info.context.viewer

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from server.http.descriptor_guard import DescriptorGuard
+from subscriptions.transport.unsent_answers import UnsentAnswers
 
 CLIENT_LIMITS_STATE = "confab.client_limits"
 """Key of the application's ClientLimits in the lifespan state, where the HTTP server finds them."""
+
+USER_KEY = "confab.user"
+"""Key of the request's user in the ASGI scope, whose unsent answers are counted."""
 
 RATE_WINDOW_SECONDS = 10.0
 """Time over which the rate of a client is measured."""
@@ -28,6 +32,7 @@ class ClientLimits:
     close_seconds: float = 10.0
     """Time limit for the client to accept the last bytes before the connection is closed."""
     window_seconds: float = RATE_WINDOW_SECONDS
+    unsent: UnsentAnswers = field(default_factory=UnsentAnswers)
     descriptors: DescriptorGuard = field(default_factory=DescriptorGuard.unlimited)
 
     @property

@@ -13,10 +13,11 @@ from typing import Any, cast
 import structlog
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from server.http.client_limits import CLIENT_LIMITS_STATE, ClientLimits
+from server.http.client_limits import CLIENT_LIMITS_STATE, USER_KEY, ClientLimits
 from server.http.request_log import REQUEST_ID_HEADER, REQUEST_ID_KEY, STATUS_KEY
 from server.http.slow_reader_watch import SlowReaderWatch, discard_unaccepted_bytes
 from subscriptions.transport.engine import encode, make_error
+from subscriptions.transport.unsent_answers import HeldBytes
 
 ABORT_EXTENSION = "confab.abort"
 """Key in the ASGI scope's extensions: a function that drops the connection at once. Not present on other servers."""
@@ -77,6 +78,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
     _first_request_timer: asyncio.TimerHandle | None = None
     _close_timer: asyncio.TimerHandle | None = None
     _reader_watch: SlowReaderWatch | None = None
+    _held: HeldBytes | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the time limit of the first request. Refuses the connection if no descriptor is free for it."""
@@ -213,12 +215,21 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         if self._reader_watch is None:
             self._reader_watch = SlowReaderWatch(self.transport, self.limits, self._drop_slow_reader)
         self._reader_watch.begin()
+        if self._held is None:
+            cycle = self._current_cycle
+            user = cast(dict[str, Any], cycle.scope).get(USER_KEY) if cycle is not None else None
+            self._held = self.limits.unsent.hold(user, self.transport.get_write_buffer_size(), self._drop_slow_reader)
 
     def resume_writing(self) -> None:
         """Note that the client has accepted all bytes."""
         if self._reader_watch is not None:
             self._reader_watch.end()
+        self._release_answer()
         super().resume_writing()
+
+    def _release_answer(self) -> None:
+        held, self._held = self._held, None
+        self.limits.unsent.release(held)
 
     def _drop_slow_reader(self) -> None:
         log.info("slow_reader_dropped", bytes=self.transport.get_write_buffer_size())
@@ -300,6 +311,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
                 timer.cancel()
         if self._reader_watch is not None:
             self._reader_watch.end()
+        self._release_answer()
         self.limits.descriptors.note_busy(self)
         super().connection_lost(exc)
         if self._current_cycle is not None and not self._current_cycle.response_complete:

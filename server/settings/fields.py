@@ -157,6 +157,11 @@ class ClientSettings(_Section):
     """Time limit for a client to accept an answer over HTTP. After it the connection is dropped."""
     min_client_bytes_per_second: int = Field(1024, ge=0, le=1_000_000_000)
     """Least rate at which clients send bodies and accept answers, measured over 10 s. Slower ones are disconnected."""
+    max_unsent_bytes_per_user: int = Field(8_388_608, ge=65_536, le=1_000_000_000_000)
+    """Most bytes of answers of one user that wait in a process for clients that do not read. While there are more,
+    operations of the user are refused with RATE_LIMITED, and the connection that has waited for longest is dropped."""
+    max_unsent_bytes: int = Field(268_435_456, ge=65_536, le=1_000_000_000_000)
+    """Most bytes of answers that wait in a process. Above it the connections that waited for longest are dropped."""
 
 
 class WebSocketSettings(_Section):
@@ -203,6 +208,20 @@ class RateSettings(_Section):
     """Operations of any kind."""
 
 
+class WorkSettings(_Section):
+    """Work of one user in one process.
+
+    A unit is a value of a response. A query costs 100 units more, a mutation 500, an event 50. A million units take
+    about 4 seconds of CPU.
+    """
+
+    work_per_second: int = Field(100_000, ge=0, le=1_000_000_000)
+    """Units with which a user's budget is refilled each second; also what an event of all their subscriptions may cost.
+    0: no limit."""
+    work_budget: int = Field(2_000_000, ge=1, le=100_000_000_000)
+    """Units that a user may use at once. Beyond it, operations are refused with RATE_LIMITED."""
+
+
 class RuleSettings(_Section):
     """Product rules."""
 
@@ -247,6 +266,7 @@ class Settings(
     WebSocketSettings,
     EventStreamSettings,
     RateSettings,
+    WorkSettings,
     RuleSettings,
     ObservabilitySettings,
 ):
@@ -268,6 +288,7 @@ UNLIMITED = {
     "group_changes_per_minute": 0,
     "connections_per_minute": 0,
     "operations_per_minute": 0,
+    "work_per_second": 0,
 }
 """Settings for programs that act for many people as one user: imports, benchmarks, tests."""
 

@@ -18,6 +18,7 @@ from subscriptions.transport.engine import (
     StreamEnded,
     encode,
 )
+from subscriptions.transport.unsent_answers import LARGE_BYTES, HeldBytes, UnsentAnswers, unread_answers_error
 
 
 async def start_operation(
@@ -52,25 +53,57 @@ class SingleResponseStream:
 
     def __init__(self, response: asyncio.Future[Json], on_close: Callable[[], object]) -> None:
         """Create the stream of a response. `on_close` is called when the stream is closed."""
-        self._response = response
+        self._response: asyncio.Future[Json] | None = response
         self._on_close = on_close
-        self._taken = False
+        self._encoded: bytes | None = None
+        self._unsent = UnsentAnswers()
+        self._user: str | None = None
+        self._held: HeldBytes | None = None
+
+    def count_in(self, unsent: UnsentAnswers, user: str | None) -> None:
+        """Count the response from its end until it is taken. A user without room gets RATE_LIMITED instead."""
+        self._unsent, self._user = unsent, user
+        if self._response is not None:
+            self._response.add_done_callback(self._hold)
+
+    def _hold(self, response: asyncio.Future[Json]) -> None:
+        if self._response is None or response.cancelled() or response.exception() is not None:
+            return
+        self._response = None
+        self._encoded = encode(response.result())
+        size = len(self._encoded)
+        if size > LARGE_BYTES and not self._unsent.has_room(self._user, size):
+            self._discard()
+        else:
+            self._held = self._unsent.hold(self._user, size, self._discard)
+
+    def _discard(self) -> None:
+        self._encoded = encode({"errors": [unread_answers_error()]})
 
     def take(self) -> bytes | None:
         """See EventStream. Raises the exception of the execution."""
-        if self._taken:
+        if self._response is not None:
+            if not self._response.done():
+                return None
+            response, self._response = self._response, None
+            return encode(response.result())
+        if self._encoded is None:
             raise StreamEnded
-        if not self._response.done():
-            return None
-        self._taken = True
-        return encode(self._response.result())
+        self._unsent.release(self._held)
+        encoded, self._encoded = self._encoded, None
+        return encoded
 
     def on_ready(self, call: Callable[[], None]) -> None:
         """See EventStream."""
-        self._response.add_done_callback(lambda _response: call())
+        if self._response is None:
+            asyncio.get_running_loop().call_soon(call)
+        else:
+            self._response.add_done_callback(lambda _response: call())
 
     def close(self) -> None:
         """See EventStream."""
+        self._unsent.release(self._held)
+        self._response = self._encoded = None
         self._on_close()
 
 

@@ -15,6 +15,7 @@ from server.sse.single_connection import SingleConnections
 from server.sse.stream import StreamLimits
 from server.sse.stream_registry import SSEStreamRegistry
 from subscriptions.transport.engine import GraphQLEngine
+from subscriptions.transport.unsent_answers import UnsentAnswers
 
 
 @asynccontextmanager
@@ -24,6 +25,7 @@ async def open_event_streams(
     engine: GraphQLEngine,
     mutations: ShieldedMutations,
     max_streams: int,
+    unsent: UnsentAnswers,
     *,
     check: Callable[[Caller], None] = lambda caller: None,
 ) -> AsyncIterator[tuple[SSEStreamRegistry, StreamRequests]]:
@@ -42,7 +44,7 @@ async def open_event_streams(
     def count_stream(caller: Caller) -> None:
         check_rate(store.rate_limits.connections, caller.user_id)
 
-    streams = SSEStreamRegistry(limits, check=check, count=count_stream)
+    streams = SSEStreamRegistry(limits, check=check, count=count_stream, unsent=unsent)
     single = SingleConnections(
         engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls
     )

@@ -15,6 +15,7 @@ from server.sse.framing import COMMENT, STREAM_HEADERS, Framing
 from server.sse.operations import SingleResponseStream
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.engine import EventStream, RequestRefused, StreamEnded, encode
+from subscriptions.transport.unsent_answers import UnsentAnswers
 
 _CHUNK_BYTES = 65_536
 _EXPIRY_RECHECK_SECONDS = 3600.0
@@ -89,10 +90,11 @@ class SSEStream:
         limits: StreamLimits,
         clock: Callable[[], float],
         on_end: Callable[[SSEStream], None],
+        unsent: UnsentAnswers | None = None,
         *,
         persistent: bool,
     ) -> None:
-        """Create a stream. `clock` returns seconds since the epoch.
+        """Create a stream. `clock` returns seconds since the epoch; `unsent` bounds the answers that wait.
 
         A `persistent` stream continues while no operation runs, and sends `complete` only for operations with an id.
         """
@@ -102,6 +104,7 @@ class SSEStream:
         self._limits = limits
         self._clock = clock
         self._on_end = on_end
+        self._unsent = unsent or UnsentAnswers()
         self._persistent = persistent
         self._loop = asyncio.get_running_loop()
         self._operations: dict[str | None, StreamOperation] = {}
@@ -136,6 +139,8 @@ class SSEStream:
             responses.close()
             return False
         operation.responses = responses
+        if isinstance(responses, SingleResponseStream):
+            responses.count_in(self._unsent, self.caller.user_id if self.caller is not None else None)
         responses.on_ready(lambda: self._mark_ready(operation))
         self._mark_ready(operation)
         return True

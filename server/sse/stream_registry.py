@@ -13,6 +13,7 @@ from resolvers.base.errors import A_MOMENT_MS, RateLimited, Unavailable
 from resolvers.users.callers import Caller
 from server.sse.stream import SSEStream, StreamLimits
 from store.base.ids import UserId
+from subscriptions.transport.unsent_answers import UnsentAnswers
 
 
 class SSEStreamRegistry:
@@ -26,6 +27,7 @@ class SSEStreamRegistry:
         count: Callable[[Caller], None] = lambda caller: None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
+        unsent: UnsentAnswers | None = None,
     ) -> None:
         """Create the registry.
 
@@ -36,11 +38,13 @@ class SSEStreamRegistry:
             count: Raises RateLimited if a user opens too many streams.
             clock: Returns seconds since the epoch.
             rng: Spreads the end of streams at shutdown.
+            unsent: Bounds the answers that wait for clients.
         """
         self.limits = limits
         self._check = check
         self._count = count
         self._clock = clock
+        self._unsent = unsent or UnsentAnswers()
         self._rng = rng if rng is not None else random.Random()
         self._streams: set[SSEStream] = set()
         self._count_by_user: Counter[UserId] = Counter()
@@ -80,7 +84,7 @@ class SSEStreamRegistry:
             if on_end is not None:
                 on_end()
 
-        stream = SSEStream(caller, self.limits, self._clock, ended, persistent=persistent)
+        stream = SSEStream(caller, self.limits, self._clock, ended, self._unsent, persistent=persistent)
         self._streams.add(stream)
         self._idle.clear()
         if caller is not None:

@@ -66,10 +66,10 @@ class Connection:
         self._writer = FrameWriter(
             websocket,
             self._queue_budget,
-            host.limits.send_timeout_seconds,
-            host.limits.sync_timeout_seconds,
+            host.limits,
             self._on_stall,
             host.joined_writes,
+            host.unsent,
         )
         self._is_running = False
         self._shutdown_close: Close | None = None
@@ -283,6 +283,7 @@ class Connection:
         """Acknowledge the connection of an authenticated client."""
         socket = socket_of(self._websocket)
         self._user, self._acted_by = authenticated.user, authenticated.acted_by
+        self._writer.user = authenticated.user
         self._close_at(authenticated.expires_at)
         if self._close_frame is None and authenticated.user is not None:
             refusal = self._host.connection_limits.assign(self, authenticated.user)

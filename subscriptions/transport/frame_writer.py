@@ -18,8 +18,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.close_codes import Close
+from subscriptions.transport.host import TransportLimits
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.server_frames import text_frame
+from subscriptions.transport.unsent_answers import LARGE_BYTES, AnswerRefused, HeldBytes, UnsentAnswers
 
 _MAX_COLLECTED_BYTES = 32_768
 """Collected frames of this size or more are written without waiting for the end of the turn."""
@@ -83,7 +85,7 @@ class PeerGone(Exception):
 class FrameWriter:
     """Writes frames in the order of the requests to write, as fast as the peer reads them.
 
-    A peer is stalled if it accepts no bytes for `send_timeout_seconds`, or if it still has events waiting
+    A peer is stalled if it accepts too few bytes in `send_timeout_seconds`, or if it still has events waiting
     `sync_timeout_seconds` after events were dropped because its queue budget was used up.
     """
 
@@ -91,17 +93,22 @@ class FrameWriter:
         self,
         websocket: WebSocket,
         queue_budget: QueueBudget,
-        send_timeout_seconds: float,
-        sync_timeout_seconds: float,
+        limits: TransportLimits,
         on_stall: Callable[[], None],
         joined_writes: JoinedWrites,
+        unsent: UnsentAnswers,
     ) -> None:
-        """`on_stall` is called for a stalled peer, and repeatedly until it ends the connection."""
+        """`on_stall` is called for a stalled peer, and repeatedly until it ends the connection.
+
+        `unsent` counts the bytes that wait for the peer.
+        """
+        self.user: str | None = None
+        """The user whose bytes are counted."""
         self._websocket = websocket
         self._socket = socket_of(websocket)
         self._queue_budget = queue_budget
-        self._send_timeout = send_timeout_seconds
-        self._sync_timeout = sync_timeout_seconds
+        self._send_timeout = limits.send_timeout_seconds
+        self._sync_timeout = limits.sync_timeout_seconds
         self._on_stall = on_stall
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
@@ -109,9 +116,13 @@ class FrameWriter:
         self._collected: list[bytes] | None = None
         self._collected_bytes = 0
         self._is_peer_slow = False
+        self._unsent = unsent
+        self._min_bytes_per_second = limits.min_bytes_per_second
+        self._buffer_held: HeldBytes | None = None
         self._waiting_calls: OrderedDict[Callable[[], None], None] = OrderedDict()
         self._stall_timer: asyncio.TimerHandle | None = None
         self._buffered_at_last_check: float = 0
+        self._check_seconds = limits.send_timeout_seconds
         self._socket.on_writable_change(self._on_writable_change)
 
     @property
@@ -176,14 +187,13 @@ class FrameWriter:
 
         Raises:
             PeerGone: The connection has ended.
+            AnswerRefused: The frame is large, and too many bytes of the user wait.
         """
-        while self._is_peer_slow and not self.is_closed:
-            writable = asyncio.Event()
-            self.call_when_writable(writable.set)
-            try:
-                await writable.wait()
-            finally:
-                self.cancel_call(writable.set)
+        size = len(frame)
+        if size > LARGE_BYTES and not self._unsent.has_room(self.user, size):
+            raise AnswerRefused
+        if self._is_peer_slow and not self.is_closed:
+            await self._wait_until_writable(size)
         if self.is_closed:
             raise PeerGone
         if not is_wanted():
@@ -193,8 +203,33 @@ class FrameWriter:
         encoded = text_frame(payload)
         self._socket.write(encoded if then is None else encoded + text_frame(then))
 
+    async def _wait_until_writable(self, size: int) -> None:
+        held = self._unsent.hold(self.user, size, self._drop)
+        try:
+            while self._is_peer_slow and not self.is_closed:
+                writable = asyncio.Event()
+                self.call_when_writable(writable.set)
+                try:
+                    await writable.wait()
+                finally:
+                    self.cancel_call(writable.set)
+        finally:
+            self._unsent.release(held)
+
+    def _hold_buffer(self) -> None:
+        self._unsent.release(self._buffer_held)
+        self._buffer_held = None
+        if self._is_peer_slow:
+            self._buffer_held = self._unsent.hold(self.user, self._socket.buffered_bytes, self._drop)
+
+    def _drop(self) -> None:
+        """Drop the peer, for which too many bytes wait."""
+        self._on_stall()
+        self.abort()
+
     def _on_writable_change(self, is_writable: bool) -> None:
         self._is_peer_slow = not is_writable
+        self._hold_buffer()
         if is_writable:
             # The peer has accepted bytes, so the next check must not find a stall.
             self._buffered_at_last_check = math.inf
@@ -211,7 +246,8 @@ class FrameWriter:
 
     def _start_stall_timer(self, seconds: float) -> None:
         self._buffered_at_last_check = self._socket.buffered_bytes
-        self._stall_timer = self._loop.call_later(min(seconds, self._sync_timeout), self._check_for_stall)
+        self._check_seconds = min(seconds, self._sync_timeout)
+        self._stall_timer = self._loop.call_later(self._check_seconds, self._check_for_stall)
 
     def _check_for_stall(self) -> None:
         # The timer runs only while the peer is slow.
@@ -222,7 +258,9 @@ class FrameWriter:
         if not self._is_peer_slow and behind_since is None:
             return
         is_late = behind_since is not None and self._loop.time() - behind_since >= self._sync_timeout
-        if is_late or (self._is_peer_slow and self._socket.buffered_bytes >= self._buffered_at_last_check):
+        accepted = self._buffered_at_last_check - self._socket.buffered_bytes
+        is_stalled = accepted <= 0 or accepted < self._min_bytes_per_second * self._check_seconds
+        if is_late or (self._is_peer_slow and is_stalled):
             self._on_stall()
         self._start_stall_timer(self._send_timeout)
 

@@ -11,6 +11,7 @@ from subscriptions.transport.connection_limits import ConnectionLimits
 from subscriptions.transport.engine import GraphQLEngine, Json
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.timer_wheel import TimerWheel
+from subscriptions.transport.unsent_answers import UnsentAnswers
 
 UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
 """Largest message that the server should accept before the connection is acknowledged."""
@@ -37,7 +38,9 @@ class TransportLimits:
     max_queued_events: int = 1_000
     """Events that wait for a slow peer, over all its subscriptions. If there are more, the client has to sync."""
     send_timeout_seconds: float = 10.0
-    """Time limit for the peer to accept any bytes."""
+    """Time in which the peer has to accept bytes, at the least rate."""
+    min_bytes_per_second: int = 0
+    """Least rate at which the peer accepts bytes that wait for it. 0: any bytes will do."""
     sync_timeout_seconds: float = 30.0
     """Time limit for a client that has to sync to do so."""
     close_timeout_seconds: float = 2.0
@@ -108,3 +111,5 @@ class Host:
     timers: TimerWheel = field(default_factory=TimerWheel)
     """The timers of all connections."""
     joined_writes: JoinedWrites = field(default_factory=JoinedWrites)
+    unsent: UnsentAnswers = field(default_factory=UnsentAnswers)
+    """Bytes that wait for the peers of all connections."""

@@ -32,6 +32,7 @@ from subscriptions.transport.host import (
     refuse_all_tokens,
 )
 from subscriptions.transport.timer_wheel import RESOLUTION_SECONDS, TimerWheel
+from subscriptions.transport.unsent_answers import UnsentAnswers
 
 _BUCKETS_PER_PING = 50
 """Buckets of the timer wheel in one interval of pings, at least."""
@@ -67,6 +68,7 @@ class WebSocketTransport:
         clock: Callable[[], float] = time.time,
         new_id: Callable[[], str] = _new_id,
         rng: random.Random | None = None,
+        unsent: UnsentAnswers | None = None,
     ) -> None:
         """Create the transport.
 
@@ -78,6 +80,7 @@ class WebSocketTransport:
             clock: Returns seconds since the Unix epoch.
             new_id: Returns ids for connections and failures in the log.
             rng: Spreads the closing of connections at shutdown.
+            unsent: Bounds the bytes that wait for peers.
         """
         self._limits = limits
         self._mutations: set[asyncio.Task[None]] = set()
@@ -92,6 +95,7 @@ class WebSocketTransport:
             self._mutations,
             authenticate_token,
             TimerWheel(min(RESOLUTION_SECONDS, limits.ping_interval_seconds / _BUCKETS_PER_PING)),
+            unsent=unsent or UnsentAnswers(),
         )
         self._rng = rng if rng is not None else random.Random()
         self._connections: dict[Connection, asyncio.Future[None]] = {}

@@ -12,8 +12,10 @@ import pytest
 
 from subscriptions.realtime.mailboxes import Lagged, Mailbox, MailboxEvent, Position, QueueBudget
 from subscriptions.transport.frame_writer import SOCKET_EXTENSION, FrameWriter
+from subscriptions.transport.host import TransportLimits
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.server_frames import text_frame
+from subscriptions.transport.unsent_answers import AnswerRefused, UnsentAnswers
 
 SOON = 0.02
 
@@ -22,6 +24,7 @@ class PeersSocket:
     """A stand-in for uvicorn's protocol. The test plays the peer with `fall_behind` and `take`."""
 
     is_open = True
+    is_aborted = False
 
     def __init__(self) -> None:
         self.buffered_bytes = 0
@@ -35,6 +38,9 @@ class PeersSocket:
     def write(self, frames: bytes) -> None:
         self.written.append(frames)
 
+    def abort(self) -> None:
+        self.is_aborted = True
+
     def fall_behind(self, waiting: int) -> None:
         self.buffered_bytes = waiting
         self.set_writable(False)
@@ -47,10 +53,15 @@ class PeersSocket:
 class Written:
     """A writer on such a socket. It counts how often it found the peer stalled."""
 
-    def __init__(self) -> None:
+    def __init__(self, unsent: UnsentAnswers | None = None, min_bytes_per_second: int = 0) -> None:
         self.socket = PeersSocket()
         self.stalls = 0
-        self.writer = FrameWriter(cast(Any, self.socket), QueueBudget(), SOON, 60, self._stalled, JoinedWrites())
+        limits = TransportLimits(
+            send_timeout_seconds=SOON, sync_timeout_seconds=60, min_bytes_per_second=min_bytes_per_second
+        )
+        self.writer = FrameWriter(
+            cast(Any, self.socket), QueueBudget(), limits, self._stalled, JoinedWrites(), unsent or UnsentAnswers()
+        )
 
     def _stalled(self) -> None:
         self.stalls += 1
@@ -160,3 +171,43 @@ async def test_writes_to_many_connections_let_other_tasks_run_and_outlive_a_fail
         turns += 1
     assert done == list(range(600))
     assert 1 < turns <= 4
+
+
+async def test_frames_that_wait_for_a_slow_peer_are_counted_and_bounded() -> None:
+    unsent = UnsentAnswers(300_000)
+    written = Written(unsent)
+    written.writer.user = "alice"
+    written.socket.fall_behind(70_000)
+    assert unsent.total == 70_000
+    waiting = asyncio.create_task(written.writer.write(b"x" * 200_000))
+    await asyncio.sleep(0)
+    assert unsent.total == 270_000
+    with pytest.raises(AnswerRefused):
+        await written.writer.write(b"x" * 200_000)
+    small = asyncio.create_task(written.writer.write(b"small"))
+    await asyncio.sleep(0)
+    written.socket.take()
+    await asyncio.gather(waiting, small)
+    assert unsent.total == 0
+    assert [len(frames) > 200_000 for frames in written.socket.written] == [True, False]
+
+
+async def test_a_peer_is_dropped_if_too_many_bytes_of_its_user_wait() -> None:
+    unsent = UnsentAnswers(100_000)
+    first, second = Written(unsent), Written(unsent)
+    first.writer.user = second.writer.user = "alice"
+    first.socket.fall_behind(70_000)
+    second.socket.fall_behind(70_000)
+    assert (first.stalls, first.socket.is_aborted, second.socket.is_aborted) == (1, True, False)
+    second.socket.take()
+    assert unsent.total == 0
+
+
+async def test_a_peer_below_the_least_rate_is_stalled() -> None:
+    slow, fast = (Written(min_bytes_per_second=1_000_000) for _ in range(2))
+    for each in (slow, fast):
+        each.socket.fall_behind(300_000)
+    slow.socket.buffered_bytes -= 10
+    fast.socket.buffered_bytes -= 100_000
+    await asyncio.sleep(1.5 * SOON)
+    assert (slow.stalls, fast.stalls) == (1, 0)

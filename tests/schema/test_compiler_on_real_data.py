@@ -208,14 +208,17 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
     compared: list[tuple[Any, Any, str]] = []
     execution = schema.execution.engine._event_execution
 
-    def execute_both(operation: PreparedOperation, executor: Any) -> Any:
+    def execute_both(operation: PreparedOperation, executor: Any, max_values: int) -> Any:
         compiled_result, core_result = (
-            execution(operation, executor),
-            execution(dataclasses.replace(operation, compiled=None), executor),
+            execution(operation, executor, max_values),
+            execution(dataclasses.replace(operation, compiled=None), executor, max_values),
         )
 
-        async def run(event: object, context: Context) -> ExecutionResult:
-            result, expected = compiled_result(event, context), core_result(event, dataclasses.replace(context))
+        async def run(event: object, context: Context, give_way: Any) -> ExecutionResult:
+            result, expected = (
+                compiled_result(event, context, give_way),
+                core_result(event, dataclasses.replace(context), give_way),
+            )
             result = await result if hasattr(result, "__await__") else result
             expected = await expected if hasattr(expected, "__await__") else expected
             compared.append((as_text(result), as_text(expected), str(executor.operation.loc.source.body)))

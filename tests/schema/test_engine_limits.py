@@ -15,8 +15,8 @@ TOO_COMPLEX = Refusal("QUERY_TOO_COMPLEX")
 
 MEMBERS = "myGroups(first: %s) { edges { node { members(first: %s) { edges { node { user { id } } } } } } }"
 MANY_MEMBERS = "query ($first: Int) { " + MEMBERS % (100, "$first") + " }"
-LIVE_MEMBERS = """subscription ($first: Int) { syncSession { sessions { conversation { ... on Group {
-    members(first: $first) { edges { node { user { id } } } } } } } } }"""
+LIVE_MEMBERS = """subscription ($first: Int) { messageEvents { ... on GroupChanged { group {
+    members(first: $first) { edges { node { user { id } } } } } } } }"""
 
 
 def nested_replies(levels: int) -> str:

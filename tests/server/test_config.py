@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from server.cli import commands
-from server.settings import Settings, variable
+from server.settings import Settings, redact_url, variable
 from server.settings.accepted import accepted_values
 from server.settings.reference import sections, write_reference
 
@@ -110,3 +110,17 @@ def test_config_tells_if_the_server_would_not_start(confab: Run) -> None:
 def test_version(confab: Run) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert confab("--version")[:2] == (0, f"confab {version}\n")
+
+
+@pytest.mark.parametrize(
+    ("url", "redacted"),
+    [
+        ("mongodb://u:pass@host:1/db?x=y", "mongodb://***@host:1/db"),
+        ("mongodb://u:p@ss/w?rd@host/db", "mongodb://***@host/db"),
+        ("u:pass@host", "***@host"),
+        ("redis://host/0?password=pass", "redis://host/0"),
+        ("redis://host/0", "redis://host/0"),
+    ],
+)
+def test_url_is_redacted_to_scheme_host_and_path(url: str, redacted: str) -> None:
+    assert redact_url(url) == redacted

@@ -42,13 +42,21 @@ class ModelDevice(ApiDevice):
     async def appear(self, model: SessionModel) -> None:
         """Subscribe for the first time, and take a snapshot."""
         self.received.begin(model)
-        self.received.replaying = model
         await self.start()
 
-    async def come_back(self, api: Api, model: SessionModel) -> None:
-        """Subscribe at any process, at a quiet moment, from the last cursors."""
-        self.received.replaying = model
+    async def come_back(self, api: Api, model: SessionModel, waits: bool = True) -> None:
+        """Subscribe at any process, at a quiet moment, from the last cursors.
+
+        waits: Until it has caught up, so that each replayed message has its present form. Otherwise operations run
+        during the replay, and a message has the form of its event or a later one.
+        """
+        self.received.replaying = model if waits else None
         await self.resume(api)
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while self.received.replaying:
+            await self.apply()
+            assert time.monotonic() < deadline, f"{self.user} does not catch up"
+            await asyncio.sleep(0.001)
 
     async def handle_sync(self, event: Json) -> None:
         """Note the event, then apply it."""

@@ -23,8 +23,8 @@ def _may_be_left_out(model: SessionModel, told: ModelEvent) -> bool:
 class ReceivedEvents:
     """The events that one device received since it last agreed with the model.
 
-    `replaying` is the model at the moment when the device came back, until it has caught up. `bursts` is True if
-    operations ran concurrently since then: the number of receipts then depends on their order.
+    `replaying` is the model during a replay in which nothing else happens, until the device has caught up. `bursts` is
+    True if operations ran concurrently since then: the number of receipts then depends on their order.
     """
 
     def __init__(self, user: str) -> None:

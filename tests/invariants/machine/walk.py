@@ -222,14 +222,14 @@ class Walk(RuleBasedStateMachine):
             self.devices.append(ModelDevice(self.processes.apis[process], self.users[who]))
             self.processes.run(self.devices[-1].appear(self.model))
 
-    @rule(which=ANY, process=PROCESS)
-    def come_and_go(self, which: int, process: int) -> None:
+    @rule(which=ANY, process=PROCESS, waits=st.booleans())
+    def come_and_go(self, which: int, process: int, waits: bool) -> None:
         if not self.devices:
             return
         self.step("come and go")
         device = self.devices[which % len(self.devices)]
         if device.is_offline:
-            self.processes.run(device.come_back(self.processes.apis[process], self.model))
+            self.processes.run(device.come_back(self.processes.apis[process], self.model, waits))
         else:
             self.processes.run(self._agree(device))
             self.processes.run(device.stop())

@@ -1,0 +1,62 @@
+"""Refuses operations of users who do not read their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from resolvers.users.callers import Caller
+from server.overload.operation_meter import OperationMeter, code_of_errors
+from subscriptions.transport.engine import (
+    ConnectionContext,
+    GraphQLEngine,
+    GraphQLRequest,
+    Json,
+    LiveResponses,
+    OperationHandle,
+)
+from subscriptions.transport.unsent_answers import LARGE_BYTES, AnswerRefused, UnsentAnswers
+
+
+class UnreadAnswersEngine:
+    """A GraphQLEngine in front of another one. An operation counts until its client has accepted the answer."""
+
+    def __init__(self, engine: GraphQLEngine, unsent: UnsentAnswers, meter: OperationMeter) -> None:
+        """Create an engine that refuses users without room in `unsent`, and counts the refusals in `meter`."""
+        self._engine = engine
+        self._unsent = unsent
+        self._meter = meter
+
+    def check_caller(self, caller: object | None) -> None:
+        """See GraphQLEngine."""
+        self._engine.check_caller(caller)
+
+    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+        """See GraphQLEngine."""
+        return self._engine.prepare(request, caller)
+
+    def execute(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> Coroutine[Any, Any, Json]:
+        """See GraphQLEngine. Raises AnswerRefused at once."""
+        self._check(context)
+        return self._engine.execute(prepared, request, context)
+
+    def subscribe(
+        self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
+    ) -> Coroutine[Any, Any, LiveResponses]:
+        """See GraphQLEngine. Raises AnswerRefused at once."""
+        self._check(context)
+        return self._engine.subscribe(prepared, request, context)
+
+    def _check(self, context: ConnectionContext) -> None:
+        # Most of the time nothing waits for anybody.
+        if self._unsent.total and not self._unsent.has_room(user_of(context.caller), LARGE_BYTES):
+            refusal = AnswerRefused()
+            self._meter.record_refusal(code_of_errors(refusal.errors))
+            raise refusal
+
+
+def user_of(caller: object | None) -> str | None:
+    """Return the user whose answers are counted; None for anonymous clients."""
+    return caller.user_id if isinstance(caller, Caller) else None

@@ -1,0 +1,66 @@
+"""Lists without `first`: each declares its size, and what it really holds counts while an operation is executed."""
+
+from __future__ import annotations
+
+import pytest
+from graphql import GraphQLInterfaceType, GraphQLObjectType, is_introspection_type, parse
+
+from schema.base.list_sizes import list_size_of
+from schema.execution.query_cost import check_cost, count_items, needs_size, page_types
+from schema.execution.query_limits import QueryLimits
+from schema.root import SCHEMA
+
+CORE = SCHEMA._schema
+
+
+def cost(source, **variables):
+    return check_cost(CORE, parse(source), None, variables, QueryLimits())
+
+
+def test_every_list_of_objects_declares_its_size():
+    """New lists count as a page of default size until they declare how much they hold: see schema/base/list_sizes."""
+    without_size = [
+        f"{type_.name}.{name}"
+        for type_ in CORE.type_map.values()
+        if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) and not is_introspection_type(type_)
+        for name, field in type_.fields.items()
+        if needs_size(field) and type_ not in page_types(CORE) and list_size_of(field) is None
+    ]
+    assert without_size == []
+
+
+def test_the_arguments_that_give_sizes_exist():
+    for type_ in CORE.type_map.values():
+        for field in type_.fields.values() if isinstance(type_, GraphQLObjectType) else ():
+            size = list_size_of(field)
+            assert size is None or size.argument is None or size.argument in field.args
+
+
+@pytest.mark.parametrize(
+    ("source", "variables", "rows"),
+    [
+        ('{ users(ids: ["a", "b", "c"]) { id } }', {}, 3),
+        ('{ users(ids: "a") { id } }', {}, 1),
+        ("query ($ids: [ID!]!) { users(ids: $ids) { id } }", {"ids": ["a"] * 150}, 150),
+        ("query ($ids: [ID!]!) { users(ids: $ids) { id } }", {"ids": "a"}, 1),
+        ('query ($ids: [ID!]! = ["a", "b"]) { users(ids: $ids) { id } }', {}, 2),
+        ("mutation ($l: [UserInput!]!) { upsertUsers(input: $l) { id } }", {"l": [{}] * 70}, 70),
+        ("mutation ($l: [ID!]!) { assignCategory(conversationIds: $l) { id } }", {"l": ["a"] * 70}, 70),
+        ("mutation ($l: [ID!]) { markManyRead(conversationIds: $l) { id } }", {"l": ["a"] * 70}, 70),
+        ("mutation { markManyRead { id } }", {}, 100),
+        ("mutation { markManyRead(conversationIds: null) { id } }", {}, 100),
+        ("mutation ($l: [DeliveryMark!]!) { ackManyDelivered(marks: $l) { id } }", {"l": [{}] * 70}, 70),
+        ("{ sessionCategories { lastMessage { mentions { id } } } }", {}, 50 + 50 * 10),
+        ('{ group(id: "g") { visibleRanges { fromSeq } } }', {}, 10),
+        ("subscription { syncSession { sessions { id } } }", {}, 100),
+        ("{ syncSessions(first: 30) { sessions { id } } }", {}, 30),
+    ],
+)
+def test_lists_count_what_they_hold(source, variables, rows):
+    assert cost(source, **variables).nodes == rows
+
+
+def test_items_of_lists_in_arguments_count_one_value_each():
+    assert cost('{ users(ids: ["a", "b"]) { id } }').values == 1 + 2 + 2
+    assert count_items({"input": {"mentions": ["a", "b"], "content": "x"}, "l": [["a"], ["b"]], "n": 1}) == 2 + 2 + 2
+    assert count_items(None) == 0
