@@ -28,6 +28,7 @@ from schema.compiler.execution import GiveWay
 from schema.events.source import Source
 from schema.execution.anonymous_operations import AnonymousOperations
 from schema.execution.event_rendering import ResponseStream, SharedSelection
+from schema.execution.event_slots import EventSlots
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
 from schema.execution.query_cost import NOT_GIVEN, Cost, check_cost, count_items, size_of
 from schema.execution.query_limits import QueryLimits, limit_error
@@ -69,6 +70,7 @@ class Engine:
         limits: QueryLimits | None = None,
         document_cpu_share: float = 0.0,
         anonymous_cpu_share: float = 0.0,
+        max_waiting_events_per_user: int = 500,
     ) -> None:
         """Create the engine of one process.
 
@@ -78,6 +80,7 @@ class Engine:
             limits: Limits on one operation.
             document_cpu_share: Share of a core for documents of one user that are not cached; 0: no limit.
             anonymous_cpu_share: Share of a core for all documents of callers without a token; 0: no limit.
+            max_waiting_events_per_user: Events that may wait for their execution.
         """
         self._app = app
         self._limits = limits or QueryLimits()
@@ -87,6 +90,7 @@ class Engine:
         self._anonymous = AnonymousOperations(self._limits, anonymous_cpu_share)
         self._subscription_costs = SubscriptionCosts(app.work)
         self._slices = Slices()
+        self._event_slots = EventSlots(self._slices, max_waiting_events_per_user)
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
     def check_caller(self, caller: object | None) -> None:
@@ -204,7 +208,7 @@ class Engine:
             selection_cost = SelectionCost(self._app.work, cost.values)
             execution = _event_execution(prepared, executor, self._limits.max_event_values)
             execute = partial(self.execute_event, _measured(execution, self._limits.max_event_values))
-            selection = self._selections[key] = SharedSelection(execute, selection_cost)
+            selection = self._selections[key] = SharedSelection(execute, selection_cost, self._event_slots)
         return selection
 
     def execute_event(
@@ -234,10 +238,12 @@ class Engine:
                 if not _is_unavailable(response):
                     return encode(response)
             # The task stays in the request scope in which the execution began.
-            return asyncio.create_task(self._finish_event(outcome, execute_once, request_id))
+            return asyncio.create_task(self._finish_event(outcome, execute_once, request_id, user))
 
-    async def _finish_event(self, outcome: Any, execute_once: Callable[[], Any], request_id: str) -> bytes:
-        """Await an execution. Execute again while a database is unavailable."""
+    async def _finish_event(
+        self, outcome: Any, execute_once: Callable[[], Any], request_id: str, user: UserId
+    ) -> bytes:
+        """Await an execution. Execute again while a database is unavailable; between executions it holds no slot."""
         deadline = asyncio.get_running_loop().time() + _EVENT_RETRY_SECONDS
         while True:
             response = await _response(outcome, request_id)
@@ -245,7 +251,11 @@ class Engine:
                 return encode(response)
             if asyncio.get_running_loop().time() > deadline:
                 raise RequestRefused(response["errors"])
-            await asyncio.sleep(_EVENT_RETRY_PAUSE_SECONDS)
+            self._event_slots.end(user)
+            try:
+                await asyncio.sleep(_EVENT_RETRY_PAUSE_SECONDS)
+            finally:
+                await self._event_slots.start(user)
             with self._app.request_scope():
                 outcome = execute_once()
                 if hasattr(outcome, "__await__"):

@@ -228,14 +228,15 @@ async def test_an_event_delivered_as_redis_goes_away_shows_the_state_of_mongodb(
     await one.send(alice, bob, "before")
     await deployment.lose_redis()
 
-    async def show(_event: object, context: Context) -> ExecutionResult:
+    async def show(_event: object, context: Context, _give_way: object) -> ExecutionResult:
         head = await context.app.store.conversations.find(ConversationId(private_id(alice, bob)))
         return ExecutionResult({"seq": head and head.seq}, None)
 
     viewer = TrackedViewer(Caller(UserId(alice), CallerRole.USER, 0.0))
     trips = one.services.app.store.mongo.trips
     async with asyncio.timeout(2):
-        rendered = await one.services.engine.execute_event(show, None, viewer)
+        assert one.services.engine._event_slots.try_start(UserId(alice))
+        rendered = await one.services.engine.execute_event(show, None, viewer, UserId(alice))
     assert orjson.loads(rendered) == {"data": {"seq": 1}}
     assert one.services.app.store.mongo.trips == trips + 1
 

@@ -119,9 +119,9 @@ async def test_a_burst_is_written_in_order_without_a_callback_of_the_loop(
     engine, executed = burst.api.services.engine, list[object]()
     execute = engine.execute_event
 
-    def count_and_execute(execution: Any, event: object, viewer: Any) -> Any:
+    def count_and_execute(execution: Any, event: object, viewer: Any, user: Any) -> Any:
         executed.append(event)
-        return execute(execution, event, viewer)
+        return execute(execution, event, viewer, user)
 
     monkeypatch.setattr(engine, "execute_event", count_and_execute)
     sinks = await burst.open(unique_subscription("content sender { displayName }"))

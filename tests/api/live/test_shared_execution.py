@@ -32,9 +32,9 @@ class ExecutionCounter:
         engine = api.services.engine
         execute = engine.execute_event
 
-        def count_and_execute(executor: Any, next_messages: object, viewer: Any) -> Any:
+        def count_and_execute(executor: Any, next_messages: object, viewer: Any, user: Any) -> Any:
             self.count += not isinstance(next_messages, ReceiptAdvancedType)
-            return execute(executor, next_messages, viewer)
+            return execute(executor, next_messages, viewer, user)
 
         monkeypatch.setattr(engine, "execute_event", count_and_execute)
 

@@ -341,9 +341,9 @@ async def test_equal_selections_share_one_execution(api: Api, monkeypatch: pytes
     engine = api.services.engine
     execute, executed = engine.execute_event, list[object]()
 
-    def count_and_execute(executor: Any, event: object, viewer: Any) -> Any:
+    def count_and_execute(executor: Any, event: object, viewer: Any, user: Any) -> Any:
         executed.append(event)
-        return execute(executor, event, viewer)
+        return execute(executor, event, viewer, user)
 
     monkeypatch.setattr(engine, "execute_event", count_and_execute)
     query = """subscription ($since: Cursor) { messageEvents(since: $since) {

@@ -18,27 +18,10 @@ from server.embedded import EmbeddedServers
 from tests.security.attacks.outcome import Outcome
 from tests.security.attacks.registry import ATTACKS, NOT_HELD
 from tests.security.attacks.stage import open_stage
+from tests.security.attacks.table import HEAD, row
+from tests.security.attacks.together import run_together
 
 _WARM_UP_SECONDS, _REST_SECONDS = 2.0, 5.0
-_HEAD = (
-    f"{'attack':<32} {'sent':>6} {'rest p50':>8} {'p99 ms':>6} {'att. p50':>8} {'p99 ms':>7} {'fail':>9} "
-    f"{'MB':>5} {'peak':>5} {'after':>5} {'files':>5} {'peak':>5} {'after':>5} {'CPU s':>6} {'largest':>10}  codes"
-)
-
-
-def row(outcome: Outcome) -> str:
-    """Return one line of the table."""
-    rest, meanwhile, watch = outcome.rest, outcome.meanwhile, outcome.watch
-    assert rest is not None
-    failed = f"{sum(meanwhile.failures.values())}/{meanwhile.count}"
-    codes = ", ".join(f"{code} {count:,}" for code, count in sorted(outcome.codes.items())) or "none"
-    return (
-        f"{outcome.name:<32} {outcome.requests:>6} {rest.milliseconds(0.5):>8.0f} {rest.milliseconds(0.99):>6.0f} "
-        f"{meanwhile.milliseconds(0.5):>8.0f} {meanwhile.milliseconds(0.99):>7.0f} {failed:>9} "
-        f"{watch.before.mb:>5.0f} {watch.peak_mb:>5.0f} {watch.after.mb:>5.0f} "
-        f"{watch.before.files:>5} {watch.peak_files:>5} {watch.after.files:>5} {watch.cpu:>6.1f} "
-        f"{outcome.largest:>10,}  {codes}"
-    )
 
 
 async def _run(names: list[str], seconds: float, folder: Path) -> list[Outcome]:
@@ -47,10 +30,15 @@ async def _run(names: list[str], seconds: float, folder: Path) -> list[Outcome]:
         for number, name in enumerate(names):
             attack = ATTACKS[name]
             async with AsyncExitStack() as stack:
-                stage = await open_stage(stack, databases, folder, f"attack_{number}", max_files=attack.max_files)
+                stage = await open_stage(
+                    stack, databases, folder, f"attack_{number}",
+                    max_files=attack.max_files, has_key_set=attack.has_key_set,
+                )  # fmt: skip
                 await stage.serve_bystander(_WARM_UP_SECONDS)
                 rest = await stage.serve_bystander(_REST_SECONDS)
-                outcomes.append(await stage.run(name, attack, seconds=seconds, rest=rest))
+                plan = await stage.plan(name, attack, count=attack.full, rate=attack.rate)
+                time_limit = seconds + attack.extra_seconds
+                outcomes.append(await stage.run(name, [plan], attack.limits.kept_mb, time_limit, rest=rest))
             print(row(outcomes[-1]), flush=True)
     return outcomes
 
@@ -58,9 +46,14 @@ async def _run(names: list[str], seconds: float, folder: Path) -> list[Outcome]:
 def main(arguments: argparse.Namespace) -> int:
     """Return the number of attacks that the server did not hold, without the known ones."""
     folder = Path(tempfile.mkdtemp(prefix="confab-attacks-"))
-    print(_HEAD, flush=True)
+    names = arguments.names or list(ATTACKS)
+    print(HEAD, flush=True)
     try:
-        outcomes = asyncio.run(_run(arguments.names or list(ATTACKS), arguments.seconds, folder))
+        if arguments.all_at_once:
+            violations = asyncio.run(run_together(names, arguments.seconds or 1800.0, folder))
+            print("; ".join(violations) or "holds")
+            return bool(violations)
+        outcomes = asyncio.run(_run(names, arguments.seconds or 10.0, folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     bad = 0
@@ -75,7 +68,10 @@ def main(arguments: argparse.Namespace) -> int:
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"attacks to run: {', '.join(ATTACKS)}")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each attack; some take a fixed time more")
+    parser.add_argument("--seconds", type=float, help="of each attack (10; some take more), or of all at once (1800)")
+    parser.add_argument(
+        "--all-at-once", action="store_true", help="all attacks at the same time, by 20 users and anonymous connections"
+    )
     return parser.parse_args()
 
 

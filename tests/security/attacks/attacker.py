@@ -84,7 +84,7 @@ class Attacker:
             free.put_nowait(connection)
 
         try:
-            async with asyncio.TaskGroup() as tasks, asyncio.timeout(self.seconds_left + 1):
+            async with asyncio.timeout(self.seconds_left + 1), asyncio.TaskGroup() as tasks:
                 async for number in self.turns():
                     tasks.create_task(one(await free.get(), number))
         except TimeoutError:

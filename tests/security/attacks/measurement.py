@@ -35,7 +35,7 @@ class Watch:
     before: Use
     peak_mb: float = 0.0
     peak_files: int = 0
-    after: Use = field(init=False)
+    after: Use = field(default_factory=lambda: Use(0.0, 0, 0.0))
 
     @property
     def cpu(self) -> float:

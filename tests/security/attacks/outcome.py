@@ -11,6 +11,8 @@ from tests.security.attacks.measurement import Watch, percentile
 
 _SLOWDOWN = 3.0
 _ALLOWANCE_SECONDS = 0.05
+_MAX_FETCHES = 6
+"""One at the start of the server, and one in ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Outcome:
     rest: Service | None = None
     """The bystander before the attack. None in the short form, which judges no times."""
     died: bool = False
+    fetches: int = 0
+    """Times that the server has fetched the keys of its identity provider."""
     log: list[str] = field(default_factory=list)
     """Errors in the server's log."""
 
@@ -73,6 +77,8 @@ class Outcome:
             found.append(f"answered with {dict(self.codes)}, not only {', '.join(sorted(limits.codes))}")
         if limits.refused_with is not None and limits.refused_with not in self.codes:
             found.append(f"never refused with {limits.refused_with}")
+        if self.fetches > _MAX_FETCHES:
+            found.append(f"the identity provider was asked {self.fetches} times")
         if "INTERNAL" in self.codes:
             found.append(f"{self.codes['INTERNAL']} answers are INTERNAL")
         if limits.answer_bytes is not None and self.largest > limits.answer_bytes:
@@ -88,3 +94,35 @@ class Outcome:
         if limits.open_after is not None and self.open_after > limits.open_after:
             found.append(f"{self.open_after} connections are still open")
         return found
+
+
+def merge(outcomes: list[Outcome]) -> Outcome:
+    """Return the measurements of all rounds together."""
+    first, last = outcomes[0], outcomes[-1]
+    codes: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    samples: dict[str, list[float]] = {kind: [] for kind in first.meanwhile.samples}
+    for outcome in outcomes:
+        codes.update(outcome.codes)
+        failures.update(outcome.meanwhile.failures)
+        for kind, found in outcome.meanwhile.samples.items():
+            samples[kind] += found
+    watch = Watch(
+        first.watch.before,
+        max(outcome.watch.peak_mb for outcome in outcomes),
+        max(outcome.watch.peak_files for outcome in outcomes),
+        last.watch.after,
+    )
+    return Outcome(
+        "all",
+        requests=sum(outcome.requests for outcome in outcomes),
+        codes=codes,
+        largest=max(outcome.largest for outcome in outcomes),
+        received=sum(outcome.received for outcome in outcomes),
+        open_after=last.open_after,
+        watch=watch,
+        meanwhile=Service(samples, failures),
+        rest=first.rest,
+        died=last.died,
+        log=[line for outcome in outcomes for line in outcome.log],
+    )

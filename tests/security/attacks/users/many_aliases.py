@@ -20,6 +20,6 @@ ATTACK = Attack(
     "700 aliases",
     run,
     full=10_000,
-    short=40,
+    short=15,
     limits=Limits(codes=frozenset({"QUERY_TOO_COMPLEX", "RATE_LIMITED"}), cpu_ms=40, answer_bytes=4_000, kept_mb=20),
 )
