@@ -209,7 +209,7 @@ class WorkSettings(_Section):
     """Work of one user in one process.
 
     A unit is a value of a response. A query costs 100 units more, a mutation 500, an event 50. A million units take
-    about 4 seconds of CPU.
+    about 2 seconds of CPU.
     """
 
     work_per_second: int = Field(100_000, ge=0, le=1_000_000_000)
