@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from time import thread_time
+from time import perf_counter
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -207,7 +207,7 @@ class Rendering:
         """
         self._executions += 1
         viewer, user = TrackedViewer(caller, is_shared=True), caller.user_id
-        began = thread_time()
+        began = perf_counter()
         try:
             response = self._execute(self._convert(self.payload), viewer, user)
         except Exception as failure:
@@ -215,7 +215,7 @@ class Rendering:
             self._charge(viewer, caller)
             return refusal_for(failure)
         finally:
-            self._slots.count_time(user, thread_time() - began)
+            self._slots.count_time(user, perf_counter() - began)
         if isinstance(response, bytes):
             self._slots.end(user)
             self._keep(viewer, caller, response)
