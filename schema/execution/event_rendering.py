@@ -74,7 +74,7 @@ class SharedSelection:
     def __init__(self, execute: Execute, cost: SelectionCost) -> None:
         self._execute = execute
         self.cost = cost
-        """Paid by its subscribers."""
+        """Cost of each event, which the subscribers share."""
         self._renderings: WeakValueDictionary[int, Rendering] = WeakValueDictionary()
         self._latest: Rendering | None = None
 

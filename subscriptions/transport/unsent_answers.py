@@ -12,7 +12,7 @@ RETRY_AFTER_MS = 1_000
 """Sent with refusals of users whose answers wait."""
 
 LARGE_BYTES = 65_536
-"""Answers above this size may wait in this process: smaller ones fit into the buffers of a connection."""
+"""Answers above this size are counted. Smaller ones fit into the buffers of a connection."""
 
 
 def unread_answers_error() -> Json:
@@ -22,7 +22,7 @@ def unread_answers_error() -> Json:
 
 
 class AnswerRefused(RequestRefused):
-    """Raised if there is no room for an answer. A mutation was executed: with an idempotencyKey it can be repeated."""
+    """Raised if there is no room for an answer. A mutation was executed; an idempotencyKey makes a retry safe."""
 
     def __init__(self) -> None:
         super().__init__([unread_answers_error()])
@@ -40,8 +40,8 @@ class HeldBytes:
 class UnsentAnswers:
     """The answers of one process that wait for their clients: buffers of connections, and answers not yet written.
 
-    A user who exceeds `max_bytes_per_user` loses the bytes that have waited for longest. If all users together exceed
-    `max_bytes`, the bytes of the process that have waited for longest are dropped. Clients that read lose nothing:
+    A user who exceeds `max_bytes_per_user` loses the bytes that have waited the longest. If all users together exceed
+    `max_bytes`, the bytes of the process that have waited the longest are dropped. Clients that read lose nothing:
     their bytes wait for milliseconds. Anonymous clients share one account, in which they do not drop each other.
     """
 
@@ -55,7 +55,7 @@ class UnsentAnswers:
         """Bytes that wait."""
 
     def has_room(self, user: str | None, size: int = 1) -> bool:
-        """Return whether a user may get an answer of this size. The first one is allowed at any size."""
+        """Return whether a user may get an answer of this size. If nothing of the user waits, any size is allowed."""
         waiting = self._user_bytes.get(user, 0)
         return not waiting or waiting + size <= self._max_per_user
 
