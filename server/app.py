@@ -30,6 +30,7 @@ from server.http.descriptor_guard import DescriptorGuard
 from server.http.origins import OriginGuard
 from server.http.overload_responses import LoadSheddingMiddleware
 from server.http.persisted_operations import PersistedOperationsEngine, load_persisted_operations
+from server.http.rate_limit_headers import RATE_LIMIT_HEADERS, RateLimitHeaders
 from server.http.request import TOKEN_HEADER
 from server.http.request_log import REQUEST_ID_HEADER, RequestLogMiddleware
 from server.http.response import DIRECT_KEY
@@ -169,6 +170,7 @@ async def _build_routes(
         max_body_bytes=settings.max_body_bytes,
         unsent=unsent,
         page=graphiql.page if graphiql is not None else None,
+        rate_limit=RateLimitHeaders(services.app.work),
     )
     socket = WebSocketTransport(
         engine,
@@ -285,7 +287,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
                 allow_origins=settings.cors_origins,
                 allow_methods=["GET", "POST", "PUT", "DELETE"],
                 allow_headers=["authorization", "content-type", ACT_AS_HEADER, REQUEST_ID_HEADER, TOKEN_HEADER],
-                expose_headers=[REQUEST_ID_HEADER, "retry-after"],
+                expose_headers=[REQUEST_ID_HEADER, "retry-after", *RATE_LIMIT_HEADERS],
             )
         )
     return middleware

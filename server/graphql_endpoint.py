@@ -17,6 +17,7 @@ from server.auth.acting import ACT_AS_HEADER, parse_act_as_header
 from server.auth.authenticator import bearer_token
 from server.http.client_limits import USER_KEY
 from server.http.overload_responses import OVERLOAD_RESPONSES
+from server.http.rate_limit_headers import RateLimitHeaders
 from server.http.request import (
     AcceptPreferences,
     BadRequest,
@@ -28,7 +29,7 @@ from server.http.request import (
     stream_token,
 )
 from server.http.request_log import REQUEST_ID_KEY
-from server.http.response import ResponseFormat, internal_error
+from server.http.response import HttpResponse, ResponseFormat, internal_error
 from server.overload.admission_control import Overloaded
 from server.overload.shielded_mutations import ShieldedMutations
 from server.sse.requests import StreamRequests
@@ -41,6 +42,9 @@ log = structlog.get_logger(__name__)
 Authenticate = Callable[[str], Awaitable[Caller]]
 SignIn = Callable[[Caller], Awaitable[None]]
 Page = Callable[[Request], Response]
+
+_USER_KEY = "confab.user"
+"""Set in the ASGI scope to the user of a request with an operation."""
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 
@@ -63,6 +67,7 @@ class GraphQLEndpoint:
         max_body_bytes: int,
         unsent: UnsentAnswers | None = None,
         page: Page | None = None,
+        rate_limit: RateLimitHeaders | None = None,
     ) -> None:
         """Create the endpoint. `unsent` bounds the answers that wait; `page` returns the page for browsers."""
         self._engine = engine
@@ -73,6 +78,7 @@ class GraphQLEndpoint:
         self._max_body_bytes = max_body_bytes
         self._unsent = unsent or UnsentAnswers()
         self._page = page
+        self._rate_limit = rate_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -81,6 +87,9 @@ class GraphQLEndpoint:
             response = await self._respond(request)
         except ClientDisconnect:
             return
+        user = scope.get(_USER_KEY)
+        if user is not None and self._rate_limit is not None and isinstance(response, HttpResponse):
+            response = response.with_headers(self._rate_limit.of(user))
         await response(scope, receive, send)
 
     async def drain(self) -> None:
@@ -144,6 +153,8 @@ class GraphQLEndpoint:
             if not accept.prefers_events or isinstance(refusal, Overloaded):
                 raise
             return self._stream_requests.open_error_stream(refusal, context)
+        if caller is not None:
+            request.scope[_USER_KEY] = caller.user_id
         bind_contextvars(operation=graphql_request.operation_name or prepared.kind)
         check_method(request, prepared.kind)
         as_events = accept.prefers_events or (prepared.kind == "subscription" and accept.accepts_events)

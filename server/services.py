@@ -143,7 +143,12 @@ async def open_services(
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
-    engine = Engine(app, introspection=settings.introspection, limits=query_limits)
+    engine = Engine(
+        app,
+        introspection=settings.introspection,
+        limits=query_limits,
+        max_waiting_events_per_user=settings.max_waiting_events_per_user,
+    )
     opened, data_is_newer = asyncio.Event(), asyncio.Event()
     migrator = Migrator(mongo)
     opening = [

@@ -192,6 +192,11 @@ class LiveStream:
         self._reading = None
         self._ready()
 
+    def drop(self, position: Position) -> None:
+        """Drop the events up to a position and those that wait. The subscriber is told to start over."""
+        self._waiting = None
+        self._mailbox.drop(position)
+
     def close(self) -> None:
         """End the stream. Idempotent."""
         self._ready = _ignore

@@ -27,6 +27,7 @@ from schema.compiler import MeasuredResult, ResultTooLarge
 from schema.compiler.execution import YieldControl
 from schema.events.source import Source
 from schema.execution.event_rendering import ResponseStream, SharedSelection
+from schema.execution.event_slots import EventSlots
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
 from schema.execution.query_cost import NOT_GIVEN, Cost, check_cost, count_items, make_size_key
 from schema.execution.query_limits import QueryLimits, limit_error
@@ -57,7 +58,14 @@ EventExecution = Callable[[object, Context, YieldControl], Any]
 class Engine:
     """Executes operations on the application of one process."""
 
-    def __init__(self, app: Confab, *, introspection: bool, limits: QueryLimits | None = None) -> None:
+    def __init__(
+        self,
+        app: Confab,
+        *,
+        introspection: bool,
+        limits: QueryLimits | None = None,
+        max_waiting_events_per_user: int = 500,
+    ) -> None:
         self._app = app
         self._limits = limits or QueryLimits()
         self._introspection = introspection
@@ -65,6 +73,7 @@ class Engine:
         self._operations = OperationCache(self._limits)
         self._subscription_costs = SubscriptionCosts(app.work)
         self._slices = Slices()
+        self._event_slots = EventSlots(self._slices, max_waiting_events_per_user)
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
     def check_caller(self, caller: object | None) -> None:
@@ -176,7 +185,7 @@ class Engine:
             selection_cost = SelectionCost(self._app.work, cost.values)
             execution = _event_execution(prepared, executor, self._limits.max_event_values)
             execute = partial(self.execute_event, _measured(execution, self._limits.max_event_values))
-            selection = self._selections[key] = SharedSelection(execute, selection_cost)
+            selection = self._selections[key] = SharedSelection(execute, selection_cost, self._event_slots)
         return selection
 
     def execute_event(
@@ -206,10 +215,12 @@ class Engine:
                 if not _is_unavailable(response):
                     return encode(response)
             # The task stays in the request scope in which the execution began.
-            return asyncio.create_task(self._finish_event(outcome, execute_once, request_id))
+            return asyncio.create_task(self._finish_event(outcome, execute_once, request_id, user))
 
-    async def _finish_event(self, outcome: Any, execute_once: Callable[[], Any], request_id: str) -> bytes:
-        """Await an execution. Execute again while a database is unavailable."""
+    async def _finish_event(
+        self, outcome: Any, execute_once: Callable[[], Any], request_id: str, user: UserId
+    ) -> bytes:
+        """Await an execution. Execute again while a database is unavailable; between executions it holds no slot."""
         deadline = asyncio.get_running_loop().time() + _EVENT_RETRY_SECONDS
         while True:
             response = await _response(outcome, request_id)
@@ -217,7 +228,11 @@ class Engine:
                 return encode(response)
             if asyncio.get_running_loop().time() > deadline:
                 raise RequestRefused(response["errors"])
-            await asyncio.sleep(_EVENT_RETRY_PAUSE_SECONDS)
+            self._event_slots.end(user)
+            try:
+                await asyncio.sleep(_EVENT_RETRY_PAUSE_SECONDS)
+            finally:
+                await self._event_slots.start(user)
             with self._app.request_scope():
                 outcome = execute_once()
                 if hasattr(outcome, "__await__"):

@@ -8,18 +8,21 @@ on the viewer (`schema.base.viewers`). Only the cursor differs for every subscri
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import structlog
 
 from resolvers.base.errors import RateLimited
-from resolvers.live.live_stream import LiveEvent, LivePayload
+from resolvers.live.live_stream import CaughtUp, LiveEvent, LivePayload, SessionSync
 from resolvers.users.callers import Caller
 from schema.base.errors import refusal_for
-from schema.base.viewers import IDENTITY, TrackedViewer, ViewerDependency
-from schema.events.source import CURSOR, Source
+from schema.base.viewers import IDENTITY, TrackedViewer
+from schema.events.source import Source
+from schema.execution.event_slots import EventSlots
+from schema.execution.rendered_responses import DROPPED, Dropped, RenderResult, ResponseTemplate, ResultsByViewer
 from schema.execution.work import SelectionCost, SubscriptionCosts
 from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import Position
@@ -27,13 +30,14 @@ from subscriptions.transport.engine import RequestRefused, ResponseSink, StreamE
 
 _log = structlog.get_logger()
 
-_CURSOR = CURSOR.encode()
-
 _MAX_CONCURRENT_EXECUTIONS = 64
 """Concurrent executions for one event, if every subscriber gets another response."""
 
 _MAX_IMMEDIATE_EXECUTIONS = 8
 """Executions of one event that may run before other tasks of the event loop."""
+
+_NEVER_DROPPED = (CaughtUp, SessionSync)
+"""Events that follow a loss. Each subscriber waits for one of them at most."""
 
 _NOTIFICATIONS_PER_TURN = 256
 """Subscribers notified before other tasks of the event loop run."""
@@ -48,31 +52,14 @@ Convert = Callable[[Any], object]
 """Returns an event as the value of the subscription's field, with CURSOR for the cursor."""
 
 
-class ResponseTemplate:
-    """An encoded response with a placeholder wherever the cursor was selected."""
-
-    __slots__ = ("_parts", "needs_cursor")
-
-    def __init__(self, response: bytes) -> None:
-        self._parts = response.split(_CURSOR)
-        self.needs_cursor = len(self._parts) > 1
-
-    def fill(self, cursor: bytes = b"") -> bytes:
-        """Return the response with a subscriber's cursor."""
-        return cursor.join(self._parts)
-
-
-RenderResult = ResponseTemplate | RequestRefused
-"""A rendered event, or the error that ends the subscription."""
-
-
 class SharedSelection:
     """One selection with its variables. Exists while a subscription uses it."""
 
-    __slots__ = ("__weakref__", "_execute", "_latest", "_renderings", "cost")
+    __slots__ = ("__weakref__", "_execute", "_latest", "_renderings", "_slots", "cost")
 
-    def __init__(self, execute: Execute, cost: SelectionCost) -> None:
+    def __init__(self, execute: Execute, cost: SelectionCost, slots: EventSlots) -> None:
         self._execute = execute
+        self._slots = slots
         self.cost = cost
         """Cost of each event, which the subscribers share."""
         self._renderings: WeakValueDictionary[int, Rendering] = WeakValueDictionary()
@@ -90,7 +77,7 @@ class SharedSelection:
         rendering = self._renderings.get(id(payload))
         if rendering is None:
             rendering = self._renderings[id(payload)] = Rendering(
-                payload, convert, self._execute, self.cost, is_own=is_own
+                payload, convert, self._execute, self.cost, self._slots, is_own=is_own
             )
         self._latest = rendering
         return rendering
@@ -109,37 +96,6 @@ class ResponseWaiter(Protocol):
         ...
 
 
-class _ResultsByViewer:
-    """The results of executions that have the same dependencies on the viewer, by the values of these dependencies."""
-
-    __slots__ = ("_depends_on_identity", "_other_dependencies", "_rendered_values", "_templates", "dependencies")
-
-    def __init__(self, dependencies: tuple[ViewerDependency, ...]) -> None:
-        self.dependencies = dependencies
-        self._depends_on_identity = IDENTITY in dependencies
-        self._other_dependencies = tuple(dependency for dependency in dependencies if dependency is not IDENTITY)
-        self._templates: dict[Hashable, ResponseTemplate] = {}
-        self._rendered_values: set[Hashable] = set()
-
-    def add(self, caller: Caller, template: ResponseTemplate) -> None:
-        self._rendered_values.add(self._values_for(caller))
-        self._templates[self._key(caller)] = template
-
-    def find(self, caller: Caller) -> ResponseTemplate | None:
-        return self._templates.get(self._key(caller))
-
-    def is_individual(self, caller: Caller) -> bool:
-        """Return True if it is known that no other user gets the same response as the caller."""
-        return self._depends_on_identity and self._values_for(caller) in self._rendered_values
-
-    def _values_for(self, caller: Caller) -> Hashable:
-        return tuple([dependency.value_for(caller) for dependency in self._other_dependencies])
-
-    def _key(self, caller: Caller) -> Hashable:
-        values = self._values_for(caller)
-        return (values, IDENTITY.value_for(caller)) if self._depends_on_identity else values
-
-
 class Rendering:
     """One event for all subscribers with the same selection."""
 
@@ -152,21 +108,30 @@ class Rendering:
         "_is_own",
         "_result_for_all",
         "_results",
+        "_slots",
         "_task",
         "_waiters",
         "payload",
     )
 
     def __init__(
-        self, payload: LivePayload, convert: Convert, execute: Execute, cost: SelectionCost, *, is_own: bool
+        self,
+        payload: LivePayload,
+        convert: Convert,
+        execute: Execute,
+        cost: SelectionCost,
+        slots: EventSlots,
+        *,
+        is_own: bool,
     ) -> None:
         self.payload = payload
+        self._slots = slots
         self._convert = convert
         self._execute = execute
         self._cost = cost
         self._is_own = is_own
         self._executions = 0
-        self._results: list[_ResultsByViewer] = []
+        self._results: list[ResultsByViewer] = []
         self._result_for_all: ResponseTemplate | None = None
         self._waiters: list[ResponseWaiter] = []
         self._task: asyncio.Task[None] | None = None
@@ -181,17 +146,22 @@ class Rendering:
                 return template
         return None
 
-    def render_for(self, waiter: ResponseWaiter) -> RenderResult | None:
+    def render_for(self, waiter: ResponseWaiter) -> RenderResult | Dropped | None:
         """Render the event for a subscriber. Return None if that takes longer; then the subscriber is notified.
 
         All waiting subscribers get a failure. It is not kept: a later subscriber causes another execution.
         """
         first: Awaitable[RequestRefused | None] | None = None
-        if self._task is None and self._executions < _MAX_IMMEDIATE_EXECUTIONS:
+        may_drop = not isinstance(self.payload, _NEVER_DROPPED)
+        user = waiter.caller.user_id
+        if self._task is None and self._executions < _MAX_IMMEDIATE_EXECUTIONS and self._slots.try_start(user):
             outcome = self._render(waiter.caller)
             if not isinstance(outcome, Awaitable):
                 return outcome or self.find(waiter.caller)
-            first = outcome
+            # Somebody has to wait for an execution that has begun.
+            first, may_drop = outcome, False
+        if not self._slots.add_waiting(user, may_drop=may_drop):
+            return DROPPED
         self._waiters.append(waiter)
         if self._task is None:
             self._task = asyncio.create_task(self._render_for_waiters(first))
@@ -205,8 +175,12 @@ class Rendering:
             while self._waiters:
                 callers = {IDENTITY.value_for(waiter.caller): waiter.caller for waiter in self._waiters}
                 individual = [c for c in callers.values() if any(results.is_individual(c) for results in self._results)]
-                chosen = individual[:_MAX_CONCURRENT_EXECUTIONS] or [next(iter(callers.values()))]
-                outcomes = [self._render(caller) for caller in chosen]
+                # Users who have much under way come last: nobody else waits in their queue.
+                individual.sort(key=self._load_of)
+                chosen = individual[:_MAX_CONCURRENT_EXECUTIONS] or [min(callers.values(), key=self._load_of)]
+                if self._load_of(chosen[0]) == 0:
+                    chosen = [caller for caller in chosen if self._load_of(caller) == 0]
+                outcomes = [self._render_in_turn(caller) for caller in chosen]
                 failures = [outcome for outcome in outcomes if isinstance(outcome, RequestRefused)]
                 failures += filter(None, await asyncio.gather(*(o for o in outcomes if isinstance(o, Awaitable))))
                 await self._notify(next(iter(failures), None))
@@ -214,16 +188,36 @@ class Rendering:
         finally:
             self._task = None
 
+    def _load_of(self, caller: Caller) -> int:
+        return self._slots.load_of(caller.user_id)
+
+    def _render_in_turn(self, caller: Caller) -> Awaitable[RequestRefused | None] | RequestRefused | None:
+        """Execute for a viewer, at once or when it is the user's turn. Returns the same as `_render`."""
+        return self._render(caller) if self._slots.try_start(caller.user_id) else self._render_later(caller)
+
+    async def _render_later(self, caller: Caller) -> RequestRefused | None:
+        await self._slots.start(caller.user_id)
+        outcome = self._render(caller)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
     def _render(self, caller: Caller) -> Awaitable[RequestRefused | None] | RequestRefused | None:
-        """Execute for a viewer. Return the failure, or None; an awaitable of it if the execution has to wait."""
+        """Execute for a viewer, in a slot, which ends with the execution.
+
+        Returns the failure, or None; an awaitable of it if the execution has to wait.
+        """
         self._executions += 1
-        viewer = TrackedViewer(caller, is_shared=True)
+        viewer, user = TrackedViewer(caller, is_shared=True), caller.user_id
+        began = perf_counter()
         try:
-            response = self._execute(self._convert(self.payload), viewer, caller.user_id)
+            response = self._execute(self._convert(self.payload), viewer, user)
         except Exception as failure:
+            self._slots.end(user)
             self._charge(viewer, caller)
             return refusal_for(failure)
+        finally:
+            self._slots.count_time(user, perf_counter() - began)
         if isinstance(response, bytes):
+            self._slots.end(user)
             self._keep(viewer, caller, response)
             return None
         return self._finish_rendering(viewer, caller, response)
@@ -236,6 +230,8 @@ class Rendering:
         except Exception as failure:
             self._charge(viewer, caller)
             return refusal_for(failure)
+        finally:
+            self._slots.end(caller.user_id)
         return None
 
     def _charge(self, viewer: TrackedViewer, caller: Caller) -> None:
@@ -253,7 +249,7 @@ class Rendering:
             if results.dependencies == dependencies:
                 break
         else:
-            results = _ResultsByViewer(dependencies)
+            results = ResultsByViewer(dependencies)
             self._results.append(results)
         results.add(caller, template)
 
@@ -265,6 +261,7 @@ class Rendering:
             if result is None:
                 self._waiters.append(waiter)
             else:
+                self._slots.remove_waiting(waiter.caller.user_id)
                 try:
                     waiter.on_rendered(result)
                 except Exception:
@@ -324,6 +321,9 @@ class ResponseStream:
         if isinstance(result, ResponseTemplate):
             sink.write(result.fill(source.cursors.encode(cursor)) if result.needs_cursor else result.fill())
             return
+        if result is DROPPED:
+            source.stream.drop(cursor)
+            return
         self._event, self._result = LiveEvent(payload, cursor), result
         if result is not None:
             self._on_event()
@@ -342,18 +342,23 @@ class ResponseStream:
             raise StreamEnded
         if self._rendering is not None:
             return None
-        if self._event is None:
-            try:
-                self._event = source.stream.take()
-            except Exception as failure:
-                raise refusal_for(failure) from failure
+        while True:
             if self._event is None:
-                return None
-        event, result = self._event, self._result
-        if result is None:
-            result = self._find_response(event.payload, source)
+                try:
+                    self._event = source.stream.take()
+                except Exception as failure:
+                    raise refusal_for(failure) from failure
+                if self._event is None:
+                    return None
+            event = self._event
+            result = self._result or self._find_response(event.payload, source)
             if result is None:
                 return None
+            if result is not DROPPED:
+                break
+            self._event = None
+            if event.cursor is not None:
+                source.stream.drop(event.cursor)
         if isinstance(result, RequestRefused):
             raise refusal_for(result)
         self._event = self._result = None
@@ -361,8 +366,11 @@ class ResponseStream:
             return result.fill(source.cursors.encode(event.cursor))
         return result.fill()
 
-    def _find_response(self, payload: LivePayload, source: Source) -> RenderResult | None:
-        """Return the response to an event, or the failure. Return None if `on_rendered` gets it later."""
+    def _find_response(self, payload: LivePayload, source: Source) -> RenderResult | Dropped | None:
+        """Return the response to an event, or the failure. Return None if `on_rendered` gets it later.
+
+        Return DROPPED if too many events of the user wait: the subscriber loses it, as one that reads too slowly.
+        """
         rendering = self._selection.rendering(payload, source.convert, is_own=source.stream.is_catching_up)
         result = rendering.find(self.caller) or self._find_refusal() or rendering.render_for(self)
         if result is None:

@@ -60,6 +60,11 @@ class HttpResponse:
     status: int
     headers: Mapping[str, str] | None
 
+    def with_headers(self, headers: Mapping[str, str]) -> HttpResponse:
+        """Return the response with further headers."""
+        merged = {**headers, **(self.headers or {})}
+        return HttpResponse(self.media_type, self.body, self.status, merged)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
         if not (scope.get(DIRECT_KEY) and self._send_directly(scope)):

@@ -134,6 +134,8 @@ class OperationSettings(_Section):
     """Operations of one user that run at once on a busy process. More wait, and go after those of other users."""
     max_waiting_per_user: int = Field(200, ge=1, le=100_000)
     """Operations of one user that may wait for others of the same user. More are refused with RATE_LIMITED."""
+    max_waiting_events_per_user: int = Field(500, ge=1, le=100_000)
+    """Events that may wait to be rendered for one user, one per subscription. Further subscriptions get `reset`."""
     operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 
@@ -207,7 +209,7 @@ class WorkSettings(_Section):
     """Work of one user in one process.
 
     A unit is a value of a response. A query costs 100 units more, a mutation 500, an event 50. A million units take
-    about 4 seconds of CPU.
+    about 2 seconds of CPU.
     """
 
     work_per_second: int = Field(100_000, ge=0, le=1_000_000_000)

@@ -142,6 +142,12 @@ class Mailbox:
             except Exception:
                 _log.exception("subscriber_failed", user=self.user)
 
+    def drop(self, position: Position) -> None:
+        """Drop the events up to a position and those in the queue. The reader finds Lagged next."""
+        newest = next((item for item in reversed(self._items or ()) if isinstance(item, MailboxEvent | Lagged)), None)
+        self._budget.mark_behind()
+        self.put(Lagged(newest.position if newest is not None else position))
+
     def _replace_all(self, lagged: Lagged) -> None:
         """Replace the queue by one item, which does not count in the budget."""
         self._budget.release_dropped(sum(not isinstance(item, Lagged) for item in self._items or ()))

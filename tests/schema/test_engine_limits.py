@@ -48,7 +48,7 @@ class LimitedDocument:
         return f"{self.limit} of a {self.source.split()[0].replace('{', 'query')} {self.variables or ''}".strip()
 
 
-def document(limit: str, source: str, **variables: int) -> LimitedDocument:
+def document(limit: str, source: str, **variables: object) -> LimitedDocument:
     return LimitedDocument(limit, source, variables)
 
 
@@ -101,6 +101,16 @@ async def test_null_and_omitted_variables_are_judged_separately(api: Api) -> Non
     members = MANY_MEMBERS.replace("$first: Int", "$first: Int = 100")
     await api.data(user, members, first=None)
     assert await refused_by(api, document("max_nodes", members)) == "max_nodes"
+
+
+async def test_lists_of_other_sizes_are_judged_separately(api: Api) -> None:
+    (user,) = await api.create_users("user")
+    read = """mutation ($ids: [ID!]) { markManyRead(conversationIds: $ids) { conversation { ... on Group {
+        members(first: 100) { edges { node { user { id } } } } } } } }"""
+    for _ in range(2):
+        assert await api.data(user, read, ids=[]) == {"markManyRead": []}
+        assert await refused_by(api, document("max_nodes", read, ids=["g_1"] * 100)) == "max_nodes"
+        assert await refused_by(api, document("max_nodes", read)) == "max_nodes"
 
 
 async def test_the_document_cache_is_limited_in_characters(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

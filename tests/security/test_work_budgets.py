@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -14,6 +15,7 @@ from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Refusal, gather_all, parse_refusal
 from tests.api.conftest import OpenApi
 from tests.security.test_rate_limits import ManualSeconds
+from tests.server.served_app import ServeApp
 
 ALICE, BOB = UserId("alice"), UserId("bob")
 ME = "{ me { id } }"
@@ -204,3 +206,22 @@ async def test_nested_replies_with_many_mentions_are_stopped(api: Api) -> None:
     assert 50_000 < error["extensions"]["found"] < 60_000 and response.get("data") is None
     small_page = query.replace("last: 100", "last: 1")
     assert len((await api.data(owner, small_page))["messages"]["edges"]) == 1
+
+
+async def test_http_answers_tell_what_is_left(serve_app: ServeApp) -> None:
+    async with serve_app(work_per_second=1, work_budget=250) as app:
+        answer = await app.ask(ME, "alice")
+        assert answer.headers["ratelimit-policy"] == '"work";q=250;w=250'
+        assert re.fullmatch(r'"work";r=1(48|49|50);t=10[0-2]', answer.headers["ratelimit"])
+        await app.data(ME, "alice")
+        answer = await app.ask(ME, "alice", accept="application/graphql-response+json")
+        assert answer.status_code == 429 and 50 < int(answer.headers["retry-after"]) <= 57
+        assert re.fullmatch(r'"work";r=4[6-9];t=20[1-4]', answer.headers["ratelimit"])
+        # Without a valid token there is no budget.
+        assert "ratelimit" not in (await app.ask(ME)).headers
+
+
+async def test_without_a_limit_there_are_no_headers(serve_app: ServeApp) -> None:
+    async with serve_app(work_per_second=0) as app:
+        answer = await app.ask(ME, "alice")
+        assert answer.status_code == 200 and "ratelimit" not in answer.headers

@@ -68,7 +68,8 @@ async def test_only_pages_of_configured_origins_may_call(serve_app: ServeApp) ->
         assert "access-control-allow-origin" not in refused.headers
         answer = await app.http.post("/graphql", json={"query": "{ __typename }"}, headers={"origin": ORIGIN})
         assert answer.headers["access-control-allow-origin"] == ORIGIN
-        assert answer.headers["access-control-expose-headers"].lower() == "x-request-id, retry-after"
+        exposed = answer.headers["access-control-expose-headers"].lower()
+        assert exposed == "x-request-id, retry-after, ratelimit, ratelimit-policy"
         assert answer.headers["x-request-id"]
 
 

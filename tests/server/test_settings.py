@@ -107,6 +107,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "max_operations": "1",
         "max_running_per_user": "1",
         "max_waiting_per_user": "1",
+        "max_waiting_events_per_user": "1",
         "operation_timeout_seconds": "0.5",
         "keep_alive_seconds": "1",
         "max_group_members": "3",
@@ -126,9 +127,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
     assert settings.cors_origins == ("https://chat.example.org", "http://localhost:3000")
     assert settings.jwt_audience == ("chat", "mail")
     assert [secret.get_secret_value() for secret in settings.jwt_previous_secrets] == [GOOD_SECRET, f"{GOOD_SECRET},"]
-    assert settings.log_level == "DEBUG"
-    assert settings.log_format == "console"
-    assert settings.introspection is False
+    assert (settings.log_level, settings.log_format, settings.introspection) == ("DEBUG", "console", False)
 
 
 def test_overrides_take_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

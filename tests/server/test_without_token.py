@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from server.auth.websocket import NEEDS_TOKEN
+from server.settings import Settings
 from tests.protocol.serving import PATIENCE
-from tests.server.served_app import App, ServeApp
+from tests.server.served_app import App, ServeApp, serving_app
 
 GRAPHQL_JSON = {"accept": "application/graphql-response+json"}
 EVENTS = {"accept": "text/event-stream"}
@@ -35,9 +36,10 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture
-async def app(serve_app: ServeApp) -> AsyncIterator[App]:
-    async with serve_app() as app_:
+@pytest.fixture(scope="module")
+async def app(module_settings: Settings) -> AsyncIterator[App]:
+    """One server for all tests: none of them changes anything."""
+    async with serving_app(module_settings) as app_:
         yield app_
 
 

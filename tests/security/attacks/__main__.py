@@ -30,7 +30,10 @@ async def _run(names: list[str], seconds: float, folder: Path) -> list[Outcome]:
         for number, name in enumerate(names):
             attack = ATTACKS[name]
             async with AsyncExitStack() as stack:
-                stage = await open_stage(stack, databases, folder, f"attack_{number}", max_files=attack.max_files)
+                stage = await open_stage(
+                    stack, databases, folder, f"attack_{number}",
+                    max_files=attack.max_files, has_key_set=attack.has_key_set,
+                )  # fmt: skip
                 await stage.serve_bystander(_WARM_UP_SECONDS)
                 rest = await stage.serve_bystander(_REST_SECONDS)
                 plan = await stage.plan(name, attack, count=attack.full, rate=attack.rate)

@@ -51,6 +51,8 @@ class Attack:
     limits: Limits = Limits()
     max_files: int | None = None
     """Limit on open files of the server in the long form."""
+    has_key_set: bool = False
+    """In the long form, the server takes its keys from an identity provider, which it may ask once in ten seconds."""
     short_seconds: float = 10.0
     """The most that the short form takes. A machine that is very busy needs them."""
     extra_seconds: float = 0.0

@@ -13,7 +13,6 @@ from typing import Any
 import uvloop
 
 from bench.command_loop import run_command_loop
-from tests.processes import token
 from tests.security.attacks.http_client import HttpConnection, graphql_body
 
 USER, FRIEND = "bystander", "friend"
@@ -24,14 +23,14 @@ _ME = "{ me { id displayName } }"
 class Bystander:
     """Commands of the process."""
 
-    async def begin(self, *, port: int, rate: float, at_once: int, patience: float) -> dict[str, Any]:
+    async def begin(self, *, port: int, token: str, rate: float, at_once: int, patience: float) -> dict[str, Any]:
         """Start to send so many operations a second, half of each kind.
 
         An operation fails after `patience` seconds. With `at_once` operations under way, the next ones are left out
         and count as failed, or do not count if `at_once` is 1: then nothing depends on the speed of the machine.
         """
         self._at_once, self._patience = at_once, patience
-        self._port, self._token = port, token(USER)
+        self._port, self._token = port, token
         self._samples: dict[str, list[float]] = {"send": [], "me": []}
         self._failures: Counter[str] = Counter()
         self._running: set[asyncio.Task[None]] = set()

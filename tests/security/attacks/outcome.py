@@ -11,6 +11,8 @@ from tests.security.attacks.measurement import Watch, percentile
 
 _SLOWDOWN = 3.0
 _ALLOWANCE_SECONDS = 0.05
+_MAX_FETCHES = 6
+"""One at the start of the server, and one in ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Outcome:
     rest: Service | None = None
     """The bystander before the attack. None in the short form, which judges no times."""
     died: bool = False
+    fetches: int = 0
+    """Times that the server has fetched the keys of its identity provider."""
     log: list[str] = field(default_factory=list)
     """Errors in the server's log."""
 
@@ -73,6 +77,8 @@ class Outcome:
             found.append(f"answered with {dict(self.codes)}, not only {', '.join(sorted(limits.codes))}")
         if limits.refused_with is not None and limits.refused_with not in self.codes:
             found.append(f"never refused with {limits.refused_with}")
+        if self.fetches > _MAX_FETCHES:
+            found.append(f"the identity provider was asked {self.fetches} times")
         if "INTERNAL" in self.codes:
             found.append(f"{self.codes['INTERNAL']} answers are INTERNAL")
         if limits.answer_bytes is not None and self.largest > limits.answer_bytes:

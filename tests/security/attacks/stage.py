@@ -14,8 +14,10 @@ import orjson
 from bench.load_process import LoadProcess
 from server.embedded import ports
 from server.settings import UNLIMITED, Settings
-from tests.processes import Addresses, ServerProcess, start_server, until_ready
+from tests.processes import Addresses, ServerProcess, start_server, token, until_ready
 from tests.security.attacks.attack import Attack, Json, Prepare
+from tests.security.attacks.bystander import USER
+from tests.security.attacks.identity_provider import IdentityProvider, identity_provider
 from tests.security.attacks.measurement import watching
 from tests.security.attacks.outcome import Outcome, Service
 from tests.security.attacks.people import ATTACKERS, insert_all
@@ -60,6 +62,7 @@ async def open_stage(
     *,
     short: bool = False,
     max_files: int | None = None,
+    has_key_set: bool = False,
     attackers: int = 1,
     people: int = 1,
 ) -> Stage:
@@ -67,7 +70,9 @@ async def open_stage(
 
     attackers: number of processes. people: number of users that attack.
     """
-    serving = attacked_server(databases, folder, database, _SHORT_LIMITS if short else {}, max_files, people)
+    provider = stack.enter_context(identity_provider()) if has_key_set else None
+    settings = _SHORT_LIMITS if short else provider.settings if provider is not None else {}
+    serving = attacked_server(databases, folder, database, settings, max_files, people)
     server = await stack.enter_async_context(serving)
     bystander = await stack.enter_async_context(LoadProcess("tests.security.attacks.bystander"))
     processes = [
@@ -77,7 +82,7 @@ async def open_stage(
     if not short:
         for process in processes:
             await process.ask("lower_priority")
-    return Stage(server, bystander, processes, short)
+    return Stage(server, bystander, processes, short, provider)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class Stage:
     bystander: LoadProcess
     attackers: list[LoadProcess]
     is_short: bool
+    provider: IdentityProvider | None = None
     prepared: dict[tuple[Prepare, str], Json] = field(default_factory=dict)
 
     async def serve_bystander(self, seconds: float) -> Service:
@@ -140,13 +146,15 @@ class Stage:
             )
             meanwhile = Service.of(await self.bystander.ask("end"))
         has_died = self.server.process.poll() is not None
+        fetches = self.provider.fetches if self.provider is not None else 0
         return Outcome(
             name, watch=watch, meanwhile=meanwhile, rest=rest, died=has_died, log=self._errors()[logged:],
-            **_sum_of(reports),
+            fetches=fetches, **_sum_of(reports),
         )  # fmt: skip
 
     async def _begin(self, form: dict[str, float]) -> None:
-        await self.bystander.ask("begin", port=self.server.port, **form)
+        bearer = token(USER) if self.provider is None else self.provider.token(USER)
+        await self.bystander.ask("begin", port=self.server.port, token=bearer, **form)
 
     def _errors(self) -> list[str]:
         """Return the lines of the server's log with level error, and tracebacks."""

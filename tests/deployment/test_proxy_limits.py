@@ -1,0 +1,122 @@
+"""The limits of deploy/haproxy.cfg, with a real HAProxy, smaller numbers, and no servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from server.embedded.ports import pick_free
+from tests.deployment.compose_file import ROOT
+from tests.deployment.local_deployment import PROXY_PATH
+
+HAPROXY = shutil.which("haproxy", path=PROXY_PATH)
+
+pytestmark = pytest.mark.skipif(HAPROXY is None, reason="haproxy is not installed (apt-get install haproxy)")
+
+LIMITS = {
+    "sc0_conn_cur gt 1000": "sc0_conn_cur gt 5",
+    "sc0_conn_rate gt 1000": "sc0_conn_rate gt 30",
+    "sc0_http_req_rate gt 5000": "sc0_http_req_rate gt 10",
+    "timeout http-request 10s": "timeout http-request 1s",
+    "retries 3": "retries 0",
+}
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """Run the proxy, and return its port."""
+    text = (ROOT / "deploy" / "haproxy.cfg").read_text()
+    for limit, smaller in LIMITS.items():
+        assert text.count(limit) == 1, limit
+        text = text.replace(limit, smaller)
+    chosen = pick_free()
+    text = text.replace("bind :8000", f"bind 127.0.0.1:{chosen}")
+    text = re.sub(r"server-\d:8000", f"127.0.0.1:{pick_free(chosen)}", text)
+    config = tmp_path / "haproxy.cfg"
+    config.write_text(text)
+    assert HAPROXY is not None
+    checked = subprocess.run([HAPROXY, "-c", "-f", str(config)], capture_output=True, text=True, timeout=20)
+    assert (checked.returncode, "WARNING" in checked.stderr) == (0, False), checked.stderr
+    with (tmp_path / "log").open("w") as log, ExitStack() as ending:
+        process = subprocess.Popen([HAPROXY, "-db", "-f", str(config)], stdout=log, stderr=log)
+        ending.callback(process.wait, 20)
+        ending.callback(process.kill)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                httpx.get(f"http://127.0.0.1:{chosen}/proxy", trust_env=False)
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        yield chosen
+
+
+async def open_and_read(port: int, sent: bytes = b"") -> tuple[bytes | None, asyncio.StreamWriter | None]:
+    """Open a connection. Return its first line; None if nothing came and it stays open."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionError:
+        return b"", None
+    writer.write(sent)
+    try:
+        return await asyncio.wait_for(reader.readline(), 0.15 if not sent else 5), writer
+    except TimeoutError:
+        return None, writer
+    except ConnectionError:
+        return b"", writer
+
+
+def close(writer: asyncio.StreamWriter | None) -> None:
+    if writer is not None:
+        writer.close()
+
+
+async def test_an_address_has_a_limited_number_of_connections(port: int) -> None:
+    opened = await asyncio.gather(*(open_and_read(port) for _ in range(7)))
+    assert sorted(line is None for line, _ in opened) == [False] * 2 + [True] * 5
+    for _, writer in opened:
+        close(writer)
+    line: bytes | None = b""
+    async with asyncio.timeout(20):
+        # The proxy notices the end of a connection a moment later.
+        while not line:
+            line, writer = await open_and_read(port, b"GET /proxy HTTP/1.1\r\nhost: a\r\n\r\n")
+            close(writer)
+    assert line.startswith(b"HTTP/1.1 ")
+
+
+async def test_an_address_has_a_limited_rate_of_connections(port: int) -> None:
+    lines = []
+    for _ in range(33):
+        line, writer = await open_and_read(port, b"GET /proxy HTTP/1.0\r\n\r\n")
+        lines.append(line)
+        close(writer)
+    assert lines[0] and lines[-1] == b""
+
+
+async def test_an_address_has_a_limited_rate_of_requests(port: int) -> None:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        answers = [await client.get("/graphql") for _ in range(12)]
+        assert 429 not in [answer.status_code for answer in answers[:9]]
+        assert (answers[-1].status_code, answers[-1].headers["retry-after"]) == (429, "1")
+        (error,) = json.loads(answers[-1].content)["errors"]
+        assert error["extensions"] == {"code": "RATE_LIMITED", "retryable": True, "retryAfterMs": 1000}
+        # Checks of the proxy itself go on.
+        assert (await client.get("/proxy")).status_code != 429
+
+
+@pytest.mark.parametrize("body", [b"", b"content-length: 100\r\n\r\n{"], ids=["head", "body"])
+async def test_incomplete_requests_time_out_at_the_proxy(port: int, body: bytes) -> None:
+    line, writer = await open_and_read(port, b"POST /graphql HTTP/1.1\r\nhost: a\r\n" + body)
+    assert line is not None and line.startswith(b"HTTP/1.1 408 ")
+    close(writer)
