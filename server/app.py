@@ -49,8 +49,8 @@ from server.process.graceful_shutdown import SHUTDOWN_STATE, GracefulShutdown
 from server.services import Services, open_services
 from server.settings import Settings, find_foreign_token_warning, load_settings
 from server.sse.setup import open_event_streams
+from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import GraphQLEngine
-from subscriptions.transport.unsent_answers import UnsentAnswers
 from subscriptions.transport.websocket import TransportLimits, WebSocketTransport
 
 _log = structlog.get_logger(__name__)

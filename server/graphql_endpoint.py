@@ -34,8 +34,8 @@ from server.overload.admission_control import Overloaded
 from server.overload.shielded_mutations import ShieldedMutations
 from server.sse.requests import StreamRequests
 from store.base.errors import StoreError
-from subscriptions.transport.engine import ConnectionContext, GraphQLEngine, RequestRefused
-from subscriptions.transport.unsent_answers import LARGE_BYTES, AnswerRefused, UnsentAnswers
+from subscriptions.realtime.unsent_answers import LARGE_BYTES, UnsentAnswers
+from subscriptions.transport.engine import AnswerRefused, ConnectionContext, GraphQLEngine, RequestRefused
 
 log = structlog.get_logger(__name__)
 

@@ -147,6 +147,8 @@ async def open_services(
         app,
         introspection=settings.introspection,
         limits=query_limits,
+        document_cpu_share=settings.document_cpu_percent / 100,
+        anonymous_cpu_share=settings.anonymous_cpu_percent / 100,
         max_waiting_events_per_user=settings.max_waiting_events_per_user,
     )
     opened, data_is_newer = asyncio.Event(), asyncio.Event()

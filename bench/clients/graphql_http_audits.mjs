@@ -1,17 +1,19 @@
 // The audits of npm graphql-http against a running Confab:
-//   node clients/graphql_http_audits.mjs http://127.0.0.1:8000/graphql
+//   node clients/graphql_http_audits.mjs http://127.0.0.1:8000/graphql TOKEN
 // Prints what did not pass, and how many did of each kind. Ends with status 1 unless every MUST and SHOULD passes.
 import { serverAudits } from "graphql-http";
 
-const [url] = process.argv.slice(2);
+const [url, token] = process.argv.slice(2);
 if (!url) {
-  console.error("usage: node clients/graphql_http_audits.mjs HTTP_URL");
+  console.error("usage: node clients/graphql_http_audits.mjs HTTP_URL [TOKEN]");
   process.exit(2);
 }
 
+const authorized = (target, { headers, ...options } = {}) =>
+  fetch(target, { ...options, headers: token ? { ...headers, authorization: `Bearer ${token}` } : headers });
 const passed = {};
 const count = {};
-for (const audit of serverAudits({ url, fetchFn: fetch })) {
+for (const audit of serverAudits({ url, fetchFn: authorized })) {
   const kind = audit.name.split(" ")[0];
   const result = await audit.fn();
   count[kind] = (count[kind] ?? 0) + 1;

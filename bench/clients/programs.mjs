@@ -17,7 +17,7 @@ async function run(name, ...args) {
 
 export async function programs(deployment, report) {
   const [url] = deployment.urls;
-  await report("graphql-http", "all audits", null, () => run("graphql_http_audits.mjs", url));
+  await report("graphql-http", "all audits", null, () => run("graphql_http_audits.mjs", url, deployment.token("alice")));
   await report("graphql-sse", "both modes", null, () =>
     run("graphql_sse.mjs", url, deployment.token("alice"), deployment.token("bob"), "100"));
 }

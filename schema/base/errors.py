@@ -17,6 +17,12 @@ from subscriptions.transport.engine import RequestRefused
 
 _log = structlog.get_logger()
 
+_MAX_MESSAGE_CHARACTERS = 500
+"""Messages may quote a document. graphql-core quotes all of it."""
+_MAX_LOCATIONS = 5
+_MAX_ERRORS = 10
+"""Errors in the refusal of one operation."""
+
 NO_REQUEST = "-"
 """The request id in log entries that belong to no request."""
 
@@ -56,7 +62,9 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
     """
     formatted: dict[str, Any] = {"message": error.message}
     if error.locations:
-        formatted["locations"] = [{"line": location.line, "column": location.column} for location in error.locations]
+        formatted["locations"] = [
+            {"line": location.line, "column": location.column} for location in error.locations[:_MAX_LOCATIONS]
+        ]
     if error.path is not None:
         formatted["path"] = list(error.path)
     original = error.original_error
@@ -95,6 +103,8 @@ def format_error(error: GraphQLError, request_id: str) -> dict[str, Any]:
             )
             formatted["message"] = "Something went wrong on the server."
             extensions = {"code": ErrorCode.INTERNAL.value, "retryable": False, "correlationId": correlation_id}
+    if len(formatted["message"]) > _MAX_MESSAGE_CHARACTERS:
+        formatted["message"] = formatted["message"][: _MAX_MESSAGE_CHARACTERS - 1] + "…"
     formatted["extensions"] = extensions
     return formatted
 
@@ -109,7 +119,7 @@ def refusal_for(failure: Exception) -> RequestRefused:
 
 def refused(errors: list[GraphQLError]) -> RequestRefused:
     """Return the refusal of an operation that was not started."""
-    return RequestRefused([format_error(error, NO_REQUEST) for error in errors])
+    return RequestRefused([format_error(error, NO_REQUEST) for error in errors[:_MAX_ERRORS]])
 
 
 def _invalid_field(message: str) -> str | None:

@@ -78,6 +78,14 @@ class CompiledOperation:
         self._generate_after = generate_after
         self._plans: dict[tuple[object, ...], CompiledPlan] = {}
 
+    def use_plan_cache(self, plan_cache: PlanCache) -> None:
+        """Move the operation's plans to another cache."""
+        for plan in self._plans.values():
+            self._plan_cache.remove(plan)
+        self._plan_cache = plan_cache
+        for plan in list(self._plans.values()):
+            plan_cache.add(plan)
+
     def coerce(self, variables: Mapping[str, Any] | None) -> VariableValues | list[GraphQLError]:
         """Return the values of the operation's variables, or the errors in them."""
         operation = self._operation

@@ -37,6 +37,10 @@ class PlanCache:
         """Make a cached plan the most recently used."""
         self._plans.move_to_end(plan)
 
+    def remove(self, plan: CompiledPlan) -> None:
+        """Forget a plan, which remains usable."""
+        self._plans.pop(plan, None)
+
     def add(self, plan: CompiledPlan) -> None:
         """Cache a plan, and evict others if there are too many fields."""
         self._plans[plan] = None

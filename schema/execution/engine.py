@@ -16,7 +16,7 @@ from graphql import ExecutionResult, GraphQLError, execute
 from graphql.execution import Executor, create_source_event_stream, execute_subscription_event
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import ConfabError, Forbidden, RateLimited, Unauthenticated
+from resolvers.base.errors import ConfabError, Forbidden, InvalidInput, RateLimited, Unauthenticated
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
 from schema.base.context import Context
@@ -26,6 +26,7 @@ from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
 from schema.compiler import MeasuredResult, ResultTooLarge
 from schema.compiler.execution import YieldControl
 from schema.events.source import Source
+from schema.execution.anonymous_operations import AnonymousOperations
 from schema.execution.event_rendering import ResponseStream, SharedSelection
 from schema.execution.event_slots import EventSlots
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
@@ -43,6 +44,7 @@ from subscriptions.transport.engine import (
     OperationHandle,
     RequestRefused,
     encode,
+    make_error,
 )
 
 _MAX_REMEMBERED_COSTS = 64
@@ -50,6 +52,8 @@ _MAX_REMEMBERED_COSTS = 64
 _EVENT_RETRY_SECONDS = 60.0
 _EVENT_RETRY_PAUSE_SECONDS = 0.25
 INTROSPECTION_IS_OFF = "Introspection is disabled on this server; use the published schema instead."
+IDS_NOT_SUPPORTED = "PersistedQueryNotSupported"
+"""The exact message at which clients that send hashes change to sending texts."""
 
 EventExecution = Callable[[object, Context, YieldControl], Any]
 """Executes a subscription's selection on one event. Returns an ExecutionResult or an awaitable of one."""
@@ -64,13 +68,26 @@ class Engine:
         *,
         introspection: bool,
         limits: QueryLimits | None = None,
+        document_cpu_share: float = 0.0,
+        anonymous_cpu_share: float = 0.0,
         max_waiting_events_per_user: int = 500,
     ) -> None:
+        """Create the engine of one process.
+
+        Args:
+            app: The application.
+            introspection: Whether anybody may query the schema, also without a token.
+            limits: Limits on one operation.
+            document_cpu_share: Share of a core for documents of one user that are not cached; 0: no limit.
+            anonymous_cpu_share: Share of a core for all documents of callers without a token; 0: no limit.
+            max_waiting_events_per_user: Events that may wait for their execution.
+        """
         self._app = app
         self._limits = limits or QueryLimits()
         self._introspection = introspection
         self._schema = SCHEMA._schema
-        self._operations = OperationCache(self._limits)
+        self._operations = OperationCache(self._limits, document_cpu_share)
+        self._anonymous = AnonymousOperations(self._limits, anonymous_cpu_share)
         self._subscription_costs = SubscriptionCosts(app.work)
         self._slices = Slices()
         self._event_slots = EventSlots(self._slices, max_waiting_events_per_user)
@@ -84,12 +101,18 @@ class Engine:
     def prepare(self, request: GraphQLRequest, caller: object | None) -> PreparedOperation:
         """Parse and validate a document, and select the operation. Raises RequestRefused."""
         self.check_caller(caller)
-        return self._operations.prepare(request)
+        if request.document_id is not None:
+            raise RequestRefused([make_error(IDS_NOT_SUPPORTED, InvalidInput.code)])
+        if isinstance(caller, Caller):
+            return self._operations.prepare(request, caller.user_id)
+        return self._operations.find(request, None) or self._anonymous.prepare(request)
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """Execute a query or mutation to its end. Raises RequestRefused if it was not started."""
         assert isinstance(prepared, PreparedOperation)
         taken = self._check_request(prepared, request, context)
+        if context.caller is None:
+            return await self._anonymous.execute(prepared, lambda: self._execute(prepared, request, context, taken))
         used_fallback = self._app.uses_fallback
         response = await self._execute(prepared, request, context, taken)
         if used_fallback or self._app.uses_fallback:

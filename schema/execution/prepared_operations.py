@@ -1,8 +1,8 @@
-"""Parses, validates and compiles documents, and caches the results."""
+"""Parses, validates and compiles documents, and caches the results for callers with a token."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import sys
 from dataclasses import dataclass, field
 
 from graphql import (
@@ -17,28 +17,39 @@ from graphql import (
 )
 from graphql.validation.rules import overlapping_fields_can_be_merged
 
-from resolvers.base.errors import InvalidInput
-from schema.base.errors import refused
+from resolvers.base.errors import RateLimited, Unauthenticated
+from schema.base.errors import refusal_for, refused
+from schema.base.viewers import NEEDS_TOKEN
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
+from schema.execution.cpu_budgets import UserCpuBudgets
+from schema.execution.document_cache import DocumentCache, RefusalCache
 from schema.execution.query_cost import Cost, size_variables
-from schema.execution.query_limits import QueryLimits, fragments_of, parse_limited
+from schema.execution.query_limits import QueryLimits, fragments_of, parse_limited, tokens_of
 from schema.execution.query_shape import check_shape
 from schema.execution.selection_keys import SelectionKey, selection_key
 from schema.root import SCHEMA
-from subscriptions.transport.engine import GraphQLRequest, OperationKind, RequestRefused, make_error
+from store.base.ids import UserId
+from subscriptions.transport.engine import GraphQLRequest, OperationKind, RequestRefused
 
-# The budget of the rule that compares overlapping fields. Documents within the limits need a fraction of it. Without
-# it, a hostile document could occupy the process for a second.
-overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 50_000
+# The budget of the rule that compares overlapping fields. The documents of our clients need 40 of it, and 40 fragments
+# in one selection set 15,000. Without it, a hostile document could occupy the process for a second.
+overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 20_000
 
-_MAX_CACHED_DOCUMENTS = 2_000
-_MAX_DOCUMENT_CHARACTERS = 20_000
-"""Longer documents are not cached."""
-_MAX_CACHED_CHARACTERS = 4_000_000
-"""Characters of all cached documents. A parsed document takes about a hundred times as many bytes."""
+_MAX_CACHED_BYTES = 64 * 1024 * 1024
+"""Estimated memory of all cached documents."""
+_OPERATION_BYTES, _TOKEN_BYTES, _TEXT_COPIES = 12_000, 600, 4
+"""Memory of a cached document, as measured: of a document without content, and of each token (a token of the parser, a
+node, its location). Long literals are kept by the text, the token, the node and the plan (ADR 49)."""
 
-IDS_NOT_SUPPORTED = "PersistedQueryNotSupported"
-"""The exact message at which clients that send hashes change to sending texts."""
+_MAX_OWNED_FIELDS, _MAX_SHARED_FIELDS = 5_000, 15_000
+"""Fields of the compiled plans of documents that one user has sent, and of those that several have."""
+
+
+@dataclass(slots=True)
+class StoredResult:
+    """The result of an operation whose result never changes: compressed JSON, None until it was executed."""
+
+    content: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,64 +72,109 @@ class PreparedOperation:
     """The variables on which the operation's cost depends."""
     costs: dict[tuple[object, ...], Cost] = field(default_factory=dict)
     """Costs that were found to be within the limits, by the sizes of `size_variables`."""
+    stored_result: StoredResult | None = None
+    """Set for the standard introspection queries of anonymous callers."""
 
 
 class OperationCache:
-    """Prepares operations, and caches the most recently used."""
+    """Prepares operations of users, and caches them and their refusals."""
 
-    def __init__(self, limits: QueryLimits) -> None:
+    def __init__(self, limits: QueryLimits, cpu_share: float = 0.0) -> None:
+        """Create it. `cpu_share`: share of a core for documents of one user that are not cached; 0: no limit."""
         self._limits = limits
-        self._prepared: OrderedDict[tuple[str, str | None], PreparedOperation] = OrderedDict()
-        self._characters = 0
-        self._plan_cache = PlanCache()
+        self._budgets = UserCpuBudgets(cpu_share)
+        self._owned_plans = PlanCache(_MAX_OWNED_FIELDS)
+        self._shared_plans = PlanCache(_MAX_SHARED_FIELDS)
+        self._documents: DocumentCache[PreparedOperation] = DocumentCache(
+            _MAX_CACHED_BYTES, on_share=self._share_plans, on_evict=_keep_plans_apart
+        )
+        self._refusals = RefusalCache()
 
-    def prepare(self, request: GraphQLRequest) -> PreparedOperation:
+    def find(self, request: GraphQLRequest, user: UserId | None) -> PreparedOperation | None:
+        """Return the operation if it is cached."""
+        return self._documents.get((request.query, request.operation_name), user)
+
+    def prepare(self, request: GraphQLRequest, user: UserId) -> PreparedOperation:
         """Return the prepared operation of a request. Raises RequestRefused."""
-        key = (request.query, request.operation_name)
-        prepared = self._prepared.get(key)
+        prepared = self.find(request, user)
         if prepared is not None:
-            self._prepared.move_to_end(key)
             return prepared
-        if request.document_id is not None:
-            raise RequestRefused([make_error(IDS_NOT_SUPPORTED, InvalidInput.code)])
-        prepared = self._prepare(request)
-        if len(request.query) <= _MAX_DOCUMENT_CHARACTERS:
-            self._prepared[key] = prepared
-            self._characters += len(request.query)
-            while len(self._prepared) > _MAX_CACHED_DOCUMENTS or self._characters > _MAX_CACHED_CHARACTERS:
-                (oldest, _), _ = self._prepared.popitem(last=False)
-                self._characters -= len(oldest)
+        key = RefusalCache.key_of(request) if len(request.query) <= self._limits.max_characters else None
+        errors = self._refusals.get(key) if key is not None else None
+        if errors is not None:
+            raise RequestRefused(errors)
+        budget = self._budgets.of(user)
+        try:
+            budget.check()
+        except RateLimited as limited:
+            raise refusal_for(limited) from limited
+        try:
+            with budget.measure():
+                prepared = prepare_operation(request, self._limits, self._owned_plans)
+        except RequestRefused as refusal:
+            if key is not None:
+                self._refusals.add(key, refusal.errors)
+            raise
+        size = estimate_bytes(request.query)
+        self._documents.add((request.query, request.operation_name), prepared, size, user)
         return prepared
 
-    def _prepare(self, request: GraphQLRequest) -> PreparedOperation:
-        document = self._parse(request.query)
-        operation = _select_operation(document, request.operation_name)
-        kind: OperationKind = operation.operation.value
-        root_fields = _root_fields(document, operation)
-        return PreparedOperation(
-            document=document,
-            operation_name=request.operation_name,
-            kind=kind,
-            root=next(iter(root_fields)) if len(root_fields) == 1 else "several",
-            is_introspection_only=all(name.startswith("__") for name in root_fields),
-            uses_introspection=bool(root_fields & {"__schema", "__type"}),
-            selection=selection_key(document, operation) if kind == "subscription" else None,
-            compiled=compile_operation(
-                SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=self._plan_cache
-            ),
-            size_variables=size_variables(SCHEMA._schema, document),
-        )
+    def _share_plans(self, prepared: PreparedOperation) -> None:
+        if prepared.compiled is not None:
+            prepared.compiled.use_plan_cache(self._shared_plans)
 
-    def _parse(self, query: str) -> DocumentNode:
-        try:
-            document = parse_limited(query, self._limits)
-            check_shape(document, self._limits)
-        except GraphQLError as error:
-            raise refused([error]) from error
-        errors = validate(SCHEMA._schema, document, max_errors=5, hide_suggestions=True)
-        if errors:
-            raise refused(errors)
-        return document
+
+def _keep_plans_apart(prepared: PreparedOperation) -> None:
+    """Let the plans of an operation end with it. They would keep its document."""
+    if prepared.compiled is not None:
+        prepared.compiled.use_plan_cache(PlanCache())
+
+
+def estimate_bytes(query: str) -> int:
+    """Return about how much memory a prepared document takes, rather too much than too little."""
+    return _OPERATION_BYTES + _TOKEN_BYTES * len(tokens_of(query)) + _TEXT_COPIES * sys.getsizeof(query)
+
+
+def prepare_operation(
+    request: GraphQLRequest, limits: QueryLimits, plan_cache: PlanCache, *, introspection_only: bool = False
+) -> PreparedOperation:
+    """Parse, validate and compile the operation of a request.
+
+    Cheap checks come before validation: limits on the text and on the shape, and `introspection_only`, which refuses
+    all other operations with UNAUTHENTICATED. Raises RequestRefused.
+    """
+    try:
+        document = parse_limited(request.query, limits)
+        check_shape(document, limits)
+    except GraphQLError as error:
+        raise refused([error]) from error
+    if introspection_only:
+        chosen = _select_operation(document, request.operation_name)
+        if not _is_introspection(_root_fields(document, chosen)):
+            raise refusal_for(Unauthenticated(NEEDS_TOKEN))
+    errors = validate(SCHEMA._schema, document, max_errors=5, hide_suggestions=True)
+    if errors:
+        raise refused(errors)
+    operation = _select_operation(document, request.operation_name)
+    kind: OperationKind = operation.operation.value
+    root_fields = _root_fields(document, operation)
+    return PreparedOperation(
+        document=document,
+        operation_name=request.operation_name,
+        kind=kind,
+        root=next(iter(root_fields)) if len(root_fields) == 1 else "several",
+        is_introspection_only=_is_introspection(root_fields),
+        uses_introspection=bool(root_fields & {"__schema", "__type"}),
+        selection=selection_key(document, operation) if kind == "subscription" else None,
+        compiled=compile_operation(
+            SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=plan_cache
+        ),
+        size_variables=size_variables(SCHEMA._schema, document),
+    )
+
+
+def _is_introspection(root_fields: set[str]) -> bool:
+    return all(name.startswith("__") for name in root_fields)
 
 
 def _select_operation(document: DocumentNode, name: str | None) -> OperationDefinitionNode:
@@ -147,5 +203,7 @@ def _root_fields(document: DocumentNode, operation: OperationDefinitionNode) -> 
                     stack.append(selection_set)
                 case FragmentSpreadNode(name=name) if name.value not in spreads:
                     spreads.add(name.value)
-                    stack.append(fragments[name.value].selection_set)
+                    # The document may not have been validated.
+                    if name.value in fragments:
+                        stack.append(fragments[name.value].selection_set)
     return names

@@ -38,6 +38,8 @@ class QueryLimits:
     """Brackets, braces and parentheses open at the same time. Parsing recurses as deep."""
     max_operations: int = 20
     """Operations in one document. GraphiQL sends all operations in its editor."""
+    max_fragments: int = 100
+    """Fragments in one document. The time of validation grows with the square of those in one selection set."""
     max_depth: int = 15
     """Levels of fields inside one another, without introspection."""
     max_nesting: int = 100
@@ -116,6 +118,11 @@ _TOKEN = re.compile(
       | [^\s,]''',
     re.VERBOSE,
 )
+
+
+def tokens_of(source: str) -> list[str]:
+    """Return the tokens of a document's text. Comments are left out."""
+    return [token[0] for token in _TOKEN.finditer(source) if not token[0].startswith("#")]
 
 
 def _check_text(source: str, limits: QueryLimits) -> None:

@@ -95,6 +95,7 @@ class ShapeAnalysis:
         limits = self._limits
         operations = [node for node in self._document.definitions if isinstance(node, OperationDefinitionNode)]
         self._check_limit("max_operations", limits.max_operations, len(operations), "operations in one document")
+        self._check_limit("max_fragments", limits.max_fragments, len(self._fragments), "fragments in one document")
         for operation in operations:
             self._check_directives(operation)
             for variable in operation.variable_definitions or ():

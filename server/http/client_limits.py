@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from server.http.descriptor_guard import DescriptorGuard
-from subscriptions.transport.unsent_answers import UnsentAnswers
+from subscriptions.realtime.unsent_answers import UnsentAnswers
 
 CLIENT_LIMITS_STATE = "confab.client_limits"
 """Key of the application's ClientLimits in the lifespan state, where the HTTP server finds them."""

@@ -16,8 +16,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from server.http.client_limits import CLIENT_LIMITS_STATE, USER_KEY, ClientLimits
 from server.http.request_log import REQUEST_ID_HEADER, REQUEST_ID_KEY, STATUS_KEY
 from server.http.slow_reader_watch import SlowReaderWatch, discard_unaccepted_bytes
+from subscriptions.realtime.unsent_answers import HeldBytes
 from subscriptions.transport.engine import encode, make_error
-from subscriptions.transport.unsent_answers import HeldBytes
 
 ABORT_EXTENSION = "confab.abort"
 """Key in the ASGI scope's extensions: a function that drops the connection at once. Not present on other servers."""

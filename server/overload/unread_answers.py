@@ -7,7 +7,9 @@ from typing import Any
 
 from resolvers.users.callers import Caller
 from server.overload.operation_meter import OperationMeter, code_of_errors
+from subscriptions.realtime.unsent_answers import LARGE_BYTES, UnsentAnswers
 from subscriptions.transport.engine import (
+    AnswerRefused,
     ConnectionContext,
     GraphQLEngine,
     GraphQLRequest,
@@ -15,7 +17,6 @@ from subscriptions.transport.engine import (
     LiveResponses,
     OperationHandle,
 )
-from subscriptions.transport.unsent_answers import LARGE_BYTES, AnswerRefused, UnsentAnswers
 
 
 class UnreadAnswersEngine:

@@ -128,6 +128,11 @@ class OperationSettings(_Section):
     """Most aliases in an operation."""
     max_query_cost: int = Field(10_000, ge=1, le=1_000_000_000)
     """Most rows that an operation may lead to; pages inside pages multiply."""
+    document_cpu_percent: int = Field(10, ge=0, le=100)
+    """Share of a core for parsing and validating documents of one user that are not cached. Ten seconds of it may be
+    used at once. More documents are refused with RATE_LIMITED; 0 means no limit."""
+    anonymous_cpu_percent: int = Field(5, ge=0, le=100)
+    """The same for all requests without a token together. They are served only with `introspection`."""
     max_operations: int = Field(500, ge=1, le=100_000)
     """Operations that a process runs at once; fewer while it is overloaded. More are refused with UNAVAILABLE."""
     max_running_per_user: int = Field(8, ge=1, le=100_000)
@@ -279,6 +284,8 @@ SECRET_FIELDS = frozenset(
 """Settings whose values are never printed."""
 
 UNLIMITED = {
+    "document_cpu_percent": 0,
+    "anonymous_cpu_percent": 0,
     "sends_per_minute": 0,
     "group_changes_per_minute": 0,
     "connections_per_minute": 0,

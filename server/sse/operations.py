@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from server.http.response import should_retry
 from server.overload.shielded_mutations import ShieldedMutations
+from subscriptions.realtime.unsent_answers import LARGE_BYTES, HeldBytes, UnsentAnswers
 from subscriptions.transport.engine import (
     ConnectionContext,
     EventStream,
@@ -17,8 +18,8 @@ from subscriptions.transport.engine import (
     RequestRefused,
     StreamEnded,
     encode,
+    unread_answers_error,
 )
-from subscriptions.transport.unsent_answers import LARGE_BYTES, HeldBytes, UnsentAnswers, unread_answers_error
 
 
 async def start_operation(

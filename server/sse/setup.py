@@ -14,8 +14,8 @@ from server.sse.requests import StreamRequests
 from server.sse.single_connection import SingleConnections
 from server.sse.stream import StreamLimits
 from server.sse.stream_registry import SSEStreamRegistry
+from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import GraphQLEngine
-from subscriptions.transport.unsent_answers import UnsentAnswers
 
 
 @asynccontextmanager

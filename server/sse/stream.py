@@ -14,8 +14,8 @@ from server.http.uvicorn_protocol import ABORT_EXTENSION
 from server.sse.framing import COMMENT, STREAM_HEADERS, Framing
 from server.sse.operations import SingleResponseStream
 from subscriptions.realtime.mailboxes import QueueBudget
+from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import EventStream, RequestRefused, StreamEnded, encode
-from subscriptions.transport.unsent_answers import UnsentAnswers
 
 _CHUNK_BYTES = 65_536
 _EXPIRY_RECHECK_SECONDS = 3600.0

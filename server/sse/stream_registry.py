@@ -13,7 +13,7 @@ from resolvers.base.errors import A_MOMENT_MS, RateLimited, Unavailable
 from resolvers.users.callers import Caller
 from server.sse.stream import SSEStream, StreamLimits
 from store.base.ids import UserId
-from subscriptions.transport.unsent_answers import UnsentAnswers
+from subscriptions.realtime.unsent_answers import UnsentAnswers
 
 
 class SSEStreamRegistry:

@@ -16,6 +16,9 @@ Json = dict[str, Any]
 
 OperationKind = Literal["query", "mutation", "subscription"]
 
+_UNREAD_RETRY_AFTER_MS = 1_000
+"""Sent with refusals of users whose answers wait to be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class GraphQLRequest:
@@ -90,6 +93,19 @@ class RequestRefused(Exception):
     def __init__(self, errors: list[Json]) -> None:
         super().__init__(errors)
         self.errors = errors
+
+
+def unread_answers_error() -> Json:
+    """Return the error for a user who does not read the answers."""
+    message = "Earlier answers of this user wait to be read. Read them, or close their connections, and try again."
+    return make_error(message, "RATE_LIMITED", retryable=True, retryAfterMs=_UNREAD_RETRY_AFTER_MS)
+
+
+class AnswerRefused(RequestRefused):
+    """Raised if there is no room for an answer. A mutation was executed: with an idempotencyKey it can be repeated."""
+
+    def __init__(self) -> None:
+        super().__init__([unread_answers_error()])
 
 
 class OperationHandle(Protocol):

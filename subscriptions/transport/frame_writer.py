@@ -17,11 +17,12 @@ from typing import Protocol
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from subscriptions.realtime.mailboxes import QueueBudget
+from subscriptions.realtime.unsent_answers import LARGE_BYTES, HeldBytes, UnsentAnswers
 from subscriptions.transport.close_codes import Close
+from subscriptions.transport.engine import AnswerRefused
 from subscriptions.transport.host import TransportLimits
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.server_frames import text_frame
-from subscriptions.transport.unsent_answers import LARGE_BYTES, AnswerRefused, HeldBytes, UnsentAnswers
 
 _MAX_COLLECTED_BYTES = 32_768
 """Collected frames of this size or more are written without waiting for the end of the turn."""

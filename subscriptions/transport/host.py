@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.close_codes import FORBIDDEN, Close
 from subscriptions.transport.connection_limits import ConnectionLimits
 from subscriptions.transport.engine import GraphQLEngine, Json
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.timer_wheel import TimerWheel
-from subscriptions.transport.unsent_answers import UnsentAnswers
 
 UNACKNOWLEDGED_MESSAGE_BYTES = 65_536
 """Largest message that the server should accept before the connection is acknowledged."""

@@ -17,6 +17,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.close_codes import SERVICE_RESTART, Close
 from subscriptions.transport.connection import Connection
 from subscriptions.transport.connection_limits import ConnectionLimits
@@ -32,7 +33,6 @@ from subscriptions.transport.host import (
     refuse_all_tokens,
 )
 from subscriptions.transport.timer_wheel import RESOLUTION_SECONDS, TimerWheel
-from subscriptions.transport.unsent_answers import UnsentAnswers
 
 _BUCKETS_PER_PING = 50
 """Buckets of the timer wheel in one interval of pings, at least."""

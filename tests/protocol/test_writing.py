@@ -11,11 +11,12 @@ from typing import Any, cast
 import pytest
 
 from subscriptions.realtime.mailboxes import Lagged, Mailbox, MailboxEvent, Position, QueueBudget
+from subscriptions.realtime.unsent_answers import UnsentAnswers
+from subscriptions.transport.engine import AnswerRefused
 from subscriptions.transport.frame_writer import SOCKET_EXTENSION, FrameWriter
 from subscriptions.transport.host import TransportLimits
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.server_frames import text_frame
-from subscriptions.transport.unsent_answers import AnswerRefused, UnsentAnswers
 
 SOON = 0.02
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from schema.execution import prepared_operations
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Json, Refusal, parse_refusal
 from tests.api.conftest import OpenApi
@@ -111,17 +110,6 @@ async def test_lists_of_other_sizes_are_judged_separately(api: Api) -> None:
         assert await api.data(user, read, ids=[]) == {"markManyRead": []}
         assert await refused_by(api, document("max_nodes", read, ids=["g_1"] * 100)) == "max_nodes"
         assert await refused_by(api, document("max_nodes", read)) == "max_nodes"
-
-
-async def test_the_document_cache_is_limited_in_characters(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    (user,) = await api.create_users("user")
-    monkeypatch.setattr(prepared_operations, "_MAX_CACHED_CHARACTERS", 1_000)
-    documents = ["{ me { " + aliases(count, "id") + " } }" for count in range(20, 30)]
-    for document_ in documents * 2:
-        await api.data(user, document_)
-    cached = [query for query, _ in api.services.engine._operations._prepared]
-    assert cached[-1] == documents[-1]
-    assert 700 < sum(map(len, cached)) <= 1_000
 
 
 @pytest.fixture(scope="module")

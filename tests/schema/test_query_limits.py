@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from graphql import GraphQLError, get_introspection_query, parse, validate
 
@@ -150,14 +152,17 @@ def test_doubling_with_fields_is_refused_after_one_visit_each():
 def test_a_long_chain_of_fragments_never_exhausts_the_stack():
     chain = " ".join(f"fragment F{n} on User {{ ...F{n + 1} }}" for n in range(2_000))
     document = parse(f"{{ me {{ ...F0 }} }} {chain} fragment F2000 on User {{ id }}")
-    assert expect_limit_refusal(check_shape, document, LIMITS) == ("max_nesting", 101, 100)
+    limits = dataclasses.replace(LIMITS, max_fragments=3_000)
+    assert expect_limit_refusal(check_shape, document, limits) == ("max_nesting", 101, 100)
+    assert expect_limit_refusal(check_shape, document, LIMITS) == ("max_fragments", 2_001, 100)
 
 
 def test_a_chain_of_fragments_includes_parts_measured_before():
     chain = " ".join(f"fragment F{n} on User {{ ...F{n + 1} }}" for n in range(98))
     prefix = " ".join(f"fragment G{n} on User {{ ...G{n + 1} }}" for n in range(50))
     source = f"{{ ...F0 ...G0 }} {chain} fragment F98 on User {{ id }} {prefix} fragment G50 on User {{ ...F0 }}"
-    assert expect_shape_refusal(source) == ("max_nesting", 1 + 51 + 99, 100)
+    limits = dataclasses.replace(LIMITS, max_fragments=200)
+    assert expect_limit_refusal(check_shape, parse(source), limits) == ("max_nesting", 1 + 51 + 99, 100)
 
 
 @pytest.mark.parametrize(

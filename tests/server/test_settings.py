@@ -104,6 +104,8 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "metrics_host": "::1",
         "metrics_port_count": "2",
         "metrics_token": "a-token-of-prometheus",
+        "document_cpu_percent": "0",
+        "anonymous_cpu_percent": "100",
         "max_operations": "1",
         "max_running_per_user": "1",
         "max_waiting_per_user": "1",

@@ -14,7 +14,7 @@ import pytest
 from schema.execution.engine import Engine
 from server.http.client_limits import CLIENT_LIMITS_STATE
 from server.sse.operations import SingleResponseStream
-from subscriptions.transport.unsent_answers import LARGE_BYTES, UnsentAnswers
+from subscriptions.realtime.unsent_answers import LARGE_BYTES, UnsentAnswers
 from tests.protocol.serving import until
 from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer

@@ -6,26 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from subscriptions.transport.engine import Json, RequestRefused, make_error
-
-RETRY_AFTER_MS = 1_000
-"""Sent with refusals of users whose answers wait."""
-
 LARGE_BYTES = 65_536
 """Answers above this size are counted. Smaller ones fit into the buffers of a connection."""
-
-
-def unread_answers_error() -> Json:
-    """Return the error for a user who does not read the answers."""
-    message = "Earlier answers of this user wait to be read. Read them, or close their connections, and try again."
-    return make_error(message, "RATE_LIMITED", retryable=True, retryAfterMs=RETRY_AFTER_MS)
-
-
-class AnswerRefused(RequestRefused):
-    """Raised if there is no room for an answer. A mutation was executed; an idempotencyKey makes a retry safe."""
-
-    def __init__(self) -> None:
-        super().__init__([unread_answers_error()])
 
 
 @dataclass(slots=True, eq=False)
