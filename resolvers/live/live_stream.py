@@ -193,7 +193,7 @@ class LiveStream:
         self._ready()
 
     def drop(self, position: Position) -> None:
-        """Drop the events up to a position and those that wait. The subscriber is told to start over."""
+        """Drop the events up to a position and those that wait. The subscriber has to start over."""
         self._waiting = None
         self._mailbox.drop(position)
 

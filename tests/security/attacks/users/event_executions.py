@@ -47,7 +47,7 @@ ATTACK = Attack(
     "H1 1,000 subscriptions with 100 receipts each",
     run,
     full=1_000,
-    short=150,
+    short=220,
     rate=200,
     prepare=prepare,
     limits=Limits(refused_with="RATE_LIMITED"),
