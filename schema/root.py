@@ -45,8 +45,7 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
 async def find_node(context: Context, id: str) -> Node | None:
     """Return the object with an id if the viewer may see it, else None.
 
-    The form of the id shows its type. A user id may have any form: it names the user if the viewer sees no other object
-    with that id.
+    The form of the id shows its type. A user id may look like any other id, so users are looked up last.
     """
     return await _find_by_form(context, id) or await find_user(context, id)
 

@@ -47,7 +47,7 @@ from server.process.fd_limits import max_sockets
 from server.process.gc_tuning import tune_garbage_collection
 from server.process.graceful_shutdown import SHUTDOWN_STATE, GracefulShutdown
 from server.services import Services, open_services
-from server.settings import Settings, load_settings, warn_of_foreign_tokens
+from server.settings import Settings, find_foreign_token_warning, load_settings
 from server.sse.setup import open_event_streams
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import GraphQLEngine
@@ -71,7 +71,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
         settings = load_settings()
         configure_logging(settings)
         tune_garbage_collection()
-    warning = warn_of_foreign_tokens(settings)
+    warning = find_foreign_token_warning(settings)
     if warning is not None:
         _log.warning("foreign_tokens_accepted", reason=warning)
     authenticator = Authenticator(settings)

@@ -13,7 +13,7 @@ from structlog.contextvars import bind_contextvars
 
 from resolvers.base.errors import ConfabError, Unauthenticated, Unavailable
 from resolvers.users.callers import Caller, act_as
-from server.auth.acting import ACT_AS_HEADER, user_of_request
+from server.auth.acting import ACT_AS_HEADER, parse_act_as_header
 from server.auth.authenticator import bearer_token
 from server.http.client_limits import USER_KEY
 from server.http.overload_responses import OVERLOAD_RESPONSES
@@ -174,7 +174,7 @@ class GraphQLEndpoint:
 
     async def _get_caller(self, request: Request) -> Caller | None:
         token = bearer_token(request.headers.get("authorization"))
-        user = user_of_request(request.headers)
+        user = parse_act_as_header(request.headers)
         if token is None:
             if user is not None:
                 raise Unauthenticated(f"{ACT_AS_HEADER} needs a token: Authorization: Bearer <token>.")

@@ -14,7 +14,7 @@ from store.base.ids import UserId
 from subscriptions.realtime.mailboxes import Position
 
 _LONGEST = 8_000
-"""Characters. Longer than any cursor, also one with the longest ids of a user and a conversation."""
+"""Characters. No cursor is longer, even with the longest user id and conversation id."""
 
 
 class SyncCursors:
@@ -83,7 +83,7 @@ def decode_page_number(kind: str, text: str, field: str) -> int:
 
 
 def decode_page_text(kind: str, text: str | None, field: str) -> str | None:
-    """Like decode_page, for a position that is one text. None, without a cursor, stays None."""
+    """Return the position in a cursor that consists of one text; None if there is no cursor. Raises InvalidInput."""
     if text is None:
         return None
     parts = decode_page(kind, text, field)

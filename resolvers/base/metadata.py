@@ -18,10 +18,10 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 def encode_metadata(value: object, field: str = "metadata") -> str | None:
     """Return a value as it is stored: JSON text, compact, with sorted keys, so that equal values have equal texts.
 
-    It is stored as text, not as a document, because database field names can't be any text. None means no metadata.
+    It is stored as text, because MongoDB does not accept every text as the name of a field. None means no metadata.
 
     Raises:
-        InvalidInput: The value has more than 8 KiB in UTF-8 or 8 levels, or JSON in UTF-8 can't represent it.
+        InvalidInput: The value has more than 8 KiB or 8 levels, or JSON in UTF-8 can't represent it.
     """
     if value is None:
         return None
@@ -48,4 +48,6 @@ def _check_depth(value: object, field: str, depth: int = 0) -> None:
         for item in value.values() if isinstance(value, dict) else value:
             _check_depth(item, field, depth + 1)
     elif type(value) not in _SCALARS or (isinstance(value, float) and not math.isfinite(value)):
-        raise InvalidInput(f"{field} must be JSON: texts, finite numbers, booleans, null, arrays, objects", field=field)
+        raise InvalidInput(
+            f"{field} must be JSON: strings, finite numbers, booleans, null, arrays, objects", field=field
+        )

@@ -1,7 +1,7 @@
 """Names that people read: removes characters that cannot be seen or that change the direction of text.
 
-They make two names look the same, hide text, or turn around the text after a name. Some scripts and emoji need a few
-of them, so those stay where they have an effect:
+Such characters make two names look the same, hide text, or reverse the text after a name. Some scripts and emoji need
+a few of them. They are kept where they have an effect:
 
 - ZWJ and ZWNJ between letters of a script that joins or stacks letters (Persian, Devanagari, Malayalam), after a
   virama, and ZWJ between emoji (families, professions).
@@ -19,7 +19,7 @@ from resolvers.base.checks import LONGEST_NAME, check_name
 
 _ZWNJ, _ZWJ = "\u200c", "\u200d"
 _LONGEST_CLEANED = 10 * LONGEST_NAME
-"""Cleaning takes time per character, and clients choose the length."""
+"""Longer names are refused without cleaning, which would take time for each character."""
 
 _LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f]+")
 _VIRAMA_CLASS = 9
@@ -39,14 +39,14 @@ _HIDDEN_CHARACTERS = (
 )
 """Format characters (Cf), and characters that Unicode calls default ignorable.
 
-The signs around numbers in Arabic, Syriac and Kaithi are in Cf too, but are seen.
+The number signs of Arabic, Syriac and Kaithi are in Cf too. They are visible, so they are kept.
 """
 
 _BLANKS = "\u2028\u2029\u2800"
 """Line separator, paragraph separator, and the blank of Braille: they become a space."""
 
 _HIDDEN = re.compile(f"{_FLAG_OF_A_REGION}|[{_HIDDEN_CHARACTERS}{_BLANKS}]")
-"""A hidden character, or a flag whose tags stay."""
+"""A hidden character, or a flag of a region, whose tags are kept."""
 
 _JOINING_RANGES = (
     (0x0600, 0x0DFF),  # Arabic to Sinhala
@@ -70,7 +70,7 @@ _KEYCAP = "\u20e3"
 
 
 def clean_name(name: str) -> str:
-    """Return a name without characters that cannot be seen. Lone surrogates and control characters stay."""
+    """Return a name without hidden characters. Lone surrogates and control characters are kept."""
     kept, end = "", 0
     for found in _HIDDEN.finditer(name):
         kept += name[end : found.start()]
@@ -83,17 +83,17 @@ def clean_name(name: str) -> str:
 
 
 def accept_name(name: str, field: str) -> str:
-    """Return a name as it is stored: without characters that cannot be seen.
+    """Return a name as it is stored: without hidden characters.
 
-    Raises InvalidInput, which names the field, for a name that is then empty, blank or too long, or has control
-    characters or lone surrogates.
+    Raises InvalidInput for a name that is empty, blank or too long without them, or that has control characters or lone
+    surrogates.
     """
     cleaned = clean_name(name) if len(name) <= _LONGEST_CLEANED else name
     check_name(cleaned, field)
     return cleaned
 
 
-def accept_foreign_name(name: str, field: str) -> str:
+def accept_external_name(name: str, field: str) -> str:
     """Return a name from another system as it is stored: like `accept_name`, but on one line.
 
     Control characters and line breaks become a space, and white space around the name is removed.
@@ -104,7 +104,7 @@ def accept_foreign_name(name: str, field: str) -> str:
 
 
 def _has_effect(character: str, before: str, after: str) -> bool:
-    """Return whether a character that is not seen changes how its neighbours are shown."""
+    """Return whether a hidden character changes how its neighbours are shown."""
     previous = before[-1:]
     if not previous:
         return False

@@ -1,7 +1,7 @@
 """Work budgets: how much of a process each user may use, over all their connections.
 
 Work is measured in units. A value of a response is one unit; `schema.execution.work` says what else costs. A user's
-budget is refilled every moment, up to its size. The state of a budget is one number: the time at which it is full
+budget is refilled continuously, up to its size. The state of a budget is one number: the time at which it is full
 again. Unlike the rates in `store.users.rate_limits`, each process counts for itself: a budget protects the process.
 """
 
@@ -15,10 +15,10 @@ from resolvers.base.errors import RateLimited
 from store.base.ids import UserId
 
 _CLEANED_AT_ONCE = 4
-"""Users that are looked at, and forgotten if their budget is full, whenever another user is added."""
+"""Users that are checked, and removed if their budget is full, whenever another user is added."""
 
 _OVERDRAFT = 2
-"""Events are rendered until a user has used this many budgets: operations alone do not end subscriptions."""
+"""Events are refused only after this many budgets, so that operations alone do not end subscriptions."""
 
 
 class WorkBudgets:
@@ -38,7 +38,7 @@ class WorkBudgets:
         return self.per_second > 0
 
     def take(self, user: UserId, units: int) -> None:
-        """Take units for work that begins. More than a whole budget is taken only from a full one.
+        """Take units for work that begins. Work that costs more than a whole budget needs a full one.
 
         Raises:
             RateLimited: The budget has fewer units. Nothing was taken; `retry_after_ms` is the time until it has them.
@@ -74,9 +74,9 @@ class WorkBudgets:
         return max(0.0, self._full_at.get(user, now) - now)
 
     def check_events(self, user: UserId) -> None:
-        """Check that a user's budget allows to render another event. Raises RateLimited.
+        """Check that a user's budget allows another event to be rendered. Raises RateLimited.
 
-        Events are only refused if they themselves cost too much: operations stop long before.
+        Only events can make the check fail, because operations are refused earlier.
         """
         if self.per_second and self.seconds_until_full(user) * self.per_second > self.size * _OVERDRAFT:
             raise RateLimited(
@@ -91,7 +91,7 @@ class WorkBudgets:
         return int(missing_seconds * 1000) + 1 if missing_seconds > 1e-6 else 0
 
     def _forget_full(self, now: float) -> None:
-        """Forget some users whose budgets are full. Users with full budgets are so never more than a few."""
+        """Remove some users whose budgets are full, so that the table stays small."""
         for _ in range(min(_CLEANED_AT_ONCE, len(self._full_at))):
             user, full_at = self._full_at.popitem(last=False)
             if full_at > now:

@@ -1,4 +1,4 @@
-"""Typing: announces to the other members that a user is typing, or no longer is."""
+"""Typing: notifies the other members that a user is typing, or has stopped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
 
 
 async def stop_typing(app: Confab, user: UserId, conversation: str) -> bool:
-    """Notify the other connected members that the user is no longer typing, if `start_typing` was announced.
+    """Notify the other connected members that the user has stopped typing, if they were notified of the start.
 
     Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
     """

@@ -28,7 +28,8 @@ from store.redis.single_flight import retry_until_true
 class GroupDecision:
     """A change to make, and the SYSTEM message that announces it.
 
-    `event`: None if no message announces it. `text`: of the message. `about`: its mentions, the event's targets.
+    `event`: None if no message announces the change. `text`: the text of the message. `about`: the users that it
+    mentions, who are the targets of the event.
     """
 
     change: ProposedChange

@@ -32,7 +32,8 @@ async def list_members(
 ) -> Page[Member] | None:
     """Return a page of a group's members. None for former members. Raises InvalidInput.
 
-    In order of user ids; with a query, those whose name or id it begins, in order of names.
+    Members are in order of user ids. With a query, only members whose name or id begins with it are returned, in order
+    of names.
     """
     size = check_page_size(first, "first")
     wanted = check_query(query) if query is not None else None

@@ -119,7 +119,7 @@ class LiveStream:
 
     @property
     def is_catching_up(self) -> bool:
-        """True if the event that was taken last was read for this subscriber alone."""
+        """True if the last taken event is a missed event, which was read for this subscriber alone."""
         return self._waiting is not None or self._parts is not None
 
     def on_ready(self, call: Callable[[], None]) -> None:

@@ -132,7 +132,7 @@ class _NewestStates:
     def advance_group(self, head: Head) -> bool:
         """Remember a group's version. Return False if the subscriber has seen a newer one.
 
-        Remembers each group of the user that changes while the subscription lasts.
+        The memory grows with each group of the user that changes during the subscription.
         """
         versions = self._group_versions
         if versions is None:

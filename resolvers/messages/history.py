@@ -36,8 +36,8 @@ async def list_messages(
     None if the viewer may not see the conversation. Raises InvalidInput.
     """
     if around_seq is not None or from_seq is not None:
-        place = _check_place(around_seq, from_seq, first, {"after": after, "before": before, "last": last})
-        return await _list_at_place(app, viewer, conversation, place)
+        position = _check_position(around_seq, from_seq, first, {"after": after, "before": before, "last": last})
+        return await _list_at_position(app, viewer, conversation, position)
     if first is not None and last is not None:
         raise InvalidInput("give first or last, not both", field="last")
     backwards = first is None
@@ -63,7 +63,7 @@ async def list_messages(
     return Page(edges, has_next=has_more, has_previous=after is not None)
 
 
-class _Place(NamedTuple):
+class _PagePosition(NamedTuple):
     """A page that begins at a seq, or has it in the middle (is_middle)."""
 
     seq: int
@@ -71,10 +71,10 @@ class _Place(NamedTuple):
     is_middle: bool
 
 
-def _check_place(
+def _check_position(
     around_seq: int | None, from_seq: int | None, first: int | None, others: Mapping[str, object]
-) -> _Place:
-    """Return the page that `around_seq` or `from_seq` asks for. others: arguments that neither may be combined with."""
+) -> _PagePosition:
+    """Return the position of the requested page. others: arguments that must not be given with it."""
     is_middle = around_seq is not None
     name, seq = ("aroundSeq", around_seq) if is_middle else ("fromSeq", from_seq)
     if is_middle:
@@ -85,27 +85,29 @@ def _check_place(
     assert seq is not None
     if seq < 0:
         raise InvalidInput(f"{name} must not be negative", field=name)
-    return _Place(seq, check_page_size(DEFAULT_PAGE if first is None else first, "first"), is_middle)
+    return _PagePosition(seq, check_page_size(DEFAULT_PAGE if first is None else first, "first"), is_middle)
 
 
-async def _list_at_place(app: Confab, viewer: UserId, conversation: str, place: _Place) -> Page[Message] | None:
-    """Return the page at a place. Near an end of the history, the other side fills the page."""
+async def _list_at_position(
+    app: Confab, viewer: UserId, conversation: str, position: _PagePosition
+) -> Page[Message] | None:
+    """Return the page at a position. Near an end of the history, messages of the other side fill the page."""
     access = await access_conversation(app, viewer, conversation)
     if access is None:
         return None
-    # One message more than the page can have from each side shows whether there are further ones.
+    # One additional message of each side shows whether there are further pages.
     before, following = await app.store.messages.list_around(
         access.head.conversation,
-        clip_ranges(access.ranges, 1, min(place.seq - 1, access.head.seq)),
-        clip_ranges(access.ranges, place.seq, access.head.seq),
-        (place.size + 1 if place.is_middle else 1, place.size + 1),
+        clip_ranges(access.ranges, 1, min(position.seq - 1, access.head.seq)),
+        clip_ranges(access.ranges, position.seq, access.head.seq),
+        (position.size + 1 if position.is_middle else 1, position.size + 1),
     )
     messages = [*before, *following]
     start = len(before)
-    if place.is_middle:
-        nearest = min(range(len(messages)), key=lambda i: abs(messages[i].seq - place.seq), default=0)
-        start = max(0, min(nearest - place.size // 2, len(messages) - place.size))
-    end = start + place.size
+    if position.is_middle:
+        nearest = min(range(len(messages)), key=lambda i: abs(messages[i].seq - position.seq), default=0)
+        start = max(0, min(nearest - position.size // 2, len(messages) - position.size))
+    end = start + position.size
     edges = [Edge(message, (_CURSOR, message.seq)) for message in messages[start:end]]
     return Page(edges, has_next=end < len(messages), has_previous=start > 0)
 

@@ -92,7 +92,7 @@ def check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[UserI
 async def find_reply_target(
     app: Confab, sender: UserId, conversation: ConversationId, new: NewMessage
 ) -> tuple[MessageId, int] | None:
-    """Return id and seq of the message replied to, if the sender can see it in the conversation; None: no reply.
+    """Return id and seq of the message that is replied to; None if it is no reply.
 
     Raises NotFound and NotAMember for a sender who can't write there, then InvalidInput.
     """
@@ -116,7 +116,7 @@ def input_digest(
 ) -> str:
     """Return a digest of the input, after its destination is resolved and defaults are filled in.
 
-    Parts that were added later are left out if they are absent: servers of other versions make the same digest.
+    Parts that older servers don't know are left out if they are absent, so that all servers make the same digest.
     """
     parts: list[object] = [conversation, new.content, new.kind.value, sorted(mentions), new.mention_all, new.reply_to]
     if metadata is not None:

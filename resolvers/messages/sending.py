@@ -42,8 +42,8 @@ class SendResult:
 async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_service: bool = False) -> SendResult:
     """Send a message. It is durable when this returns. Sending reads the conversation, unless the message is SYSTEM.
 
-    The same key with the same input returns the original message. `by_service`: the caller has role service, so the
-    message may be SYSTEM, in any conversation.
+    The same key with the same input returns the original message. `by_service`: the caller has role service, which may
+    send SYSTEM messages to any conversation.
 
     Raises:
         InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited: Nothing was stored.
@@ -95,10 +95,10 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         raise
 
 
-def session_of_outsider(message: Message) -> Session | None:
-    """Return a session for a service that wrote into a conversation without being in it.
+def make_service_session(message: Message) -> Session | None:
+    """Return an INVALID session for a service that wrote into a conversation without being a member.
 
-    None if the sender has, or will have, a session of their own.
+    None for a member, who has a stored session or gets one.
     """
     people = parse_private(message.conversation)
     if message.kind is not MessageKind.SYSTEM or (people is not None and message.sender in people[:2]):

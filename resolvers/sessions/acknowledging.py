@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resolvers.base.app import Confab
-from resolvers.sessions.user_transactions import Decision, commit, sessions_after
+from resolvers.sessions.user_transactions import Decision, commit, find_sessions_after_change
 from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId, gateway_id
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
@@ -18,7 +18,7 @@ from store.sessions.user_transactions import UserTransaction
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 
 MAX_SESSIONS = 200
-"""Sessions that one change acknowledges: Redis executes nothing else meanwhile, and devices get one event with all."""
+"""Sessions in one change. The limit bounds the time that Redis is blocked, and the size of the devices' event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Acknowledgement:
 
     @property
     def reason(self) -> SyncReason:
-        """The reason that the user's devices get."""
+        """The reason in the event for the user's devices."""
         return SyncReason.READ if isinstance(self.change, Read) else SyncReason.DELIVERED
 
 
@@ -70,7 +70,7 @@ async def acknowledge(
 ) -> dict[ConversationId, Session]:
     """Commit acknowledgements of one kind with their receipts as one change, and notify the senders.
 
-    Returns the sessions in `transaction` as they are after the change, and the gateways that it moved.
+    Returns the transaction's sessions after the change, and the gateways that it moved.
     """
     if not due:
         return dict(transaction.sessions)
@@ -91,11 +91,13 @@ async def acknowledge(
         _notify_senders(app, each, transaction.at, store_mark=False)
     moved = [each.change.conversation for each in due]
     gateways = {gateway_id(each.before.sub_biz) for each in due if each.before.sub_biz is not None}
-    return await sessions_after(app, transaction.user, transaction.sessions, [*moved, *sorted(gateways)], changed)
+    return await find_sessions_after_change(
+        app, transaction.user, transaction.sessions, [*moved, *sorted(gateways)], changed
+    )
 
 
 def _decision(due: Sequence[Acknowledgement]) -> Decision:
-    """Return the change of the sessions, for the user's devices: one event, and the receipts."""
+    """Return the change of the sessions, with the receipts, as one event for the user's devices."""
     if len(due) == 1:
         return Decision(due[0].change, due[0].reason, due[0].receipt)
     parts = [(each.change, each.receipt.log_entry() if each.receipt is not None else None) for each in due]

@@ -1,4 +1,4 @@
-"""Attention: the numbers that light a client's badge."""
+"""Attention: the numbers for a client's badge."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from store.base.ids import UserId
 
 
 class Attention(NamedTuple):
-    """The numbers that wait for a user, without those of muted sessions.
+    """The unread messages, mentions and threads of a user, without muted sessions.
 
     Attributes:
         unread: Unread messages: the user's `total_unread`.
@@ -23,6 +23,6 @@ class Attention(NamedTuple):
 
 
 async def count_attention(app: Confab, user: UserId) -> Attention:
-    """Return what waits for a user. Every part is derived from read positions: one round trip to Redis."""
+    """Return the numbers of a user. They are derived from read positions. One round trip to Redis."""
     totals = await app.store.sessions.read_totals(user)
     return Attention(totals.messages, totals.mentions, threads=0)

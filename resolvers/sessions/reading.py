@@ -31,9 +31,10 @@ async def mark_read(app: Confab, user: UserId, conversation: str, up_to_seq: int
 async def mark_many_read(app: Confab, user: UserId, conversations: Sequence[str] | None) -> list[Session]:
     """Mark all messages of some conversations as read, as one change. If one of them is unknown, none is read.
 
-    None: all that are unread or marked unread, as one change for each MAX_SESSIONS of them. Returns the sessions of
-    the conversations, each once and in this order; for None those that were read, and their gateways.
-    Raises InvalidInput, NotFound.
+    conversations: None for all that are unread or marked unread, with one change for each MAX_SESSIONS of them.
+
+    Returns the sessions of the conversations, each once and in the given order; for None the sessions that were read,
+    and their gateways. Raises InvalidInput, NotFound.
     """
     if conversations is None:
         unread = [session for session in await app.store.sessions.list_unread_candidates(user) if session.is_unread]
@@ -56,9 +57,9 @@ def _is_gateway(conversation: ConversationId) -> bool:
 async def _read_named(
     app: Confab, user: UserId, wanted: Sequence[ConversationId], argument: str, up_to_seq: int | None = None
 ) -> dict[ConversationId, Session]:
-    """Read conversations that a client named, for a subBiz all sessions that are in it now.
+    """Mark the conversations that a client named as read; for a subBiz all sessions in it.
 
-    Returns their sessions. Raises NotFound, which names the argument.
+    Returns their sessions. Raises NotFound with the argument as field.
     """
     lists = [list_name(name.removeprefix("b_"), None) for name in wanted if _is_gateway(name)]
     inside = await asyncio.gather(*(app.store.sessions.list_names(user, name) for name in lists))
@@ -74,9 +75,9 @@ async def _read(
     argument: str,
     up_to_seq: int | None = None,
 ) -> dict[ConversationId, Session]:
-    """Read sessions, as one change for each MAX_SESSIONS of them: a lock lasts only some seconds.
+    """Mark sessions as read, with one change for each MAX_SESSIONS of them: a lock lasts only a few seconds.
 
-    required: The first names, at most MAX_SESSIONS. Nothing is read unless the user has a session of each.
+    required: The first names, at most MAX_SESSIONS. Unless the user has a session of each, nothing is changed.
     """
 
     async def work(transaction: UserTransaction) -> dict[ConversationId, Session]:
@@ -95,7 +96,7 @@ async def _read(
 
 
 async def _decide(app: Confab, session: Session, up_to_seq: int | None) -> Acknowledgement | None:
-    """Return the acknowledgement up to a seq; None: nothing is left to read there, and there is no unread mark."""
+    """Return the acknowledgement up to a seq; None if all is read and there is no unread mark."""
     if up_to_seq is None or up_to_seq >= session.write_seq:
         return _read_all(session)
     return await _read_up_to(app, session, up_to_seq)

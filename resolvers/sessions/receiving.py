@@ -16,7 +16,7 @@ from store.sessions.user_transactions import UserTransaction
 
 
 class DeliveryMark(NamedTuple):
-    """Everything up to a seq of a conversation has arrived."""
+    """States that everything up to a seq of a conversation has arrived."""
 
     conversation: str
     up_to_seq: int
@@ -34,7 +34,7 @@ async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq:
 async def ack_many_delivered(app: Confab, user: UserId, marks: Sequence[DeliveryMark]) -> list[Session]:
     """Like `ack_delivered` for several conversations, as one change. If one mark is refused, nothing is changed.
 
-    Of two marks of a conversation the higher one counts. Returns the sessions, each once, in the order of the marks.
+    If a conversation has several marks, the highest one counts. Returns each session once, in the order of the marks.
     """
     if len(marks) > MAX_SESSIONS:
         raise InvalidInput(f"at most {MAX_SESSIONS} marks at a time", field="marks")
@@ -60,7 +60,7 @@ async def ack_many_delivered(app: Confab, user: UserId, marks: Sequence[Delivery
 async def _decide(
     app: Confab, sessions: Mapping[ConversationId, Session], seqs: Mapping[ConversationId, int]
 ) -> list[Acknowledgement]:
-    """Return the acknowledgements of what is not acknowledged yet. Deleted messages are not acknowledged."""
+    """Return the acknowledgements that change a session. Deleted messages are not acknowledged."""
     due = {
         name: min(seq, sessions[name].write_seq)
         for name, seq in seqs.items()

@@ -15,9 +15,9 @@ from resolvers.sessions.user_transactions import (
     Decision,
     commit,
     existing_session,
+    find_sessions_after_change,
     known_conversation,
     load_session,
-    sessions_after,
 )
 from store.base.ids import UserId
 from store.sessions.changes import SetFields, deletion
@@ -109,7 +109,7 @@ async def assign_category(
         if not due:
             return sessions
         changed = await commit(app, transaction, [Decision(SetFields(due, values), SyncReason.CATEGORY)])
-        after = await sessions_after(app, user, transaction.sessions, due, changed)
+        after = await find_sessions_after_change(app, user, transaction.sessions, due, changed)
         return [after[name] for name in wanted]
 
     return await app.store.user_transactions.run(user, wanted, work)

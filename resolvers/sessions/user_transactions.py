@@ -28,8 +28,8 @@ class Decision:
     Attributes:
         change: The change.
         reason: The reason.
-        receipt: The user's own acknowledgement, if the change is one. The event of the sessions carries it.
-        receipts: Those of a change of several sessions: events of their own, right after the event of the sessions.
+        receipt: The user's own acknowledgement, if the change is one. It is part of the session's event.
+        receipts: The acknowledgements of a change of several sessions. Each is an event after the session event.
     """
 
     change: RowChange
@@ -73,20 +73,20 @@ async def commit(
     return {session.conversation: session for result in committed.results for session in result.sessions}
 
 
-async def sessions_after(
+async def find_sessions_after_change(
     app: Confab,
     user: UserId,
     before: Mapping[ConversationId, Session],
     due: Iterable[ConversationId],
     changed: Mapping[ConversationId, Session],
 ) -> dict[ConversationId, Session]:
-    """Return sessions as they are after a change. Those that its result lacks are read: no round trip if it has all.
+    """Return sessions as they are after a change. A round trip reads those that its result does not contain.
 
     Args:
         app: The application.
-        user: Their user.
+        user: The user.
         before: Sessions before the change.
-        due: The conversations whose sessions the change was for.
+        due: The conversations whose sessions should change.
         changed: What `commit` returned.
     """
     after = {**before, **changed}

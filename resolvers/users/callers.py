@@ -21,9 +21,9 @@ class CallerRole(StrEnum):
 class Caller:
     """An authenticated user, from the claims of the token. Times in seconds since the epoch.
 
-    `user_id`: the user whose request this is. `acted_by`: the token's user if that is another one, who acts for
-    `user_id`. `role`: the token's, also while acting. `issued_at`: None if the token has no `iat`. `key`: the
-    authenticator's own reference to the key that signed the token.
+    `user_id`: the user in whose name the request is executed. `acted_by`: the token's user if that is another one, who
+    acts for `user_id`. `role`: always that of the token. `issued_at`: None if the token has no `iat`. `key`: the
+    authenticator's reference to the key that signed the token.
     """
 
     user_id: UserId
@@ -42,9 +42,9 @@ class Caller:
 
 
 def act_as(caller: Caller, user: str | None, field: str) -> Caller:
-    """Return the caller as it acts for a user. For services and admins; acting for oneself, or None, changes nothing.
+    """Return the caller acting for a user. Only services and admins may. None, or their own id, changes nothing.
 
-    Raises Forbidden, and InvalidInput if the text is not a user id. `field`: where it was given.
+    Raises Forbidden, and InvalidInput if the text is not a user id. `field`: the field or header that contains it.
     """
     if user is None:
         return caller

@@ -13,17 +13,17 @@ from store.base.ids import UserId, is_user_id, parse_private
 from store.users.search_text import SearchQuery, parse_query
 from store.users.user import User
 
-MOST_IDS = 200
+MAX_IDS = 200
 LONGEST_QUERY = 100
 
-MOST_PARTNERS = 20_000
-"""Members of groups that a search considers, and private conversations. The largest groups are left out first."""
+MAX_PARTNERS = 20_000
+"""Limit for private conversations, and for members of groups, in one search. The largest groups are left out."""
 
 
 async def find_users(app: Confab, ids: Sequence[str]) -> list[User | None]:
     """Return users in the order of the ids, None for unknown ones. At most one round trip. Raises InvalidInput."""
-    if len(ids) > MOST_IDS:
-        raise InvalidInput(f"give at most {MOST_IDS} ids", field="ids")
+    if len(ids) > MAX_IDS:
+        raise InvalidInput(f"give at most {MAX_IDS} ids", field="ids")
     found = await app.store.users.find_many(UserId(user) for user in ids if is_user_id(user))
     return [found.get(UserId(user)) for user in ids]
 
@@ -33,8 +33,8 @@ async def search_users(
 ) -> Page[User]:
     """Return a page of people that the viewer may start a conversation with, in order of names.
 
-    An empty query finds the people who share a conversation with the viewer, also if there is a directory. Without
-    a directory nothing else is read, so that not even the time of the answer depends on others.
+    An empty query finds the people who share a conversation with the viewer, even if there is a directory. Without a
+    directory no other users are read, so that the response time reveals nothing about them.
 
     Raises InvalidInput, and NotFound for a workspace.
     """
@@ -56,10 +56,10 @@ async def _list_partners(app: Confab, viewer: UserId) -> set[UserId]:
     """Return the people who share a private conversation or a current group with a user."""
     store = app.store
     partners = set[UserId]()
-    for conversation in await store.session_rows.list_private(viewer, MOST_PARTNERS):
+    for conversation in await store.session_rows.list_private(viewer, MAX_PARTNERS):
         partners.update((parse_private(conversation) or ())[:2])
     groups = await store.sessions.list_groups(viewer)
-    members = await store.conversations.list_current_members(groups, MOST_PARTNERS)
+    members = await store.conversations.list_current_members(groups, MAX_PARTNERS)
     for users in members.values():
         # The list of groups may be older than a removal.
         if viewer in users:
@@ -69,7 +69,7 @@ async def _list_partners(app: Confab, viewer: UserId) -> set[UserId]:
 
 
 def check_query(query: str) -> SearchQuery | None:
-    """Return a query as it is compared, or None if it is empty. Raises InvalidInput."""
+    """Return a normalized query, or None if it is empty. Raises InvalidInput."""
     if len(query) > LONGEST_QUERY:
         raise InvalidInput(f"query must have at most {LONGEST_QUERY} characters", field="query")
     check_encodable(query, "query")

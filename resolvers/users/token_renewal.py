@@ -10,7 +10,7 @@ from subscriptions.transport.engine import LiveConnection
 async def renew_auth(caller: Caller, connection: LiveConnection | None, token: str) -> int:
     """Give a connection a new token of the same user. All its subscriptions continue.
 
-    A connection that acts for a user needs a token of the same service or admin, and goes on acting.
+    A connection that acts for a user needs a token of the same service or admin, and continues to act for the user.
 
     Of several concurrent renewals the one requested last counts. Return the time at which the connection's token
     expires, in ms since the epoch. After an error the connection keeps its old token.

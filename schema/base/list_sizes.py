@@ -8,9 +8,9 @@ The limits on the size of an operation count these items before it is executed:
     @strawberry.field(metadata=one_for_each("ids"))
     async def users(self, info: Info, ids: list[strawberry.ID]) -> list[UserType | None]: ...
 
-Pages need no declaration: their `first` or `last` counts, also for the lists inside a connection. The numbers are
-estimates for lists that users fill without a bound. What a list really holds counts while the operation is executed:
-it is stopped when it has produced too many values.
+Pages need no declaration: their `first` or `last` counts, also for the lists inside a connection. For lists without a
+bound the numbers are estimates. The real number of items is counted during the execution, which stops when it has
+produced too many values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def one_for_each(argument: str, *, otherwise: int = 1) -> dict[Any, Any]:
     return {_LIST_SIZE: ListSize(otherwise, argument)}
 
 
-def list_size_of(field: GraphQLField) -> ListSize | None:
+def find_list_size(field: GraphQLField) -> ListSize | None:
     """Return the declared size of a field's list."""
     definition = field.extensions.get(GraphQLCoreConverter.DEFINITION_BACKREF)
     metadata: Mapping[Any, Any] = getattr(definition, "metadata", None) or {}

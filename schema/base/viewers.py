@@ -26,7 +26,7 @@ class ViewerDependency(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ViewerIdentity:
-    """Everything that results may depend on: different for every user, and for every caller who acts for a user."""
+    """The viewer's identity: different for every user, and for every caller who acts for a user."""
 
     def value_for(self, caller: Caller) -> Hashable:
         """Return the caller's id and role, and who acts for them."""

@@ -27,16 +27,16 @@ PendingResult: TypeAlias = tuple[Awaitable[Any], ResponsePath, Sequence[FieldNod
 UnfinishedList: TypeAlias = tuple[Any, ResponsePath, Sequence[FieldNode], Complete]
 """The iterator of the items that are not completed yet, the list's path and nodes, and the function for the rest."""
 
-GiveWay: TypeAlias = Callable[[], Awaitable[None]]
+YieldControl: TypeAlias = Callable[[], Awaitable[None]]
 """Lets other tasks of the event loop run, and returns when the execution may continue."""
 
 PENDING: Any = object()
 
 SLICE_SECONDS = 0.002
-"""CPU time of an execution after which it gives way."""
+"""CPU time after which an execution yields to other tasks."""
 
 _ITEMS_PER_CHECK = 16
-"""Items of lists that are completed between two looks at the clock."""
+"""Items of lists that are completed between two reads of the clock."""
 
 UNLIMITED_VALUES = 10**9
 
@@ -70,17 +70,17 @@ class TooManyValues(BaseException):
 class ExecutionState:
     """The inputs of one execution, its pending values, its errors, and the number of values it has produced.
 
-    A list that is being completed when the execution has used its slice of CPU time is continued later. Executions with
-    few items never get that far, and do not await anything for it.
+    When the execution has used its slice of CPU time, the list that is being completed is continued later. Executions
+    with few items never use up their slice.
 
     Each completed object adds its fields to `values`, each list of scalars its items. The execution is stopped with
     TooManyValues soon after there are more than `max_values`.
     """
 
     __slots__ = (
-        "_give_way",
         "_nulled",
         "_slice_ends",
+        "_yield_control",
         "context",
         "errors",
         "is_data_null",
@@ -98,13 +98,13 @@ class ExecutionState:
         root: Any,
         context: Any,
         variables: VariableValues,
-        give_way: GiveWay | None = None,
+        yield_control: YieldControl | None = None,
         max_values: int = UNLIMITED_VALUES,
     ) -> None:
-        self._give_way = give_way or _give_way
+        self._yield_control = yield_control or _yield_control
         self._slice_ends: float | None = None
         self.items_left = _ITEMS_PER_CHECK
-        """Items until `must_give_way` is called again. Negative when the slice is over."""
+        """Items until `must_yield` is called again. Negative when the slice is over."""
         self.unfinished: deque[UnfinishedList] = deque()
         self.root = root
         self.context = context
@@ -165,7 +165,7 @@ class ExecutionState:
             ancestor = ancestor[0]
         return False
 
-    def must_give_way(self) -> bool:
+    def must_yield(self) -> bool:
         """Return True if the execution has used its slice. For negative `items_left`. Raises TooManyValues."""
         if self.values > self.max_values:
             raise TooManyValues
@@ -181,16 +181,16 @@ class ExecutionState:
         self._slice_ends = None
         self.items_left = _ITEMS_PER_CHECK
 
-    async def _give_way_if_due(self) -> None:
-        if self.items_left < 0 and self.must_give_way():
-            await self._give_way()
+    async def _yield_if_due(self) -> None:
+        if self.items_left < 0 and self.must_yield():
+            await self._yield_control()
             self._begin_slice()
 
     async def await_pending(self) -> None:
         """Complete unfinished lists. Await all pending values, level by level, until completing them leaves none."""
         while True:
             while self.unfinished:
-                await self._give_way_if_due()
+                await self._yield_if_due()
                 self._complete_late(*self.unfinished.popleft())
             if not self.pending:
                 return
@@ -237,7 +237,7 @@ class ExecutionState:
         for future, (awaitable, path, nodes, complete) in zip(futures, batch, strict=True):
             self.items_left -= 1
             if self.items_left < 0:
-                await self._give_way_if_due()
+                await self._yield_if_due()
             try:
                 value = future.result()
                 if isinstance(awaitable, Deferred):
@@ -278,7 +278,7 @@ class ExecutionState:
                 awaitable.close()
 
 
-async def _give_way() -> None:
+async def _yield_control() -> None:
     await asyncio.sleep(0)
 
 

@@ -28,7 +28,7 @@ from graphql.type.directives import GraphQLDisableErrorPropagationDirective
 from strawberry.types import Info
 
 from schema.compiler.arguments import ArgumentConverters
-from schema.compiler.execution import UNLIMITED_VALUES, ExecutionState, GiveWay, TooManyValues
+from schema.compiler.execution import UNLIMITED_VALUES, ExecutionState, TooManyValues, YieldControl
 from schema.compiler.field_resolution import OperationSource
 from schema.compiler.object_code import Step
 from schema.compiler.plan_cache import CompiledPlan, PlanCache
@@ -41,7 +41,7 @@ _CONDITION_DIRECTIVES = (GraphQLSkipDirective.name, GraphQLIncludeDirective.name
 
 
 class ResultTooLarge(Exception):
-    """Raised when an execution was stopped because its result has too many values: `values` so far."""
+    """Raised when an execution was stopped because its result has too many values. `values`: their number so far."""
 
     def __init__(self, values: int) -> None:
         super().__init__(values)
@@ -103,7 +103,7 @@ class CompiledOperation:
         variables: Mapping[str, Any] | VariableValues | None = None,
         root: Any = None,
         context: Any = None,
-        give_way: GiveWay | None = None,
+        yield_control: YieldControl | None = None,
         max_values: int = UNLIMITED_VALUES,
     ) -> ExecutionResult:
         """Execute the operation. The root fields of a mutation are executed one after the other.
@@ -112,8 +112,8 @@ class CompiledOperation:
             variables: As the client sent them, or as `coerce` returned them.
             root: The source of the root fields. For a subscription: the event.
             context: The `context` of `info`.
-            give_way: Called when the execution has used some milliseconds of CPU time.
-            max_values: Values of the result; see ExecutionState.
+            yield_control: Called when the execution has used some milliseconds of CPU time.
+            max_values: Most values of the result; see ExecutionState.
 
         Returns:
             The result, with errors as graphql-core reports them. It is a MeasuredResult if anything was executed.
@@ -125,8 +125,8 @@ class CompiledOperation:
         if isinstance(values, list):
             return ExecutionResult(None, values)
         if self._operation.definition.operation is OperationType.MUTATION:
-            return await self._execute_serially(ExecutionState(root, context, values, give_way, max_values))
-        result = self.start(values, root, context, give_way, max_values)
+            return await self._execute_serially(ExecutionState(root, context, values, yield_control, max_values))
+        result = self.start(values, root, context, yield_control, max_values)
         return result if isinstance(result, ExecutionResult) else await result
 
     def start(
@@ -134,15 +134,15 @@ class CompiledOperation:
         values: VariableValues,
         root: Any = None,
         context: Any = None,
-        give_way: GiveWay | None = None,
+        yield_control: YieldControl | None = None,
         max_values: int = UNLIMITED_VALUES,
     ) -> ExecutionResult | Awaitable[ExecutionResult]:
         """Execute a query, or the selection of a subscription on an event, with the values of its variables.
 
-        Returns an awaitable only if a value has to be awaited, or if the execution has to give way. Both raise
-        ResultTooLarge.
+        Returns an awaitable only if a value has to be awaited, or if the execution has to yield. Both the
+        call and the awaitable raise ResultTooLarge.
         """
-        state = ExecutionState(root, context, values, give_way, max_values)
+        state = ExecutionState(root, context, values, yield_control, max_values)
         data: dict[str, Any] = {}
         try:
             steps = self._steps(values)

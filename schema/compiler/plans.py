@@ -225,7 +225,7 @@ class Planner:
                     state.record_error(raw, nodes, item_path)
                     items.append(None)
                 state.items_left -= 1
-                if state.items_left < 0 and state.must_give_way():
+                if state.items_left < 0 and state.must_yield():
                     state.unfinished.append((rest, path, nodes, partial(complete_rest, items)))
                     return PENDING
             if has_leaves:

@@ -1,4 +1,4 @@
-"""The mutations that notify other members that the caller is typing, or no longer is."""
+"""The mutations that notify other members that the caller is typing, or has stopped."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 
 
 @strawberry.type
-class WithTypist:
+class TypingEventFields:
     """Base of the events about typing. Not in the schema itself."""
 
     user_id: strawberry.Private[UserId]
@@ -28,15 +28,15 @@ class WithTypist:
 
     @strawberry.field
     def user(self, info: Info) -> UserType:
-        """The user who is typing, or no longer is."""
+        """The user who is typing, or has stopped."""
         return load_user(info.context, self.user_id)
 
 
 @strawberry.type(name="TypingStarted")
-class TypingStartedType(WithTypist):
+class TypingStartedType(TypingEventFields):
     pass
 
 
 @strawberry.type(name="TypingStopped")
-class TypingStoppedType(WithTypist):
+class TypingStoppedType(TypingEventFields):
     pass

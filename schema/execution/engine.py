@@ -24,13 +24,13 @@ from schema.base.errors import ErrorCode, format_error, refusal_for, refused
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
 from schema.compiler import MeasuredResult, ResultTooLarge
-from schema.compiler.execution import GiveWay
+from schema.compiler.execution import YieldControl
 from schema.events.source import Source
 from schema.execution.anonymous_operations import AnonymousOperations
 from schema.execution.event_rendering import ResponseStream, SharedSelection
 from schema.execution.event_slots import EventSlots
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
-from schema.execution.query_cost import NOT_GIVEN, Cost, check_cost, count_items, size_of
+from schema.execution.query_cost import NOT_GIVEN, Cost, check_cost, count_items, make_size_key
 from schema.execution.query_limits import QueryLimits, limit_error
 from schema.execution.slices import Slices
 from schema.execution.work import SelectionCost, SubscriptionCosts, operation_units
@@ -55,7 +55,7 @@ INTROSPECTION_IS_OFF = "Introspection is disabled on this server; use the publis
 IDS_NOT_SUPPORTED = "PersistedQueryNotSupported"
 """The exact message at which clients that send hashes change to sending texts."""
 
-EventExecution = Callable[[object, Context, GiveWay], Any]
+EventExecution = Callable[[object, Context, YieldControl], Any]
 """Executes a subscription's selection on one event. Returns an ExecutionResult or an awaitable of one."""
 
 
@@ -127,13 +127,13 @@ class Engine:
     async def _execute(
         self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext, taken: int
     ) -> Json:
-        """Execute an operation for whose values some units of work were taken. Take the difference."""
+        """Execute an operation. `taken`: units of work that were taken for its values; the difference is charged."""
         max_values = self._limits.max_values if prepared.kind == "query" else self._limits.max_event_values
         with self._app.request_scope():
             if prepared.compiled is not None:
-                give_way = partial(self._slices.next, _user_of(context))
+                yield_control = partial(self._slices.next, _user_of(context))
                 result: Any = prepared.compiled.execute(
-                    request.variables, None, self._context(context), give_way, max_values
+                    request.variables, None, self._context(context), yield_control, max_values
                 )
             else:
                 result = execute(
@@ -154,7 +154,7 @@ class Engine:
                 error = limit_error("max_values", max_values, too_large.values, "values")
                 if prepared.kind == "query":
                     raise refused([error]) from too_large
-                # The change has been made.
+                # The mutation has made its change, so the operation is not refused.
                 return {"data": None, "errors": [format_error(error, context.request_id)]}
 
     async def subscribe(
@@ -214,7 +214,7 @@ class Engine:
     def execute_event(
         self, execution: EventExecution, event: object, viewer: TrackedViewer, user: UserId
     ) -> bytes | Awaitable[bytes]:
-        """Render one event of a subscription for a viewer. `user`: the viewer's id, which is not a dependency here.
+        """Render one event of a subscription for a viewer. `user`: the viewer's id, without recording a dependency.
 
         Tries again while a database is unavailable, up to a minute, because an event sent as an error would be lost.
 
@@ -225,11 +225,11 @@ class Engine:
             RequestRefused: Nothing was executed. The awaitable also raises it if the database stayed unavailable.
         """
         request_id = uuid.uuid4().hex
-        give_way = partial(self._slices.next, user)
+        yield_control = partial(self._slices.next, user)
 
         def execute_once() -> Any:
             context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
-            return execution(event, context, give_way)
+            return execution(event, context, yield_control)
 
         with self._app.request_scope():
             outcome = execute_once()
@@ -298,7 +298,7 @@ class Engine:
         """Return the rows and values of the operation with full pages. Raises RequestRefused."""
         variables = request.variables or {}
         # A variable that is null takes the default of the argument; a missing one takes the default of the variable.
-        sizes = tuple([size_of(variables.get(name, NOT_GIVEN)) for name in prepared.size_variables])
+        sizes = tuple([make_size_key(variables.get(name, NOT_GIVEN)) for name in prepared.size_variables])
         cost = prepared.costs.get(sizes)
         if cost is None:
             try:
@@ -316,7 +316,7 @@ def _event_execution(prepared: PreparedOperation, executor: Executor[Context], m
     if compiled is not None:
         return partial(compiled.start, executor.variable_values, max_values=max_values)
 
-    def execute_with_graphql_core(event: object, context: Context, _give_way: GiveWay) -> Any:
+    def execute_with_graphql_core(event: object, context: Context, _yield_control: YieldControl) -> Any:
         event_executor = executor.build_per_event_executor(event)
         event_executor.context_value = context
         return execute_subscription_event(event_executor)
@@ -327,9 +327,9 @@ def _event_execution(prepared: PreparedOperation, executor: Executor[Context], m
 def _measured(execution: EventExecution, max_values: int) -> EventExecution:
     """Return an execution of events that reports the number of values to the viewer."""
 
-    def execute_measured(event: object, context: Context, give_way: GiveWay) -> Any:
+    def execute_measured(event: object, context: Context, yield_control: YieldControl) -> Any:
         try:
-            outcome = execution(event, context, give_way)
+            outcome = execution(event, context, yield_control)
         except ResultTooLarge as too_large:
             raise refuse(too_large, context) from None
         return report(outcome, context) if isinstance(outcome, ExecutionResult) else finish(outcome, context)

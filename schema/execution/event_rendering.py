@@ -61,7 +61,7 @@ class SharedSelection:
         self._execute = execute
         self._slots = slots
         self.cost = cost
-        """Paid by its subscribers."""
+        """Cost of each event, which the subscribers share."""
         self._renderings: WeakValueDictionary[int, Rendering] = WeakValueDictionary()
         self._latest: Rendering | None = None
 

@@ -76,7 +76,7 @@ class EventSlots:
 
     def load_of(self, user: UserId) -> int:
         """Return how many executions of a user are under way or wait."""
-        return self._queue.load_of(user)
+        return self._queue.count_work(user)
 
     def add_waiting(self, user: UserId, *, may_drop: bool) -> bool:
         """Count an event that a subscriber waits for. Return False if it has to be dropped."""

@@ -39,7 +39,7 @@ from graphql import (
     value_from_ast_untyped,
 )
 
-from schema.base.list_sizes import list_size_of
+from schema.base.list_sizes import find_list_size
 from schema.execution.query_limits import MAX_COUNT, QueryLimits, fragments_of, limit_error
 
 _PAGE_ARGUMENTS = ("first", "last")
@@ -84,8 +84,8 @@ def size_variables(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, 
     return tuple(names)
 
 
-def size_of(value: Any) -> object:
-    """Return what an operation's cost depends on in the value of one of its `size_variables`, or in NOT_GIVEN."""
+def make_size_key(value: Any) -> object:
+    """Return the part of a variable's value that determines the cost, as a key for remembered costs."""
     if value is None or value is NOT_GIVEN or type(value) is int:
         return value
     return (len(value),) if isinstance(value, list) else "other"
@@ -103,7 +103,7 @@ def count_items(value: Any) -> int:
 @lru_cache(maxsize=8)
 def _size_arguments(schema: GraphQLSchema) -> frozenset[str]:
     """Return the names of the arguments that decide the size of a page or list."""
-    sizes = [list_size_of(field) for field in _all_fields(schema)]
+    sizes = [find_list_size(field) for field in _all_fields(schema)]
     return frozenset(_PAGE_ARGUMENTS) | {size.argument for size in sizes if size is not None and size.argument}
 
 
@@ -220,13 +220,13 @@ class CostAnalysis:
         """Return the rows of a page or list; None if the field is neither, or if its rows are those of a page."""
         if _is_paged(field):
             return self._page_size(field, given)
-        size = list_size_of(field)
+        size = find_list_size(field)
         if size is None:
             return self._limits.default_page if self._needs_size(field, on) else None
         return size.items if size.argument is None else self._items(given.get(size.argument), size.items)
 
     def _needs_size(self, field: GraphQLField, on: GraphQLNamedType | None) -> bool:
-        """Return True for a list of objects whose items are not the rows of a page. Introspection has own limits."""
+        """Return True for a list of objects whose items are not the rows of a page. Introspection has other limits."""
         return (
             needs_size(field)
             and on not in page_types(self._schema)

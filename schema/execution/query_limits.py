@@ -6,7 +6,7 @@ Three checks apply them:
     query_shape.check_shape   before validation    depth, fields, aliases, repetition, directives, introspection
     query_cost.check_cost     before execution     rows of pages inside pages, and values; needs the variables
 
-What lists without `first` really hold is known later: an execution is stopped when it has produced too many values.
+The real number of items in lists without `first` is known only during the execution, which stops after too many values.
 
 Each takes time linear in the size of the document: a fragment is measured once, however often it is spread. Unknown
 fragments and cycles of fragments count as empty; validation reports them.
@@ -60,7 +60,7 @@ class QueryLimits:
     """Fields of all these rows. A query is stopped when it has produced more."""
     max_event_values: int = 200_000
     """Values after which a mutation, or the rendering of an event, is stopped. More than in a query, because the
-    mutation has happened, and the subscription would meet the same event again."""
+    mutation has made its change, and the subscription would get the same event again."""
     default_page: int = 50
     """Rows of a page whose size neither the query nor the schema gives."""
     max_page: int = 100

@@ -11,8 +11,8 @@ from store.base.fair_queue import FairQueue
 class Slices:
     """Decides which long execution of the process continues next.
 
-    Between two slices the event loop runs all other tasks twice. So an operation with ten steps is delayed by few
-    slices, however many long executions there are.
+    Between two slices the event loop runs all other tasks twice. So a short operation is delayed by few slices, even if
+    there are many long executions.
     """
 
     def __init__(self) -> None:

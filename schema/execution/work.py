@@ -5,10 +5,10 @@
     an event                   EVENT_UNITS     and one unit for each value of the response
     a list in the arguments    one unit for each item
 
-Before an operation begins, the units of full pages are taken; at its end those of values that were not produced are
-given back. Sizes of lists without `first` are declared at their fields (`schema.base.list_sizes`). An event is rendered
-once for all subscribers with the same selection, so its units are divided by the number of their users. A missed event
-is read for one subscriber, who pays for all of it.
+Before an operation begins, the units for full pages are taken. At its end the units for values that were not produced
+are given back. Sizes of lists without `first` are declared at their fields (`schema.base.list_sizes`). An event is
+rendered once for all subscribers with the same selection, so its units are divided by the number of their users. A
+missed event is read for one subscriber, who pays for all of it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SelectionCost:
         self._budgets.charge(user, -(-(EVENT_UNITS + values) // payers))
 
     def check(self, user: UserId) -> None:
-        """Check that a user's budget allows to render another event. Raises RateLimited."""
+        """Check that a user's budget allows another event to be rendered. Raises RateLimited."""
         self._budgets.check_events(user)
 
     def add(self, user: UserId) -> None:
@@ -70,7 +70,7 @@ class SelectionCost:
 
 
 class SubscriptionCosts:
-    """Cost of the open subscriptions of each user if one event a second happens.
+    """Cost per second of the open subscriptions of each user, if each gets one event per second.
 
     Subscriptions of a user with the same selection cost as much as one.
     """

@@ -1,4 +1,4 @@
-"""The author that a message shows: the only place that decides on the name and the picture."""
+"""The author of a message as clients show it. Only this module decides on the name and the picture."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class SendMessagePayload:
         message = self.result.message
         return then(
             session or loaders.sessions.load(message.conversation),
-            lambda found: _sender_session(found or sending.session_of_outsider(message)),
+            lambda found: _sender_session(found or sending.make_service_session(message)),
         )
 
 

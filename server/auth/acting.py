@@ -15,26 +15,26 @@ ACT_AS_KEY = "actAs"
 _PERCENT_ENCODED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*\Z", re.ASCII)
 
 
-def user_of_request(headers: Headers) -> str | None:
+def parse_act_as_header(headers: Headers) -> str | None:
     """Return the user that the caller of an HTTP request acts for; None if it names none.
 
-    The text is not a user id if the header is malformed.
+    A malformed header gives a text that is no user id.
     """
     values = headers.getlist(ACT_AS_HEADER)
     return _decode(values) if values else None
 
 
-def user_of_connection(payload: dict[str, Any]) -> str | None:
+def parse_act_as_payload(payload: dict[str, Any]) -> str | None:
     """Return the user that the caller of a WebSocket acts for; None if connection_init names none.
 
-    The text is not a user id if the value is malformed.
+    A malformed value gives a text that is no user id.
     """
     user = payload.get(ACT_AS_KEY)
     return user if isinstance(user, str) or user is None else ""
 
 
 def _decode(values: list[str]) -> str:
-    """Return the user id of the header's values; "", which is no user id, unless it is percent-encoded UTF-8."""
+    """Return the user id in the header, or "", which is no user id, unless it is one value in percent-encoded UTF-8."""
     value = values[0]
     if len(values) > 1 or not value.isascii() or not _PERCENT_ENCODED.match(value):
         return ""

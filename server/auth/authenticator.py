@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from resolvers.base.errors import InvalidInput, Unauthenticated
 from resolvers.users.callers import Caller, CallerRole
+from server.auth.ignored_claims import IgnoredClaimsLog
 from server.auth.jwks import ALGORITHMS, Clock, JwksError, KeySet, PublicKey, load_from_file, load_from_url, parse_jwks
-from server.auth.left_out_claims import LeftOutClaims
 from server.auth.token_claims import LAST_SECOND, LEEWAY_SECONDS, ClaimRules, caller_of
 from server.settings import Settings, SettingsError, variable
 from store.base.ids import USER_ID_RULE, is_user_id
@@ -58,8 +58,8 @@ def bearer_token(header: str | None) -> str | None:
 class Authenticator:
     """Checks tokens.
 
-    The header's alg decides which keys are used: HS256 is checked with the secrets only, any other algorithm with
-    public keys for it only. Raises SettingsError if a secret or the JWK set file is unusable.
+    The header's alg decides which keys are used: HS256 is checked with the secrets only. Any other algorithm is checked
+    only with public keys for that algorithm. Raises SettingsError if a secret or the JWK set file is unusable.
     """
 
     def __init__(self, settings: Settings, clock: Clock = time.time) -> None:
@@ -70,7 +70,7 @@ class Authenticator:
         self._cache: dict[bytes, tuple[Caller, float]] = {}
         self._headers: dict[str, dict[str, Any]] = {}
         """Parsed headers. An issuer's tokens usually have the same one."""
-        self._left_out = LeftOutClaims()
+        self._ignored_claims = IgnoredClaimsLog()
 
     async def authenticate(self, token: str) -> Caller:
         """Return the caller of a token.
@@ -86,7 +86,7 @@ class Authenticator:
         if cached is not None and now < cached[1]:
             return cached[0]
         claims, key = await self._verified_claims(token)
-        caller = caller_of(claims, self._clock(), self._rules, self._left_out.log)
+        caller = caller_of(claims, self._clock(), self._rules, self._ignored_claims.log)
         caller = replace(caller, key=key)
         self._add_to_cache(digest, caller, now)
         return caller
@@ -169,7 +169,7 @@ def issue_token(
     if not 0 < ttl_seconds < LAST_SECOND - now:
         raise InvalidInput("A token's time to live should be a number of seconds above 0.", field="ttl")
     rules = ClaimRules.from_settings(settings)
-    # A path is a valid name of a claim, and is found as such.
+    # A path such as `a.b` is written as one claim of that name: `find_claim` looks for the whole text first.
     claims = {
         rules.name: name,
         rules.audience: next(iter(rules.audiences), None),

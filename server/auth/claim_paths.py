@@ -9,7 +9,7 @@ def find_claim(claims: dict[str, Any], path: str) -> Any:
     """Return the value of a claim, or None.
 
     `path` is the name of a claim, or the names of nested claims separated by dots. Names may contain dots themselves:
-    at each level the longest name that exists is taken. So `https://example.org/roles` is one claim, and
+    at each level the longest existing name is taken. For example, `https://example.org/roles` is one claim, and
     `realm_access.roles` is the claim `roles` inside `realm_access` unless a claim has the whole text as its name.
     """
     value: Any = claims

@@ -8,7 +8,7 @@ from typing import Any
 
 from resolvers.base.checks import check_avatar_url
 from resolvers.base.errors import InvalidInput, Unauthenticated
-from resolvers.base.names import accept_foreign_name
+from resolvers.base.names import accept_external_name
 from resolvers.users.callers import Caller, CallerRole
 from server.auth.claim_paths import find_claim
 from server.settings import Settings
@@ -21,18 +21,18 @@ LAST_SECOND = 253_402_300_799.0
 """Last second of the year 9999, the latest time that a DateTime can represent."""
 
 _ROLES = (CallerRole.ADMIN, CallerRole.SERVICE)
-"""Roles with rights of their own, the strongest first."""
+"""Roles with additional rights, the strongest first."""
 
-ReportLeftOut = Callable[[UserId, str, str], None]
-"""Called with the user, the claim that was left out, and the reason, which does not contain the claim's value."""
+ReportIgnoredClaim = Callable[[UserId, str, str], None]
+"""Called with the user, the ignored claim, and the reason, which does not contain the claim's value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRules:
     """Claims that are read from tokens, by name or path, and values that they must have.
 
-    `audiences`: the claim `audience` must contain one of them; empty: any value is accepted. `issuer`: None accepts
-    any value.
+    `audiences`: the claim `audience` must contain one of them; if empty, any value is accepted. `issuer`: if None, any
+    value is accepted.
     """
 
     user: str
@@ -57,10 +57,10 @@ class ClaimRules:
         )
 
 
-def caller_of(claims: dict[str, Any], now: float, rules: ClaimRules, report_left_out: ReportLeftOut) -> Caller:
+def caller_of(claims: dict[str, Any], now: float, rules: ClaimRules, report_ignored: ReportIgnoredClaim) -> Caller:
     """Return the caller of a verified token at the time `now`, in seconds since the epoch.
 
-    A name or a picture that cannot be shown to others is left out and reported. Raises Unauthenticated with a reason
+    A name or a picture that cannot be shown to others is ignored and reported. Raises Unauthenticated with a reason
     that does not contain the claims' values.
     """
     expires_at = _time_claim(claims, "exp")
@@ -72,27 +72,27 @@ def caller_of(claims: dict[str, Any], now: float, rules: ClaimRules, report_left
     for name, since in (("nbf", _time_claim(claims, "nbf")), ("iat", issued_at)):
         if (since or 0) - LEEWAY_SECONDS > now:
             raise Unauthenticated(f"The token is not valid yet (its {name} claim is in the future).")
-    _check_destination(claims, rules)
+    _check_issuer_and_audience(claims, rules)
     user = _user(claims, rules.user)
 
     def accepted(claim: str, accept: Callable[[str, str], str]) -> str | None:
         try:
             return _optional_text(find_claim(claims, claim), claim, accept)
         except InvalidInput as invalid:
-            report_left_out(user, claim, invalid.message)
+            report_ignored(user, claim, invalid.message)
             return None
 
     return Caller(
         user,
         _role(find_claim(claims, rules.role)),
         expires_at,
-        name=accepted(rules.name, accept_foreign_name),
+        name=accepted(rules.name, accept_external_name),
         picture=accepted(rules.picture, _accept_picture),
         issued_at=issued_at,
     )
 
 
-def _check_destination(claims: dict[str, Any], rules: ClaimRules) -> None:
+def _check_issuer_and_audience(claims: dict[str, Any], rules: ClaimRules) -> None:
     if rules.issuer is not None and claims.get("iss") != rules.issuer:
         raise Unauthenticated("The token comes from another issuer (iss claim) than this server accepts.")
     if not rules.audiences:
@@ -125,7 +125,7 @@ def _optional_text(value: Any, claim: str, accept: Callable[[str, str], str]) ->
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise InvalidInput(f"{claim} is not a text", field=claim)
+        raise InvalidInput(f"{claim} is not a string", field=claim)
     return accept(value, claim)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from resolvers.base.errors import Forbidden, InvalidInput, RateLimited, Unauthenticated, Unavailable
 from resolvers.users.callers import Caller, act_as
-from server.auth.acting import ACT_AS_KEY, user_of_connection
+from server.auth.acting import ACT_AS_KEY, parse_act_as_payload
 from server.auth.authenticator import bearer_token
 from server.overload.load_shedding import LoadShedding
 from subscriptions.transport.close_codes import FORBIDDEN, INVALID_MESSAGE, TRY_AGAIN_LATER
@@ -42,7 +42,7 @@ def websocket_authenticator(
 
     async def authenticate_payload(payload: Json | None) -> Authenticated:
         payload = payload or {}
-        header, user = payload.get("Authorization", payload.get("authorization")), user_of_connection(payload)
+        header, user = payload.get("Authorization", payload.get("authorization")), parse_act_as_payload(payload)
         try:
             if header is not None and not isinstance(header, str):
                 raise Unauthenticated("Authorization should be a string: Bearer <token>.")

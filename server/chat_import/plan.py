@@ -92,7 +92,7 @@ def user_id_for(nick: str, owner_number: int = 1) -> UserId:
 
 
 def display_name_for(nick: str) -> str:
-    """Return the nick without characters that are not allowed in display names, and those that cannot be seen."""
+    """Return the nick without hidden characters and characters that display names must not contain."""
     name = clean_name(_SURROGATES.sub(_REPLACEMENT, _CONTROLS.sub("", nick))[:LONGEST_NAME])
     return name if name.strip() else user_id_for(nick)
 

@@ -16,7 +16,7 @@ from resolvers.base.errors import ConfabError
 from resolvers.users.callers import CallerRole
 from server.embedded import EmbeddedError
 from server.errors import CommandError
-from server.settings import Settings, SettingsError, check_fit_to_serve, load_settings, warn_of_foreign_tokens
+from server.settings import Settings, SettingsError, check_fit_to_serve, find_foreign_token_warning, load_settings
 
 app = typer.Typer(
     name="confab",
@@ -219,10 +219,10 @@ def config(
     """
     from server.cli.config import print_settings
     from server.cli.dev import development_settings
-    from server.settings.reference import write_reference
+    from server.settings.reference import format_reference
 
     if reference:
-        sys.stdout.write(write_reference())
+        sys.stdout.write(format_reference())
         return
     settings = development_settings() if development else load_settings()
     print_settings(settings, Console(highlight=False, markup=False, soft_wrap=True), as_json=as_json)
@@ -283,7 +283,7 @@ def _print_note(message: str) -> None:
 
 
 def _print_warnings(settings: Settings) -> None:
-    warning = warn_of_foreign_tokens(settings)
+    warning = find_foreign_token_warning(settings)
     if warning is not None:
         message = f"Warning: {warning}"
         Console(stderr=True, highlight=False, markup=False).print(message, style="yellow", soft_wrap=True)

@@ -8,7 +8,7 @@ import os
 from rich.console import Console
 
 from server.settings import SECRET_FIELDS, Settings, redact_url, variable
-from server.settings.reference import sections, write_value
+from server.settings.reference import format_value, list_sections
 
 _DEFAULT = "default"
 _READ_INTO = {"jwt_secret_file": "jwt_secret", "jwt_previous_secrets_file": "jwt_previous_secrets"}
@@ -19,13 +19,13 @@ def print_settings(settings: Settings, console: Console, *, as_json: bool) -> No
     if as_json:
         rows = {
             variable(field): {"value": _shown(settings, field), "source": _source(settings, field)}
-            for _, _, fields in sections()
+            for _, _, fields in list_sections()
             for field in fields
         }
         console.print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     width = max(len(variable(field)) for field in Settings.model_fields)
-    for title, _, fields in sections():
+    for title, _, fields in list_sections():
         console.print(title, style="bold")
         for field in fields:
             source = _source(settings, field)
@@ -41,7 +41,7 @@ def _shown(settings: Settings, field: str) -> str:
     read_into = _READ_INTO.get(field)
     if read_into and getattr(settings, read_into) and _source(settings, field) != _DEFAULT:
         return f"(read into {variable(read_into)})"
-    text = write_value(value)
+    text = format_value(value)
     if _source(settings, field) == _DEFAULT or "://" not in text or isinstance(value, tuple):
         return text
     # User names, passwords and options of an address may be secret.

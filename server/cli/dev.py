@@ -19,7 +19,7 @@ from rich.text import Text
 from server.cli.databases import embedded_urls, missing_databases
 from server.cli.serve import bind, serve
 from server.embedded import EmbeddedError, EmbeddedServers
-from server.settings import DEVELOPMENT_SECRET, Settings, load_settings, warn_of_foreign_tokens
+from server.settings import DEVELOPMENT_SECRET, Settings, find_foreign_token_warning, load_settings
 
 DEMO_USERS = ("alice", "bob", "carol")
 TOKEN_DAYS = 30
@@ -102,7 +102,7 @@ def _print_instructions(settings: Settings, console: Console, report: Callable[[
     write(f"  Health       http://{address}/healthz, http://{address}/readyz")
     write()
     if settings.jwt_secret is None:
-        warning = warn_of_foreign_tokens(settings)
+        warning = find_foreign_token_warning(settings)
         if warning is not None:
             write(f"  Warning: {warning}", "yellow")
         write("  Tokens are checked with a JWK set: get a token from the owner of its private key.")

@@ -28,7 +28,7 @@ class ClientLimits:
     answer_seconds: float = 120.0
     """Time limit for the client to accept the bytes that wait for it."""
     min_bytes_per_second: int = 1024
-    """Least rate of a client that sends a body or reads an answer, over RATE_WINDOW_SECONDS."""
+    """Minimum rate of a client that sends a body or reads an answer, over RATE_WINDOW_SECONDS."""
     close_seconds: float = 10.0
     """Time limit for the client to accept the last bytes before the connection is closed."""
     window_seconds: float = RATE_WINDOW_SECONDS
@@ -37,5 +37,5 @@ class ClientLimits:
 
     @property
     def min_bytes_per_window(self) -> float:
-        """Least number of bytes in each window."""
+        """Minimum number of bytes in each window."""
         return self.min_bytes_per_second * self.window_seconds

@@ -33,15 +33,16 @@ class GuardedConnection(Protocol):
 class DescriptorGuard:
     """Decides which connections lose their descriptor when few are left.
 
-    A new connection takes the place of the one that has been sending an incomplete request for longest, else of the one
-    that has been idle for longest. If there is neither, the new connection is refused. So the process always has
-    descriptors for its databases, and a client that sends its request at once is served.
+    The guard drops the connection that has been sending an incomplete request the longest, to admit a new one. If there
+    is none, it drops the connection that has been idle the longest. If there is none either, it refuses the new
+    connection. So the process always has descriptors for its databases, and serves clients that send their request at
+    once.
     """
 
     def __init__(self, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Create a guard for a process that may open `limit` files. `clock` returns seconds."""
         self.max_descriptor = limit - min(RESERVED_DESCRIPTORS, limit // 4) if limit != math.inf else math.inf
-        """New connections with this descriptor or a greater one need a place."""
+        """A new connection with this descriptor or a greater one is admitted only if another one is dropped."""
         self._limit = limit
         self._clock = clock
         self._receiving: dict[GuardedConnection, None] = {}
@@ -61,7 +62,7 @@ class DescriptorGuard:
         return cls(math.inf if soft is None or soft == resource.RLIM_INFINITY else soft)
 
     def admit(self, connection: GuardedConnection, descriptor: int) -> bool:
-        """Count a new connection, whose request is incomplete. Returns False if it has to be refused.
+        """Count a new connection as receiving a request. Returns False if it has to be refused.
 
         The system gives each new file the lowest free number, so `descriptor` tells how many are in use.
         """

@@ -19,10 +19,10 @@ except ImportError:  # Windows has neither.
 from server.http.client_limits import ClientLimits
 
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
-"""Value of SO_LINGER."""
+"""Value of SO_LINGER: on, for 0 seconds."""
 
 
-def unaccepted_bytes(transport: asyncio.WriteTransport) -> int:
+def count_unaccepted_bytes(transport: asyncio.WriteTransport) -> int:
     """Return the number of bytes that the peer has not accepted, in this process and in the kernel."""
     count: int = transport.get_write_buffer_size()
     found: Any = transport.get_extra_info("socket")
@@ -32,13 +32,13 @@ def unaccepted_bytes(transport: asyncio.WriteTransport) -> int:
     try:
         fcntl.ioctl(found.fileno(), termios.TIOCOUTQ, queued)
     except (OSError, ValueError):
-        # The connection is closed, or the platform has no such call.
+        # The connection is closed, or the platform does not support TIOCOUTQ.
         return count
     return count + queued[0]
 
 
 def discard_unaccepted_bytes(transport: asyncio.WriteTransport) -> None:
-    """Drop a connection together with the bytes in the kernel, which would keep them for a peer that does not read."""
+    """Drop a connection and its bytes in the kernel, which would otherwise wait for a peer that does not read."""
     found: Any = transport.get_extra_info("socket")
     if found is not None:
         with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ class SlowReaderWatch:
     """Measures the rate at which the client of one connection accepts bytes, while bytes wait for it."""
 
     def __init__(self, transport: asyncio.WriteTransport, limits: ClientLimits, on_slow: Callable[[], None]) -> None:
-        """`on_slow` is called once for a client that is below the least rate or exceeds the time limit."""
+        """`on_slow` is called once for a client that is below the minimum rate or exceeds the time limit."""
         self._transport = transport
         self._limits = limits
         self._on_slow = on_slow
@@ -72,13 +72,13 @@ class SlowReaderWatch:
             self._timer = None
 
     def _start_window(self) -> None:
-        self._waiting = unaccepted_bytes(self._transport)
+        self._waiting = count_unaccepted_bytes(self._transport)
         left = self._began + self._limits.answer_seconds - self._loop.time()
         self._timer = self._loop.call_later(max(0.0, min(self._limits.window_seconds, left)), self._end_window)
 
     def _end_window(self) -> None:
         self._timer = None
-        accepted = self._waiting - unaccepted_bytes(self._transport)
+        accepted = self._waiting - count_unaccepted_bytes(self._transport)
         is_late = self._loop.time() - self._began >= self._limits.answer_seconds
         if is_late or accepted < self._limits.min_bytes_per_window:
             self._on_slow()

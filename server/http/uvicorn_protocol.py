@@ -59,11 +59,11 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
     continue without a reader.
 
     Every state of a connection has a time limit (`ClientLimits`): before the first request, head, body, reading the
-    answer, idle, and closing. A body or a reader below the least rate ends the connection as well.
+    answer, idle, and closing. A client that sends a body or reads an answer below the minimum rate is disconnected too.
     """
 
     default_limits = ClientLimits()
-    """Limits without an application that sets them."""
+    """Limits if the application sets none."""
 
     _current_cycle: RequestResponseCycle | None = None
     _in_head = False
@@ -106,11 +106,11 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
                 self.transport.write(_TOO_LONG)
                 self._close()
         if self._in_head or self._in_body:
-            self._await_rest()
+            self._start_receive_timer()
         elif self.timeout_keep_alive_task is None and self._first_request_timer is None:
             self._limit_idle_time()
 
-    def _await_rest(self) -> None:
+    def _start_receive_timer(self) -> None:
         if self._receive_timer is None and not self.transport.is_closing():
             self.limits.descriptors.note_receiving(self)
             if self._in_head:
@@ -135,7 +135,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         self._receive_timer = None
         arrived, self._body_at_check = self._body - self._body_at_check, self._body
         if self.flow.read_paused:
-            # The client waits for this server.
+            # This server does not read at the moment, so the client is not late.
             self._body_began = self.loop.time()
         elif (
             self.loop.time() - self._body_began >= self.limits.body_seconds
@@ -266,7 +266,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         cycle.on_response()
         return True
 
-    # The end
+    # Closing
 
     def timeout_keep_alive_handler(self) -> None:
         """Close the idle connection."""
@@ -285,7 +285,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
     def _end_closing(self) -> None:
         self._close_timer = None
         if self.flow.write_paused:
-            # A long answer has the time limit of answers.
+            # The SlowReaderWatch limits the time of a long answer.
             self._limit_closing_time()
         else:
             discard_unaccepted_bytes(self.transport)

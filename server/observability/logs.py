@@ -116,7 +116,7 @@ def _renderers(settings: Settings, colors: bool) -> list[Processor]:
 
 
 def _escape_controls(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Escape characters that a terminal would execute. Clients choose some texts, such as paths. JSON escapes them."""
+    """Escape control characters, because clients choose some texts, such as paths. In JSON they are escaped anyway."""
     return {key: value if key == "exception" else _escaped(value) for key, value in event.items()}
 
 

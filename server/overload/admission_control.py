@@ -41,7 +41,7 @@ def _unavailable(message: str) -> list[Json]:
 class AdmissionControl:
     """A GraphQLEngine in front of another one. Refuses operations with UNAVAILABLE while the process is overloaded.
 
-    Operations of users who have much under way wait until it is their turn.
+    Operations of users with many running operations wait until it is their turn (`OperationQueue`).
 
     A mutation that takes too long, or whose client disconnects, runs to its end. With an idempotencyKey it is safe to
     retry. Events of subscriptions do not count: the operations that cause them were counted.
@@ -97,7 +97,7 @@ class AdmissionControl:
                 execution = self._engine.execute(prepared, request, context)
                 if is_mutation:
                     task = self._mutations.start(execution)
-                    # A mutation is under way until its end, also if nobody waits for it any more.
+                    # A mutation counts until its end, even if its client has disconnected.
                     has_entered = False
                     task.add_done_callback(lambda _: self._queue.leave(user))
                     response = await asyncio.shield(task)

@@ -93,7 +93,7 @@ class LoadShedding:
         self._below_min_at = self._due
         self._timer: asyncio.TimerHandle | None = None
         self._is_idle = False
-        self._unowned = 0
+        self._outside_queue = 0
         self._logged = RefusalCounts()
         self._log_at = 0.0
         self.limit = max_operations
@@ -122,28 +122,28 @@ class LoadShedding:
     def is_full(self) -> bool:
         """True if another operation would be refused.
 
-        All operations of one user count as one here, so that no user can make the process refuse others. How many of a
-        user's operations run is the decision of the queue that knows the users (`OperationQueue`).
+        All operations of one user count as one here, so that no user can make the process refuse others.
+        `OperationQueue` limits how many operations of one user run.
         """
-        return self._unowned + self.active_users() >= self.limit or self._has_backlog
+        return self._outside_queue + self.active_users() >= self.limit or self._has_backlog
 
     def enter(self) -> bool:
-        """Admit work that is not in `active_users`. Returns False, and does not count it, if it has to be refused."""
+        """Admit work that the operation queue does not count. Returns False if it has to be refused."""
         if self._is_idle:
             self._end_idle_time()
         if self.is_full:
             return False
-        self._unowned += 1
+        self._outside_queue += 1
         self.running += 1
         return True
 
     def leave(self) -> None:
-        """Report the end of what `enter` admitted."""
-        self._unowned -= 1
+        """Report the end of work that `enter` admitted."""
+        self._outside_queue -= 1
         self.end_operation()
 
     def begin_operation(self) -> None:
-        """Count an operation of one of the `active_users`."""
+        """Count an operation that the operation queue admitted."""
         if self._is_idle:
             self._end_idle_time()
         self.running += 1

@@ -1,4 +1,4 @@
-"""Which operations run and which wait: those of users with little under way first (ADR 51)."""
+"""Decides which operations run and which wait. Users with few running operations go first (ADR 51)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from subscriptions.transport.engine import RequestRefused, make_error
 FREE_OPERATIONS = 32
 """While fewer operations run in the process, every operation starts at once."""
 
-_TOO_MANY = "You have too many requests under way. Please wait for their answers first."
+_TOO_MANY = "You have too many requests in progress. Please wait for their answers first."
 
 
 class OperationQueue:
     """The operations of all users of a process, over all transports.
 
-    - A user's first operation starts at once, however many others run.
+    - A user's first operation starts at once, even if many others run.
     - Up to `max_running_per_user` operations of a user start at once while the limit of load shedding allows it.
     - More start only while the process has little to do. Otherwise they wait, and the user with the fewest running
       operations goes first.
     """
 
     def __init__(self, load_shedding: LoadShedding, max_running_per_user: int, max_waiting_per_user: int) -> None:
-        """Create a queue. A user's operations beyond `max_waiting_per_user` waiting ones are refused."""
+        """Create a queue. If `max_waiting_per_user` operations of a user wait, further ones are refused."""
         self._load_shedding = load_shedding
         self._max_running_per_user = max_running_per_user
         self._queue = FairQueue(self._may_start, max_waiting_per_user)

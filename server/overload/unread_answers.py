@@ -51,7 +51,7 @@ class UnreadAnswersEngine:
         return self._engine.subscribe(prepared, request, context)
 
     def _check(self, context: ConnectionContext) -> None:
-        # Most of the time nothing waits for anybody.
+        # Usually no answers wait, so the user is not looked up.
         if self._unsent.total and not self._unsent.has_room(user_of(context.caller), LARGE_BYTES):
             refusal = AnswerRefused()
             self._meter.record_refusal(code_of_errors(refusal.errors))

@@ -1,6 +1,6 @@
 """All settings of the process: read once from CONFAB_ variables, checked, then frozen."""
 
-from server.settings.checks import check_fit_to_serve, warn_of_foreign_tokens
+from server.settings.checks import check_fit_to_serve, find_foreign_token_warning
 from server.settings.errors import SettingsError
 from server.settings.fields import DEVELOPMENT_SECRET, SECRET_FIELDS, UNLIMITED, Settings, variable
 from server.settings.loading import load_settings
@@ -14,8 +14,8 @@ __all__ = [
     "Settings",
     "SettingsError",
     "check_fit_to_serve",
+    "find_foreign_token_warning",
     "load_settings",
     "redact_url",
     "variable",
-    "warn_of_foreign_tokens",
 ]

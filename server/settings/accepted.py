@@ -13,7 +13,7 @@ _REFUSED = "\n"
 """A value that every validator of Confab refuses."""
 
 
-def accepted_values(field: str) -> str:
+def describe_accepted_values(field: str) -> str:
     """Return which values a setting accepts, as the end of a sentence."""
     info = Settings.model_fields[field]
     # The type of an optional setting is the first one of a union with None.

@@ -48,14 +48,14 @@ def check_fit_to_serve(settings: Settings) -> None:
 
 
 def _entropy_bits(secret: bytes) -> float:
-    """Return an upper estimate of the entropy of a secret: few different bytes and repeated parts count little."""
+    """Return an upper estimate of the entropy of a secret. It is low for few different bytes and for repeated parts."""
     frequencies = [count / len(secret) for count in Counter(secret).values()]
     bits_per_byte = -sum(frequency * math.log2(frequency) for frequency in frequencies)
     without_repetitions = len(zlib.compress(secret, 9)) - _COMPRESSION_OVERHEAD_BYTES
     return bits_per_byte * min(len(secret), without_repetitions)
 
 
-def warn_of_foreign_tokens(settings: Settings) -> str | None:
+def find_foreign_token_warning(settings: Settings) -> str | None:
     """Return a warning if the settings accept tokens that the identity provider issued for others, else None."""
     if settings.jwks_url is None:
         return None
@@ -116,7 +116,7 @@ def read_secret_files(settings: Settings) -> tuple[Settings, list[str]]:
         except ValueError as error:
             problems.append(f"The file of {variable(field)} should contain {error}.")
         else:
-            # Without the file: settings that are copied from these must contain one key only.
+            # The file is removed from the settings: copies of them must contain one key only.
             settings = settings.model_copy(update={secret_field: secret, field: None})
             problems += _refuse_development_secret(settings, secret_field, field)
     return settings, problems

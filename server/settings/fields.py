@@ -158,12 +158,12 @@ class ClientSettings(_Section):
     answer_timeout_seconds: float = Field(120.0, gt=0, le=3600)
     """Time limit for a client to accept an answer over HTTP. After it the connection is dropped."""
     min_client_bytes_per_second: int = Field(1024, ge=0, le=1_000_000_000)
-    """Least rate at which clients send bodies and accept answers, measured over 10 s. Slower ones are disconnected."""
+    """Minimum rate at which clients send bodies and accept answers, over 10 s. Slower ones are disconnected."""
     max_unsent_bytes_per_user: int = Field(8_388_608, ge=65_536, le=1_000_000_000_000)
     """Most bytes of answers of one user that wait in a process for clients that do not read. While there are more,
-    operations of the user are refused with RATE_LIMITED, and the connection that has waited for longest is dropped."""
+    operations of the user are refused with RATE_LIMITED, and the connection that has waited the longest is dropped."""
     max_unsent_bytes: int = Field(268_435_456, ge=65_536, le=1_000_000_000_000)
-    """Most bytes of answers that wait in a process. Above it the connections that waited for longest are dropped."""
+    """Most bytes of answers that wait in a process. Above it the connections that waited the longest are dropped."""
 
 
 class WebSocketSettings(_Section):

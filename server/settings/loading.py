@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from server.settings.accepted import accepted_values
+from server.settings.accepted import describe_accepted_values
 from server.settings.checks import find_contradictions, read_secret_files
 from server.settings.errors import SettingsError
 from server.settings.fields import ENV_PREFIX, RENAMED, SECRET_FIELDS, Settings, variable
@@ -62,7 +62,7 @@ def _describe(details: ErrorDetails) -> str:
     name = variable(field)
     # Validators of Confab say which values are accepted. Messages of pydantic are written for programmers.
     reason = details.get("ctx", {}).get("error")
-    accepted = str(reason) if isinstance(reason, ValueError) else accepted_values(field)
+    accepted = str(reason) if isinstance(reason, ValueError) else describe_accepted_values(field)
     if field in SECRET_FIELDS:
         return f"{name} should be {accepted}."
     return f"{name} is {redact_url(str(details['input']))!r}, but should be {accepted}."

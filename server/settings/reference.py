@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from server.settings.accepted import accepted_values
+from server.settings.accepted import describe_accepted_values
 from server.settings.fields import Settings, variable
 
 _INTRODUCTION = """\
@@ -25,17 +25,17 @@ This file is generated from `server/settings/fields.py` by `make settings`.
 _FIELD = re.compile("`(" + "|".join(Settings.model_fields) + ")`")
 
 
-def sections() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def list_sections() -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield title, explanation and fields of each section, in the order of the reference."""
     for section in Settings.__bases__:
         title, _, explanation = inspect.cleandoc(section.__doc__ or "").partition("\n")
         yield title.rstrip("."), explanation.strip(), tuple(section.__annotations__)
 
 
-def write_reference() -> str:
+def format_reference() -> str:
     """Return the reference: a table for each section, with default, accepted values and meaning of each setting."""
     parts = [_INTRODUCTION]
-    for title, explanation, fields in sections():
+    for title, explanation, fields in list_sections():
         parts.append(f"\n## {title}\n")
         if explanation:
             parts.append(f"\n{explanation}\n")
@@ -47,8 +47,8 @@ def write_reference() -> str:
 def _row(field: str) -> str:
     info = Settings.model_fields[field]
     meaning = _FIELD.sub(_variable_in_code, " ".join((info.description or "").split()))
-    default = write_value(info.default)
-    cells = (f"`{variable(field)}`", f"`{default}`" if default else "", accepted_values(field), meaning)
+    default = format_value(info.default)
+    cells = (f"`{variable(field)}`", f"`{default}`" if default else "", describe_accepted_values(field), meaning)
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -56,7 +56,7 @@ def _variable_in_code(field: re.Match[str]) -> str:
     return f"`{variable(field[1])}`"
 
 
-def write_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as it is written in the environment. Empty for None and for an empty list."""
     match value:
         case None:

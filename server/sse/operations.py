@@ -62,7 +62,7 @@ class SingleResponseStream:
         self._held: HeldBytes | None = None
 
     def count_in(self, unsent: UnsentAnswers, user: str | None) -> None:
-        """Count the response from its end until it is taken. A user without room gets RATE_LIMITED instead."""
+        """Count the response from its completion until it is taken. A user without room gets RATE_LIMITED instead."""
         self._unsent, self._user = unsent, user
         if self._response is not None:
             self._response.add_done_callback(self._hold)

@@ -273,7 +273,7 @@ class SingleConnections:
 
 
 def _owner(caller: Caller) -> str:
-    """Return the owner of a caller's streams. One who acts for a user does not share streams with that user."""
+    """Return the owner of a caller's streams. A caller who acts for a user does not share that user's streams."""
     return caller.user_id if caller.acted_by is None else f"{caller.user_id} {caller.acted_by}"
 
 

@@ -1,4 +1,4 @@
-"""A queue in which users who have little under way go before users who have much."""
+"""A queue that serves users with little running work before users with much."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 MayStart = Callable[[int, int], bool]
-"""Returns whether work may start, from two numbers: how much of its user's work runs, and how much runs in all.
+"""Returns whether work may start. Arguments: how much work of its user runs, and how much work runs in all.
 
 If it is true for two numbers, it is also true for smaller ones.
 """
 
 
 class QueueFull(Exception):
-    """Raised when a user has too much waiting."""
+    """Raised when too much work of a user waits."""
 
 
 class FairQueue:
     """Admits work of users. The user with the least running work goes first; equal users take turns.
 
-    Work that may start at once does not wait, and nothing else is done for it. Each user's work is admitted in order.
+    Work that may start at once does not wait. Each user's work is admitted in order.
     """
 
     def __init__(self, may_start: MayStart, max_waiting_per_user: int | None = None) -> None:
-        """Create a queue. More than `max_waiting_per_user` waiting work of one user is refused; None: no bound."""
+        """Create a queue. At most `max_waiting_per_user` entries of one user wait, more are refused; None: no bound."""
         self._may_start = may_start
         self._max_waiting = max_waiting_per_user
         self._running: dict[Hashable, int] = {}
@@ -41,12 +41,12 @@ class FairQueue:
         """The number of users with running work."""
         return len(self._running)
 
-    def load_of(self, user: Hashable) -> int:
+    def count_work(self, user: Hashable) -> int:
         """Return how much of a user's work runs or waits."""
         return self._running.get(user, 0) + len(self._waiting.get(user, ()))
 
     def try_enter(self, user: Hashable) -> bool:
-        """Admit work if it may start now. Otherwise return False; then nothing was counted."""
+        """Admit work if it may start at once. Otherwise return False and count nothing."""
         own = self._running.get(user, 0)
         if not self._may_start(own, self.running) or (self.waiting and user in self._waiting):
             return False
@@ -55,7 +55,7 @@ class FairQueue:
         return True
 
     async def enter(self, user: Hashable) -> None:
-        """Wait until work may start. Raises QueueFull, at once, if the user has too much waiting."""
+        """Wait until work may start. Raises QueueFull, at once, if too much work of the user waits."""
         if self.try_enter(user):
             return
         queue = self._waiting.get(user)
@@ -71,7 +71,8 @@ class FairQueue:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self.leave(user)  # It was admitted in the moment in which its task was cancelled.
+                # The work was admitted just before its task was cancelled.
+                self.leave(user)
             else:
                 self._stop_waiting(user, turn)
             raise
@@ -88,7 +89,7 @@ class FairQueue:
             self.admit_waiting()
 
     def admit_waiting(self) -> None:
-        """Admit waiting work that may start. For callers whose `may_start` has become less strict."""
+        """Admit waiting work that may start. Call it when `may_start` has become less strict."""
         while self._waiting:
             # Users are in the order in which they were last served.
             user = min(self._waiting, key=lambda each: self._running.get(each, 0))

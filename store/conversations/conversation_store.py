@@ -263,15 +263,15 @@ class ConversationStore:
         people = parse_private(conversation)
         if people is not None:
             return people[:2]
-        # A membership read here may be newer than the version: seq tells later joins and departures apart.
+        # The membership may be newer than the version: seq separates later joins and departures.
         return (await self._read_recipients(conversation, version)).members_at(seq)
 
     async def list_current_members(
-        self, groups: Sequence[ConversationId], most: int | None = None
+        self, groups: Sequence[ConversationId], max_members: int | None = None
     ) -> dict[ConversationId, list[UserId]]:
         """Return the members of groups: one round trip to Redis if this process knows them, else two.
 
-        most: Number of members in all. Then only the smallest groups are returned, as many as have that number.
+        max_members: Limit for the members of all returned groups together. The largest groups are left out.
         """
         fields = (ConversationField.MEMBER_COUNT, HeadField.MEMBERSHIP_VERSION)
         wanted, sizes = list(groups), list[tuple[int, ConversationId, str]]()
@@ -288,7 +288,7 @@ class ConversationStore:
         chosen = [
             (group, version)
             for (_, group, version), total in zip(sizes, totals, strict=True)
-            if most is None or total <= most
+            if max_members is None or total <= max_members
         ]
         found = await asyncio.gather(*(self._read_recipients(group, version) for group, version in chosen))
         return {group: known.current_members() for (group, _), known in zip(chosen, found, strict=True)}

@@ -139,8 +139,8 @@ class GroupChange:
     def update_time_ms(self, at_ms: int) -> int:
         """Return the time of GroupChanged, for a change that became durable at a time.
 
-        It is after the ticks that the SYSTEM message and its gateway take. So most members' sessions have the same
-        tick, which is the head's time too, and need no write of their own.
+        The time is after the ticks of the SYSTEM message and its gateway. So most members' sessions have the same tick,
+        which is also the time of the head. They need no separate write.
         """
         return at_ms + _TICKS_OF_MESSAGE if self.announced else at_ms
 

@@ -40,7 +40,7 @@ class TypingStore:
     ) -> tuple[bool, Routes]:
         """End a user's typing. Return whether clients may still show it, and others' routes. One round trip.
 
-        True at most once for each window that was taken. The window stays taken.
+        Returns True at most once for each window. The window stays taken.
         """
         args = (self._clock.now_ms(), SHOWN_MS)
         return await self._run(Call("end_typing", (self._keys.typing(user, conversation),), args), others)

@@ -11,15 +11,15 @@ import orjson
 from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, bucket_of, kind_of, message_id
 from store.base.snowflakes import created_at_ms
 from store.conversations.group_change import GroupChange
-from store.messages.system_events import SystemEvent, event_from, older_event
+from store.messages.system_events import SystemEvent, event_from, infer_event
 
 
 class MessageField:
     """Stored names of a message's fields: the same in MongoDB documents (`messages`) and in Redis records (JSON).
 
     `messages` is unique by (CONVERSATION, BUCKET, SEQ), sharded by (CONVERSATION, BUCKET). Empty fields are left out,
-    because Lua's JSON can't tell [] from {}. The document of a recalled message still has its text and metadata; no
-    record does.
+    because Lua's JSON can't tell [] from {}. The document of a recalled message keeps its text and metadata. Its Redis
+    record does not.
     """
 
     ID = "_id"
@@ -80,9 +80,9 @@ _KINDS = {kind.value: kind for kind in MessageKind}
 class Message(NamedTuple):
     """A message. `seq` and `n` are 0 until it is reserved.
 
-    `text` is None exactly if the message was recalled: the stored text and metadata do not leave the store. `metadata`
-    is JSON text. Times are in ms since the epoch. A named tuple, because a frozen dataclass of so many fields takes
-    several times as long to create.
+    `text` is None if the message was recalled, and only then: the stored text and metadata do not leave the store.
+    `metadata` is JSON text. Times are in ms since the epoch. A named tuple, because a frozen dataclass with so many
+    fields takes several times as long to create.
     """
 
     id: MessageId
@@ -101,9 +101,9 @@ class Message(NamedTuple):
     edited_at_ms: int | None = None
     recalled_at_ms: int | None = None
     recalled_by: UserId | None = None
-    """None also if it is not known: see `_older_recaller`."""
+    """None if the message was not recalled, or if the user is not known: see `_infer_recaller`."""
     system_event: SystemEvent | None = None
-    """Of every SYSTEM message, and of no other."""
+    """Set for every SYSTEM message, and for no other."""
     metadata: str | None = None
 
     @property
@@ -184,21 +184,21 @@ def message_from(fields: dict[str, Any]) -> Message:
         edits=fields.get(_F.EDITS, 0),
         edited_at_ms=fields.get(_F.EDITED_AT),
         recalled_at_ms=recalled_at_ms,
-        recalled_by=None if recalled_at_ms is None else fields.get(_F.RECALLED_BY) or _older_recaller(fields),
+        recalled_by=None if recalled_at_ms is None else fields.get(_F.RECALLED_BY) or _infer_recaller(fields),
         system_event=_system_event(fields) if kind is MessageKind.SYSTEM else None,
         metadata=fields.get(_F.METADATA) if recalled_at_ms is None else None,
     )
 
 
-def _older_recaller(fields: dict[str, Any]) -> UserId | None:
-    """Return the user who recalled a message before the field existed. In a group it may have been a moderator."""
+def _infer_recaller(fields: dict[str, Any]) -> UserId | None:
+    """Return the sender for a message without RECALLED_BY, or None in a group, where it may have been a moderator."""
     is_private = kind_of(fields[_F.CONVERSATION]) is ConversationKind.PRIVATE
     return UserId(fields[_F.SENDER]) if is_private else None
 
 
 def _system_event(fields: dict[str, Any]) -> SystemEvent:
     stored = fields.get(_F.SYSTEM_EVENT)
-    return event_from(stored) if stored else older_event(UserId(fields[_F.SENDER]), fields.get(_F.MENTIONS, ()))
+    return event_from(stored) if stored else infer_event(UserId(fields[_F.SENDER]), fields.get(_F.MENTIONS, ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""System events: what SYSTEM messages announce, for clients that phrase it in the reader's language."""
+"""System events: what SYSTEM messages announce. Clients can write their text in the reader's language."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ _KINDS = {kind.value: kind for kind in SystemEventKind}
 
 
 def event_from(stored: Sequence[str]) -> SystemEvent:
-    """Return the event of its stored form. A kind of a later version of Confab is CUSTOM."""
+    """Return the event that has this stored form; CUSTOM for a kind that only later versions of Confab know."""
     kind = _KINDS.get(stored[0])
     return SystemEvent(kind, *stored[1:]) if kind is not None else CUSTOM
 
 
-def older_event(sender: UserId, mentions: Sequence[UserId]) -> SystemEvent:
-    """Return the event of a message that was stored before events were.
+def infer_event(sender: UserId, mentions: Sequence[UserId]) -> SystemEvent:
+    """Return the event of a message that was stored without one.
 
-    Its mentions tell that one member left, or that several joined. Other messages are CUSTOM: their text is complete.
+    Its mentions show that one member left, or that several joined. For other messages the event is CUSTOM.
     """
     if list(mentions) == [sender]:
         return SystemEvent(SystemEventKind.MEMBER_LEFT)

@@ -43,7 +43,7 @@ class ApplyResult:
         return self.sessions[0] if self.sessions else None
 
     def following(self, number: int) -> ApplyResult:
-        """Return the result of an event that changes no session, in its place after this one. number: from 1."""
+        """Return the result of the n-th event after this one, which changes no session. number: n, from 1."""
         return replace(self, sessions=(), tick=self.tick + number, previous=self.tick + number - 1)
 
 

@@ -49,7 +49,7 @@ class RowChange(Change, Protocol):
         """The sessions that it changes. Each takes a tick of its own."""
 
     def row_updates(self, at: int) -> dict[ConversationId, dict[str, Any]]:
-        """Return the update of each row. The first session moves at a time (ms), each further one a ms later."""
+        """Return the update of each row. `at`: the tick of the first session (ms). Each further one is 1 ms later."""
 
 
 class LoggedChange(NamedTuple):
@@ -239,7 +239,7 @@ class Revise:
 
 @dataclass(frozen=True, slots=True)
 class NewGroupVersion:
-    """A field of the group or a role of a member changed, by the change that gave the group this version."""
+    """A group has a new version, because one of its fields or a member's role changed."""
 
     kind: ClassVar[str] = "group"
     conversation: ConversationId

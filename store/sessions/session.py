@@ -110,7 +110,7 @@ def session_from(user: UserId, conversation: ConversationId, record: bytes) -> S
 
 
 def invalid_session(user: UserId, conversation: ConversationId, seq: int) -> Session:
-    """Return a session that is stored nowhere: INVALID, with everything up to a seq read."""
+    """Return an INVALID session in which everything up to a seq is read. It is not stored."""
     record = record_of(write_seq=seq, acknowledged_seq=seq, received_seq=seq, deleted_seq=seq, deleted_n=0)
     return Session(user, conversation, record)
 

@@ -4,7 +4,7 @@ Fields of a row of `users`:
     s   the normalized name, a tab, and the id; people are listed in the order of s
     i   the normalized id, with "_" for spaces
     k   beginnings of the normalized name at each of its words, and of i; only with a user directory
-    sv  checksum of the name and the form that the others were made from, which shows whether they are current
+    sv  checksum of the name and of `_NORMALIZATION_VERSION`; another value means that s, i and k are out of date
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-_FORM = 2
-"""Raised with every change of `normalize`: all rows are then made again."""
+_NORMALIZATION_VERSION = 2
+"""Has to be raised with every change of `normalize`, so that all rows get new search fields."""
 
-_LONGEST = 100
-"""Characters of a normalized name, id or query that count."""
+_MAX_LENGTH = 100
+"""Characters of a normalized name, id or query. Further ones are ignored."""
 
-_MOST_WORDS = 25
-"""Words of a name at which its beginnings are kept for the directory."""
+_MAX_WORDS = 25
+"""Words of a name by which the directory finds the user. Further words are ignored."""
 
 _KEY_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64)
-"""Lengths of the beginnings that the directory keeps. Texts between two of them are compared with s and i."""
+"""Lengths of the beginnings in k. A query of another length is compared with s and i too."""
 
-# Letters that Unicode does not decompose although users type the plain letter, and apostrophes, which they leave out.
+# Letters that Unicode does not decompose, but for which users type a plain letter; and apostrophes, which are removed.
 _PLAIN = str.maketrans(
     {
         "ø": "o",
@@ -59,7 +59,7 @@ def normalize(text: str) -> str:
         words = "".join(map(_normalize_character, plain.translate(_PLAIN))).split()
     # MongoDB refuses regular expressions that contain NUL.
     words = words or ["".join(text.casefold().replace("\0", "").split())]
-    return " ".join(words)[:_LONGEST].rstrip()
+    return " ".join(words)[:_MAX_LENGTH].rstrip()
 
 
 def _normalize_character(character: str) -> str:
@@ -88,30 +88,30 @@ class SearchQuery(NamedTuple):
     text: str
 
     @property
-    def of_name(self) -> str:
+    def name_pattern(self) -> str:
         """The regular expression that finds the query in s, at a word of the name."""
         return f"(^| ){re.escape(self.text)}"
 
     @property
-    def of_id(self) -> str:
+    def id_pattern(self) -> str:
         """The regular expression that finds the query in i."""
-        return f"^{re.escape(_joined(self.text))}"
+        return f"^{re.escape(_join_words(self.text))}"
 
     @property
     def keys(self) -> list[str]:
-        """The longest beginning of the query that k contains for every match, as part of a name and of an id."""
+        """Values of which k contains one for every match: the longest possible beginning, as in names and as in ids."""
         length = max(length for length in _KEY_LENGTHS if length <= len(self.text))
-        return list(dict.fromkeys((self.text[:length], _joined(self.text[:length]))))
+        return list(dict.fromkeys((self.text[:length], _join_words(self.text[:length]))))
 
     @property
-    def is_a_key(self) -> bool:
+    def has_exact_keys(self) -> bool:
         """True if `keys` find exactly the matches."""
         return len(self.text) in _KEY_LENGTHS
 
     def matches(self, name: str | None, user: str) -> bool:
         """Return whether a user is found by their name or id."""
         fields = search_fields(name, user, has_directory=False)
-        return bool(re.search(self.of_name, fields["s"]) or re.search(self.of_id, fields["i"]))
+        return bool(re.search(self.name_pattern, fields["s"]) or re.search(self.id_pattern, fields["i"]))
 
 
 def parse_query(text: str) -> SearchQuery | None:
@@ -123,9 +123,9 @@ def parse_query(text: str) -> SearchQuery | None:
 def search_fields(name: str | None, user: str, *, has_directory: bool) -> dict[str, Any]:
     """Return the fields of a row that belong to a name. Without a directory a row has no k.
 
-    A user without a name is shown by the id.
+    For a user without a name the id is used as the name.
     """
-    shown, joined_id = normalize(name or user), _joined(normalize(user))
+    shown, joined_id = normalize(name or user), _join_words(normalize(user))
     version = search_version(name, has_directory=has_directory)
     fields: dict[str, Any] = {"s": f"{shown}\t{user}", "i": joined_id, "sv": version}
     return fields | {"k": sorted({*_keys(shown, joined_id)})} if has_directory else fields
@@ -133,15 +133,15 @@ def search_fields(name: str | None, user: str, *, has_directory: bool) -> dict[s
 
 def search_version(name: str | None, *, has_directory: bool) -> int:
     """Return sv: rows with another value were written by a server that did not make these fields."""
-    return zlib.crc32(f"{_FORM}{'d' if has_directory else ''} {name or ''}".encode())
+    return zlib.crc32(f"{_NORMALIZATION_VERSION}{'d' if has_directory else ''} {name or ''}".encode())
 
 
 def _keys(name: str, joined_id: str) -> Iterator[str]:
     words = [0, *(space.end() for space in re.finditer(" ", name))]
-    for text in (*(name[place:] for place in words[:_MOST_WORDS]), joined_id):
+    for text in (*(name[place:] for place in words[:_MAX_WORDS]), joined_id):
         yield from (text[:length] for length in _KEY_LENGTHS if length <= len(text))
 
 
-def _joined(normalized: str) -> str:
+def _join_words(normalized: str) -> str:
     """Return a normalized text as one word, which no name contains."""
     return normalized.replace(" ", "_")

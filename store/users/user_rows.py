@@ -22,6 +22,6 @@ def user_from_row(row: Document) -> User:
 
 
 def set_fields(fields: Mapping[str, Any]) -> Document:
-    """Return the update that sets fields of a row. If they contain search fields, it removes a k of a former name."""
+    """Return the update that sets fields of a row. If they contain search fields without k, the stored k is removed."""
     update: Document = {"$set": dict(fields)}
     return update | {"$unset": {"k": ""}} if "s" in fields and "k" not in fields else update

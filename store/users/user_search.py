@@ -1,4 +1,4 @@
-"""Finding users by the beginning of a name or id, and keeping the fields that this needs (ADR 43)."""
+"""Finds users by the beginning of a name or id, and maintains the search fields of their rows (ADR 43)."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _USERS_PER_READ = 20_000
 """Users that one query names: a query has 16 MiB at most."""
 
 _ROWS_PER_STEP = 1_000
-_REST = 4.0
+_PAUSE_RATIO = 4.0
 """Seconds of pause for each second of work, so that servers can use the database."""
 
 
-class Found(NamedTuple):
-    """A user in results. `position`: s of the row, which gives the order."""
+class FoundUser(NamedTuple):
+    """A user who was found. `position`: s of the row, by which users are ordered."""
 
     user: User
     position: str
 
 
-class Results(NamedTuple):
+class SearchPage(NamedTuple):
     """A page of results. `has_more`: others follow."""
 
-    found: list[Found]
+    found: list[FoundUser]
     has_more: bool
 
 
@@ -57,19 +57,19 @@ class UserSearch:
 
     async def find_among(
         self, users: Collection[UserId], query: SearchQuery | None, after: str | None, size: int
-    ) -> Results:
-        """Return those of some users that match, in order of names, after a position. One round trip.
+    ) -> SearchPage:
+        """Return the matches among some users, in order of names, after a position. One round trip.
 
         The cost depends on the number of `users` only. query: None for all of them.
         """
         people = list(users)
         parts = [people[start : start + _USERS_PER_READ] for start in range(0, len(people), _USERS_PER_READ)]
         reads = (self._find(among_filter(part, query, after), query, size, BY_ID) for part in parts)
-        pages: list[Results] = await self._mongo.gather(*reads) if parts else []
+        pages: list[SearchPage] = await self._mongo.gather(*reads) if parts else []
         found = sorted((found for page in pages for found in page.found), key=lambda found: found.position)
-        return Results(found[:size], len(found) > size or any(page.has_more for page in pages))
+        return SearchPage(found[:size], len(found) > size or any(page.has_more for page in pages))
 
-    async def find_all(self, viewer: UserId, query: SearchQuery, after: str | None, size: int) -> Results:
+    async def find_all(self, viewer: UserId, query: SearchQuery, after: str | None, size: int) -> SearchPage:
         """Return matches among all users but the viewer, in order of names, after a position. One round trip.
 
         The index returns them in order, so the cost depends on the size of the page. Needs the directory:
@@ -79,14 +79,14 @@ class UserSearch:
 
     async def _find(
         self, wanted: Mapping[str, Any], query: SearchQuery | None, size: int, index: Sequence[tuple[str, int]]
-    ) -> Results:
+    ) -> SearchPage:
         projection = {**PROFILE, "s": 1, "sv": 1}
         rows = await self._mongo.find(USERS, wanted, projection=projection, sort=IN_ORDER, limit=size + 1, hint=index)
-        found = [Found(user_from_row(row), row["s"]) for row in rows[:size] if self._matches(row, query)]
-        return Results(found, len(rows) > size)
+        found = [FoundUser(user_from_row(row), row["s"]) for row in rows[:size] if self._matches(row, query)]
+        return SearchPage(found, len(rows) > size)
 
     def _matches(self, row: Document, query: SearchQuery | None) -> bool:
-        """Return whether a row that was found matches. A server of a former version may have changed the name only."""
+        """Return whether a row that was found matches. An older server may have changed the name only."""
         name = row.get("n")
         is_current = row["sv"] == search_version(name, has_directory=self.has_directory)
         return is_current or query is None or query.matches(name, row["_id"])
@@ -94,10 +94,10 @@ class UserSearch:
     async def fill_when_due(self) -> None:
         """Make the search fields that are missing or out of date, once an hour in the whole deployment.
 
-        Such rows were written by servers of a former version, or with another setting.
+        Such rows were written by older servers, or by servers with another setting.
         """
         now = self._clock.now_ms()
-        # Servers with another setting make other fields: each setting has its own passes.
+        # Servers with another setting make other fields, so each setting has its own time.
         field = "directory_at" if self.has_directory else "searchable_at"
         due = {"_id": 1, field: {"$not": {"$gt": now - FILL_INTERVAL_MS}}}
         if await self._mongo.update_one(DEPLOYMENT, due, {"$set": {field: now}}):
@@ -123,12 +123,12 @@ class UserSearch:
             if len(rows) < _ROWS_PER_STEP:
                 return filled
             after = rows[-1]["_id"]
-            await asyncio.sleep(_REST * (loop.time() - began))
+            await asyncio.sleep(_PAUSE_RATIO * (loop.time() - began))
 
     async def _refresh(self, rows: Sequence[Document]) -> int:
         """Update the rows whose search fields do not belong to their names."""
         updates = [
-            # The name may have changed since it was read. The change made the fields then.
+            # If the name has changed since it was read, that change has updated the fields.
             UpdateOne(
                 {"_id": row["_id"], "n": row.get("n")},
                 set_fields(search_fields(row.get("n"), row["_id"], has_directory=self.has_directory)),
@@ -149,8 +149,8 @@ def directory_filter(viewer: UserId, query: SearchQuery, after: str | None) -> d
     """Return the query for matches among all users but the viewer, after a position."""
     keys = query.keys
     wanted = {"k": {"$in": keys} if len(keys) > 1 else keys[0], "s": {"$gt": after or ""}, "_id": {"$ne": viewer}}
-    return wanted if query.is_a_key else wanted | _comparison(query)
+    return wanted if query.has_exact_keys else wanted | _comparison(query)
 
 
 def _comparison(query: SearchQuery) -> dict[str, Any]:
-    return {"$or": [{"s": {"$regex": query.of_name}}, {"i": {"$regex": query.of_id}}]}
+    return {"$or": [{"s": {"$regex": query.name_pattern}}, {"i": {"$regex": query.id_pattern}}]}

@@ -57,13 +57,13 @@ class UserStore:
         return (await self.find_many((user,))).get(user)
 
     def find_shown(self, user: UserId) -> User | None:
-        """Return what is cached for showing a user: the profile, or a placeholder for one that does not exist."""
+        """Return the cached profile of a user, or the cached placeholder if the user does not exist."""
         return self._cached.get(user) or self._unknown.get(user)
 
     async def list_shown(self, users: Sequence[UserId]) -> list[User]:
         """Return the profiles to show, with placeholders for users that do not exist.
 
-        Unlike the other reads, it does not look again for users that did not exist, until they are announced.
+        Unlike other reads, this one remembers users that do not exist, and reads them again only after an announcement.
         """
         before = self._invalidations
         found = await self.find_many(user for user in users if user not in self._unknown)

@@ -1,7 +1,7 @@
 """Periodic work of a server.
 
 It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, compares the feeds of its connections with Redis, and makes users searchable that older servers wrote.
+lost, compares the feeds of its connections with Redis, and adds the search fields that are missing in users.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class InFlightMessage:
     committed: CommittedMessage | None = None
     event: MessageCreated | None = None
     group_event: GroupChanged | None = None
-    """For a change that updates a group."""
+    """The event of the update, if the message changes a field or role of a group."""
     remaining: list[UserId] = field(default_factory=list)
     """Recipients for the large-group queue."""
 

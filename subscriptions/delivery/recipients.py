@@ -17,7 +17,7 @@ from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.events.sessions import SessionChanged
 
 _ANY_SEQ = 1 << 53
-"""Later than any message, to get the present membership."""
+"""Greater than every seq: selects the current members."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class Replayer:
 
 
 def _last_of_each_group(entries: Sequence[tuple[Position, LogEntry]]) -> list[tuple[Position, LogEntry]]:
-    """Return the entries without those that a later one repeats, because both show the present state of a group."""
+    """Return the entries without those for which a later entry shows the current state of the same group."""
     last = {entry.group: at.tick for at, entry in entries}
     return [(at, entry) for at, entry in entries if entry.group is None or last[entry.group] == at.tick]
 

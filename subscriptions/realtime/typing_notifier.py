@@ -15,11 +15,11 @@ from subscriptions.realtime.outgoing_events import OutgoingEvents
 from subscriptions.realtime.recent_keys import RecentKeys
 
 _Step = Callable[[UserId, ConversationId, Sequence[UserId]], Awaitable[tuple[bool, Routes]]]
-"""Notes an event of a user in a conversation. Returns whether it is due, and the routes of the given users."""
+"""Records an event of a user in Redis. Returns whether the event has to be sent, and the routes of the given users."""
 
 
 class TypingNotifier:
-    """Notifies the connected members of a conversation that a user is typing, or no longer is."""
+    """Notifies the connected members of a conversation that a user is typing, or has stopped."""
 
     def __init__(self, store: Store, bus: Bus, ephemeral: EphemeralDelivery) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class TypingNotifier:
     async def announce_end(self, conversation: ConversationId, user: UserId, version: str) -> bool:
         """Send TypingStopped to the other members who are connected, once after each TypingStarted that was sent.
 
-        Returns False if none is connected, or clients do not show the user as typing any more. The guarantees and the
+        Returns False if none is connected, or if clients have stopped showing the user as typing. Guarantees and
         parameters are those of `announce`. One round trip to Redis.
         """
         event = TypingStopped(conversation, user, self._store.clock.now_ms())
@@ -58,7 +58,7 @@ class TypingNotifier:
         return sent
 
     async def _notify(self, event: EphemeralEvent, version: str, step: _Step) -> tuple[bool, bool]:
-        """Send an event to the other members, if `step` says that it is due. Return whether it is, and was sent."""
+        """Send an event to the other members if `step` says that it is due. Return whether it was due, and was sent."""
         others = await self._ephemeral.list_others(event, version)
         if not self._ephemeral.is_large(others):
             is_due, routes = await step(event.user, event.conversation, others)

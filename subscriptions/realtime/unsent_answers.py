@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 LARGE_BYTES = 65_536
-"""Answers above this size may wait in this process: smaller ones fit into the buffers of a connection."""
+"""Answers above this size are counted. Smaller ones fit into the buffers of a connection."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,8 +22,8 @@ class HeldBytes:
 class UnsentAnswers:
     """The answers of one process that wait for their clients: buffers of connections, and answers not yet written.
 
-    A user who exceeds `max_bytes_per_user` loses the bytes that have waited for longest. If all users together exceed
-    `max_bytes`, the bytes of the process that have waited for longest are dropped. Clients that read lose nothing:
+    A user who exceeds `max_bytes_per_user` loses the bytes that have waited the longest. If all users together exceed
+    `max_bytes`, the bytes of the process that have waited the longest are dropped. Clients that read lose nothing:
     their bytes wait for milliseconds. Anonymous clients share one account, in which they do not drop each other.
     """
 
@@ -37,7 +37,7 @@ class UnsentAnswers:
         """Bytes that wait."""
 
     def has_room(self, user: str | None, size: int = 1) -> bool:
-        """Return whether a user may get an answer of this size. The first one is allowed at any size."""
+        """Return whether a user may get an answer of this size. If nothing of the user waits, any size is allowed."""
         waiting = self._user_bytes.get(user, 0)
         return not waiting or waiting + size <= self._max_per_user
 

@@ -92,7 +92,7 @@ class Connection:
         self._last_renewal_number = self._applied_renewal_number = 0
         self._authentication: asyncio.Task[None] | None = None
         self._all_read = asyncio.Event()
-        """Set when no frame of the peer waits. Only until the acknowledgement."""
+        """Set when no frame of the peer waits to be handled. Used only before the acknowledgement."""
         self._context: ConnectionContext | None = None
         self._operations: dict[str, ClientOperation] = {}
         self._abandoned: set[ClientOperation] = set()
@@ -266,8 +266,8 @@ class Connection:
         except Exception:
             log.exception("websocket_authentication_failed", connection_id=self.id)
             outcome = close_codes.TRY_AGAIN_LATER
-        # Frames that have arrived by now were sent before the answer, and are handled so. In the second turn the event
-        # loop has read the sockets once.
+        # The peer sent all frames that have arrived at this point before the answer, so they are handled before it.
+        # After two turns the event loop has read the sockets once.
         for _ in range(2):
             await asyncio.sleep(0)
         socket = socket_of(self._websocket)

@@ -22,7 +22,7 @@ class LimitedConnection(Protocol):
 class ConnectionLimits:
     """Admits connections up to a limit for the process and, once they are authenticated, a limit for each user.
 
-    If the process is full, the connection that has been unauthenticated for longest is closed to admit a new one. So
+    If the process is full, the connection that has been unauthenticated the longest is closed to admit a new one. So
     sockets that never send their connection_init, however many, do not keep users out for long.
     """
 

@@ -132,7 +132,7 @@ def encode(response: Json) -> bytes:
 
 
 def _decode_fragment(value: object) -> Any:
-    """Return the value of text that is encoded already, for the encoder that can't copy it."""
+    """Return the value of a fragment, which is encoded JSON that the standard encoder can't copy."""
     if not isinstance(value, orjson.Fragment):
         raise TypeError(f"{type(value).__name__} is not JSON")
     return orjson.loads(orjson.dumps(value))
@@ -197,7 +197,7 @@ class GraphQLEngine(Protocol):
     """Executes operations. All methods may be called concurrently."""
 
     def check_caller(self, caller: object | None) -> None:
-        """Check that there are operations for the caller: some engines have none without a token.
+        """Check that the caller may execute operations: some engines need a token.
 
         Transports call it before they read a request. Raises RequestRefused.
         """

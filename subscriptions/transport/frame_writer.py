@@ -224,7 +224,7 @@ class FrameWriter:
             self._buffer_held = self._unsent.hold(self.user, self._socket.buffered_bytes, self._drop)
 
     def _drop(self) -> None:
-        """Drop the peer, for which too many bytes wait."""
+        """Drop the peer because too many bytes wait for it."""
         self._on_stall()
         self.abort()
 

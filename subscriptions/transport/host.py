@@ -38,9 +38,9 @@ class TransportLimits:
     max_queued_events: int = 1_000
     """Events that wait for a slow peer, over all its subscriptions. If there are more, the client has to sync."""
     send_timeout_seconds: float = 10.0
-    """Time in which the peer has to accept bytes, at the least rate."""
+    """Time in which the peer has to accept bytes, at the minimum rate."""
     min_bytes_per_second: int = 0
-    """Least rate at which the peer accepts bytes that wait for it. 0: any bytes will do."""
+    """Minimum rate at which the peer has to accept bytes that wait for it. 0: one byte is enough."""
     sync_timeout_seconds: float = 30.0
     """Time limit for a client that has to sync to do so."""
     close_timeout_seconds: float = 2.0

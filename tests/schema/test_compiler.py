@@ -99,7 +99,7 @@ def giving_way_after_every_item() -> Iterator[None]:
 async def test_only_long_lists_give_way_and_the_result_is_the_same() -> None:
     ways = 0
 
-    async def give_way() -> None:
+    async def yield_control() -> None:
         nonlocal ways
         ways += 1
 
@@ -114,7 +114,7 @@ async def test_only_long_lists_give_way_and_the_result_is_the_same() -> None:
     assert operation is not None
     with patch.object(execution, "SLICE_SECONDS", 0.0):
         for count, expected in ((2, 0), (100, 10)):
-            result = await operation.execute({"n": count}, None, Context(), give_way)
+            result = await operation.execute({"n": count}, None, Context(), yield_control)
             assert result.data == {"rows": [[row] * 5 for row in range(count)], "last": [[0] * 5]}
             assert list(result.data) == ["rows", "last"]
             assert ways >= expected and bool(ways) == bool(expected)

@@ -214,10 +214,10 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
             execution(dataclasses.replace(operation, compiled=None), executor, max_values),
         )
 
-        async def run(event: object, context: Context, give_way: Any) -> ExecutionResult:
+        async def run(event: object, context: Context, yield_control: Any) -> ExecutionResult:
             result, expected = (
-                compiled_result(event, context, give_way),
-                core_result(event, dataclasses.replace(context), give_way),
+                compiled_result(event, context, yield_control),
+                core_result(event, dataclasses.replace(context), yield_control),
             )
             result = await result if hasattr(result, "__await__") else result
             expected = await expected if hasattr(expected, "__await__") else expected

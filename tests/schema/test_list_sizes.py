@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from graphql import GraphQLInterfaceType, GraphQLObjectType, is_introspection_type, parse
 
-from schema.base.list_sizes import list_size_of
+from schema.base.list_sizes import find_list_size
 from schema.execution.query_cost import check_cost, count_items, needs_size, page_types
 from schema.execution.query_limits import QueryLimits
 from schema.root import SCHEMA
@@ -24,7 +24,7 @@ def test_every_list_of_objects_declares_its_size():
         for type_ in CORE.type_map.values()
         if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) and not is_introspection_type(type_)
         for name, field in type_.fields.items()
-        if needs_size(field) and type_ not in page_types(CORE) and list_size_of(field) is None
+        if needs_size(field) and type_ not in page_types(CORE) and find_list_size(field) is None
     ]
     assert without_size == []
 
@@ -32,7 +32,7 @@ def test_every_list_of_objects_declares_its_size():
 def test_the_arguments_that_give_sizes_exist():
     for type_ in CORE.type_map.values():
         for field in type_.fields.values() if isinstance(type_, GraphQLObjectType) else ():
-            size = list_size_of(field)
+            size = find_list_size(field)
             assert size is None or size.argument is None or size.argument in field.args
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from server.cli import commands
 from server.settings import Settings, redact_url, variable
-from server.settings.accepted import accepted_values
-from server.settings.reference import sections, write_reference
+from server.settings.accepted import describe_accepted_values
+from server.settings.reference import format_reference, list_sections
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "settings.md"
@@ -46,15 +46,15 @@ def row(output: str, field: str) -> str:
 
 
 def test_the_reference_in_the_documentation_is_up_to_date() -> None:
-    assert REFERENCE.read_text(encoding="utf-8") == write_reference(), "run make settings"
+    assert REFERENCE.read_text(encoding="utf-8") == format_reference(), "run make settings"
 
 
 def test_every_setting_is_in_one_section_and_has_a_meaning() -> None:
-    listed = [field for _, _, fields in sections() for field in fields]
+    listed = [field for _, _, fields in list_sections() for field in fields]
     assert sorted(listed) == sorted(Settings.model_fields)
     for field, info in Settings.model_fields.items():
         assert info.description, field
-        assert accepted_values(field), field
+        assert describe_accepted_values(field), field
 
 
 def test_config_prints_values_and_their_sources(confab: Run) -> None:

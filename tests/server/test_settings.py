@@ -16,9 +16,9 @@ from server.settings import (
     Settings,
     SettingsError,
     check_fit_to_serve,
+    find_foreign_token_warning,
     load_settings,
     variable,
-    warn_of_foreign_tokens,
 )
 from server.settings.fields import RENAMED
 
@@ -273,15 +273,15 @@ def test_claim_of_the_audience_needs_an_audience() -> None:
     ],
 )
 def test_key_set_by_address_without_audience_or_issuer_has_a_warning(given: dict[str, str], named: str) -> None:
-    warning = warn_of_foreign_tokens(load_settings(jwks_url="https://id.example.org/jwks", **given))
+    warning = find_foreign_token_warning(load_settings(jwks_url="https://id.example.org/jwks", **given))
     assert warning is not None
     assert warning.startswith(named)
 
 
 def test_settings_that_accept_no_foreign_tokens_have_no_warning(tmp_path: Path) -> None:
     complete = {"jwt_audience": "chat", "jwt_issuer": "https://id.example.org/"}
-    assert warn_of_foreign_tokens(load_settings(jwks_url="https://id.example.org/jwks", **complete)) is None
-    assert warn_of_foreign_tokens(load_settings(jwt_secret=GOOD_SECRET)) is None
+    assert find_foreign_token_warning(load_settings(jwks_url="https://id.example.org/jwks", **complete)) is None
+    assert find_foreign_token_warning(load_settings(jwt_secret=GOOD_SECRET)) is None
 
 
 def test_development_secret_is_refused_outside_development() -> None:

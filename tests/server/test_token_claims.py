@@ -201,7 +201,7 @@ async def test_name_is_cleaned(authenticate: Authenticate, name: str | None, sho
     ],
     ids=lambda value: ascii(value)[:30],
 )
-async def test_unusable_name_or_picture_is_left_out_with_a_log_line(
+async def test_unusable_name_or_picture_is_ignored_with_a_log_line(
     authenticate: Authenticate, claim: str, value: object, reason: str
 ) -> None:
     usable = {"name": "Alice", "picture": "https://example.org/a.png"}
@@ -209,13 +209,13 @@ async def test_unusable_name_or_picture_is_left_out_with_a_log_line(
         caller = await authenticate({}, **{**usable, claim: value})
     assert {"name": caller.name, "picture": caller.picture} == {**usable, claim: None}
     (line,) = logs
-    assert (line["event"], line["user"], line["claim"]) == ("token_claim_left_out", "alice", claim)
+    assert (line["event"], line["user"], line["claim"]) == ("token_claim_ignored", "alice", claim)
     assert reason in line["reason"]
     assert ascii(value) not in ascii(line)
 
 
-async def test_left_out_claim_is_logged_once_per_user_and_reason(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.auth.left_out_claims._MAX_REMEMBERED", 3)
+async def test_ignored_claim_is_logged_once_per_user_and_reason(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.auth.ignored_claims._MAX_REMEMBERED", 3)
     authenticator, numbers = Authenticator(Settings(jwt_secret=SECRET), clock), itertools.count()
 
     async def logged(user: str, **changes: Any) -> int:

@@ -75,7 +75,7 @@ async def test_a_user_with_too_much_waiting_is_refused_and_others_are_not() -> N
     with pytest.raises(QueueFull):
         await queue.enter("a")
     await workers.start("b")
-    assert (queue.waiting, queue.refused, queue.load_of("a"), queue.load_of("b")) == (3, 1, 3, 1)
+    assert (queue.waiting, queue.refused, queue.count_work("a"), queue.count_work("b")) == (3, 1, 3, 1)
 
 
 async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
@@ -92,4 +92,4 @@ async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
     await asyncio.gather(next_waiting, last, return_exceptions=True)
     assert workers.started == ["a", "c"] and (queue.running, queue.waiting) == (1, 0)
     queue.leave("c")
-    assert (queue.running, queue.active_users, queue.load_of("b")) == (0, 0, 0)
+    assert (queue.running, queue.active_users, queue.count_work("b")) == (0, 0, 0)

@@ -114,7 +114,7 @@ def test_both_ways_of_searching_find_the_same_people(name: str, user: str, text:
     if query is None:
         return
     is_proposed = any(key in fields["k"] for key in query.keys)
-    is_found = is_proposed if query.is_a_key else is_proposed and query.matches(name, user)
+    is_found = is_proposed if query.has_exact_keys else is_proposed and query.matches(name, user)
     assert is_found == query.matches(name, user)
 
 

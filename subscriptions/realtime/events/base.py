@@ -207,7 +207,7 @@ class LogEntry(ABC):
 
     @property
     def group(self) -> ConversationId | None:
-        """The group whose present state a replay shows, if that is all it shows."""
+        """The group whose current state a replay of this entry shows; None for other entries."""
         return None
 
     @abstractmethod

@@ -21,7 +21,7 @@ from subscriptions.realtime.events.base import (
 class GroupChanged(Event):
     """A field of a group, or a role of a member, changed. The log has a reference; a replay shows the present group.
 
-    `head`: of the group, with this change or later ones, without its messages.
+    `head`: the group's head without its messages. It includes this change, and maybe later ones.
     """
 
     code = "g"

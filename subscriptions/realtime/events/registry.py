@@ -28,7 +28,7 @@ class UnknownEntry(LogEntry):
     """A log entry of a kind that only servers of a newer version know."""
 
     def replay(self, content: ReplayContent) -> Event | None:
-        """Return None: there is nothing to see."""
+        """Return None: the event cannot be shown."""
         return None
 
 

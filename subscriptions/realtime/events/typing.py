@@ -16,6 +16,6 @@ class TypingStarted(EphemeralEvent):
 
 @dataclass(frozen=True, slots=True)
 class TypingStopped(EphemeralEvent):
-    """A user is no longer typing in a conversation."""
+    """A user has stopped typing in a conversation."""
 
     frame = "typing_stopped"

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from resolvers.base.errors import Unauthenticated
 from resolvers.users.callers import CallerRole
 from server.auth.authenticator import Authenticator
-from server.settings import Settings, check_fit_to_serve, load_settings, warn_of_foreign_tokens
+from server.settings import Settings, check_fit_to_serve, find_foreign_token_warning, load_settings
 from tests.api.client import Api
 from tests.api.requests.provider_tokens import TOKENS, Claims, ProviderToken, reissue
 from tests.server.jwks_server import JwksServer, jwk, serving_keys
@@ -63,7 +63,7 @@ def authenticator(token: ProviderToken, keys: JwksServer, monkeypatch: pytest.Mo
     """Return the authenticator of a server with the settings of the recipe. The provider is on this machine."""
     settings = _settings(token, monkeypatch)
     check_fit_to_serve(settings)
-    assert warn_of_foreign_tokens(settings) is None
+    assert find_foreign_token_warning(settings) is None
     get = httpx.get
 
     def get_from_this_machine(url: str, **options: Any) -> httpx.Response:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from resolvers.base.errors import InvalidInput
-from resolvers.base.names import accept_foreign_name, accept_name, clean_name
+from resolvers.base.names import accept_external_name, accept_name, clean_name
 from resolvers.users.callers import CallerRole
 from tests.api.client import UPSERT_USERS, Api, make_caller
 
@@ -139,7 +139,7 @@ def test_no_format_character_stays_between_latin_letters() -> None:
     ids=ascii,
 )
 def test_name_from_another_system_becomes_one_line(name: str, stored: str) -> None:
-    assert accept_foreign_name(name, "name") == stored
+    assert accept_external_name(name, "name") == stored
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_name_from_another_system_becomes_one_line(name: str, stored: str) -> No
     ids=lambda name: name[:4],
 )
 def test_name_that_cannot_be_shown_is_refused(name: str) -> None:
-    for accept in (accept_name, accept_foreign_name):
+    for accept in (accept_name, accept_external_name):
         with pytest.raises(InvalidInput) as caught:
             accept(name, "name")
         assert caught.value.field == "name"

@@ -173,7 +173,7 @@ async def test_the_largest_groups_are_left_out_of_an_enormous_search(api: Api, m
     await api.create_group(viewer, near, far[0])
     await api.send(viewer, friend)
     assert await find_people(api, viewer, "") == [*far, friend, near]
-    monkeypatch.setattr(people_search, "MOST_PARTNERS", 6)
+    monkeypatch.setattr(people_search, "MAX_PARTNERS", 6)
     assert await find_people(api, viewer, "") == [far[0], friend, near]
 
 

@@ -166,9 +166,12 @@ class Attacker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def hold(self, connections: list[asyncio.StreamReader]) -> None:
-        """Keep connections until the deadline, or until the server has closed all. Count those that stay open."""
-        closed = [asyncio.ensure_future(_until_closed(reader)) for reader in connections]
+    async def hold(self, connections: list[asyncio.StreamReader], end: bytes | None = None) -> None:
+        """Keep connections until the deadline, or until the server has closed all. Count those that stay open.
+
+        end: bytes of the server that count as the end of a connection.
+        """
+        closed = [asyncio.ensure_future(_until_closed(reader, end)) for reader in connections]
         if closed:
             await asyncio.wait(closed, timeout=max(0.1, self.seconds_left))
         self.report.open_after += sum(not task.done() for task in closed)
@@ -176,7 +179,8 @@ class Attacker:
             task.cancel()
 
 
-async def _until_closed(reader: asyncio.StreamReader) -> None:
+async def _until_closed(reader: asyncio.StreamReader, end: bytes | None) -> None:
     with suppress(OSError):
-        while await reader.read(65_536):
-            pass
+        while data := await reader.read(65_536):
+            if end is not None and end in data:
+                return

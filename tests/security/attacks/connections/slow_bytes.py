@@ -9,7 +9,7 @@ from tests.security.attacks.attacker import Attacker
 from tests.security.attacks.http_client import HOST
 
 
-async def run_slowly(attacker: Attacker, start: bytes, drop: bytes) -> None:
+async def run_slowly(attacker: Attacker, start: bytes, drop: bytes, end: bytes | None = None) -> None:
     """Open connections that send a start and then one more drop each second, and count those that stay open."""
     readers, writers = [], []
     async for _ in attacker.turns():
@@ -31,7 +31,7 @@ async def run_slowly(attacker: Attacker, start: bytes, drop: bytes) -> None:
                     writer.write(drop)
 
     dropping = asyncio.create_task(send_drops())
-    await attacker.hold(readers)
+    await attacker.hold(readers, end)
     dropping.cancel()
     for writer in writers:
         writer.close()
