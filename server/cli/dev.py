@@ -24,7 +24,14 @@ from server.settings import DEVELOPMENT_SECRET, Settings, find_foreign_token_war
 DEMO_USERS = ("alice", "bob", "carol")
 TOKEN_DAYS = 30
 
-_DEVELOPMENT_DEFAULTS = {"log_format": "console", "introspection": True, "graphiql": True, "demo": True}
+_DEVELOPMENT_DEFAULTS = {
+    "log_format": "console",
+    "introspection": True,
+    "graphiql": True,
+    "demo": True,
+    "document_cpu_percent": 0,
+    "anonymous_cpu_percent": 0,
+}
 _KEY_FIELDS = {"jwt_secret", "jwks_url", "jwks_file"}
 
 

@@ -128,7 +128,7 @@ class OperationSettings(_Section):
     """Most aliases in an operation."""
     max_query_cost: int = Field(10_000, ge=1, le=1_000_000_000)
     """Most rows that an operation may lead to; pages inside pages multiply."""
-    document_cpu_percent: int = Field(10, ge=0, le=100)
+    document_cpu_percent: int = Field(25, ge=0, le=100)
     """Share of a core for parsing and validating documents of one user that are not cached. Ten seconds of it may be
     used at once. More documents are refused with RATE_LIMITED; 0 means no limit."""
     anonymous_cpu_percent: int = Field(5, ge=0, le=100)
@@ -137,7 +137,7 @@ class OperationSettings(_Section):
     """Operations that a process runs at once; fewer while it is overloaded. More are refused with UNAVAILABLE."""
     max_running_per_user: int = Field(8, ge=1, le=100_000)
     """Operations of one user that run at once on a busy process. More wait, and go after those of other users."""
-    max_waiting_per_user: int = Field(200, ge=1, le=100_000)
+    max_waiting_per_user: int = Field(500, ge=1, le=100_000)
     """Operations of one user that may wait for others of the same user. More are refused with RATE_LIMITED."""
     max_waiting_events_per_user: int = Field(500, ge=1, le=100_000)
     """Events that may wait to be rendered for one user, one per subscription. Further subscriptions get `reset`."""
