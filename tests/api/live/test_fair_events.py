@@ -91,7 +91,7 @@ async def test_events_beyond_a_users_bounds_wait_or_reset_and_delay_nobody(
     await expect_nothing_left(engine)
 
 
-async def test_a_shared_event_does_not_wait_for_the_user_with_most_under_way(
+async def test_a_shared_event_does_not_wait_for_the_user_with_most_running_work(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: Any = api.services.engine
