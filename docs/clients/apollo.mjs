@@ -16,7 +16,7 @@ export function apolloClient({ url, token, possibleTypes, socket = openSocket({ 
     if (result.errors && waitBefore(result.errors) !== null) throw new CombinedGraphQLErrors(result);
     return result;
   })));
-  // It would repeat every mutation, so it repeats none: apolloAct does it.
+  // RetryLink would repeat every mutation, so it repeats none: apolloAct repeats them.
   const retry = new RetryLink({
     attempts: (attempt, { operationType }, error) => operationType === "query" && attempt < 10 && waitBefore(error) !== null,
     delay: (attempt, operation, error) => waitBefore(error, attempt),

@@ -4,7 +4,7 @@ import { Receipts } from "./receipts.mjs";
 import { asShown, inOrder } from "./sync.mjs";
 import { Typing } from "./typing.mjs";
 
-// The live state of one signed-in user, and what they do, with any library. me: { id, displayName }. act(name, variables) executes
+// The live state and the actions of one signed-in user, with any library. me: { id, displayName }. act(name, variables) executes
 // a mutation of operations.mjs, and returns a promise of its answer. In React: useSyncExternalStore(chat.subscribe, chat.version).
 export class Chat {
   #sessions = new Map(); // changed since the start

@@ -1,5 +1,5 @@
-// Returns the milliseconds to wait before the given attempt (1, 2, …). They double, and half of them is random, so that clients do
-// not all come at once.
+// Returns the milliseconds to wait before the given attempt (1, 2, …). They double, and half of them is random, so that
+// clients do not all come at once.
 export const backOff = (attempt, longest) => (0.5 + 0.5 * Math.random()) * Math.min(250 * 2 ** attempt, longest);
 
 // Returns the milliseconds to wait before a retry; null if a retry cannot help. `error` is the error of your client (Apollo,

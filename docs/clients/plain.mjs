@@ -48,11 +48,11 @@ export class Pages {
     await this.older(null);
   }
 
-  // Fetches the messages before those.
+  // Fetches the messages before the fetched ones.
   async older(before = this.before) {
     const { conversationId } = this;
     const { messages } = await trying(() => this.#client.ask(MESSAGES, { conversationId, before }));
-    if (conversationId !== this.conversationId) return; // another conversation was opened meanwhile
+    if (conversationId !== this.conversationId) return; // the user has opened another conversation
     this.messages = [...messages?.edges.map(({ node }) => node) ?? [], ...this.messages]; // null before the first message
     this.before = messages?.pageInfo.startCursor;
     this.hasOlder = messages?.pageInfo.hasPreviousPage ?? false;

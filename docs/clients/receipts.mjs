@@ -24,12 +24,12 @@ export class Receipts {
     }
   }
 
-  // Every change of a session comes here (keepInSync): what this device knows of is delivered.
+  // keepInSync calls it for every change of a session: messages that this device knows are delivered.
   async onSessions(sessions) {
     const marks = [];
     for (const { status, deliveredSeq, writeSeq: upToSeq, conversation: { id: conversationId } } of sessions) {
       if (status !== "ACTIVE" || upToSeq <= Math.max(deliveredSeq, this.#delivered.get(conversationId) ?? 0)) continue;
-      this.#delivered.set(conversationId, upToSeq); // once for each message, so that an error cannot repeat for ever
+      this.#delivered.set(conversationId, upToSeq); // once for each message, so that an error is not repeated endlessly
       marks.push({ conversationId, upToSeq });
     }
     if (marks.length > 0) await this.#act("ackManyDelivered", { marks }).catch(console.error);

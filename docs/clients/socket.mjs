@@ -2,7 +2,7 @@ import { createClient } from "graphql-ws";
 import { backOff, waitBefore } from "./errors.mjs";
 
 const LONGEST_WAIT = 15_000;
-const STEADY = 10_000; // a connection or subscription that lasted so long was no failure
+const STEADY = 10_000; // a connection or subscription of this length counts as stable
 const LONGEST_TIMER = 2 ** 31 - 1; // setTimeout fires at once for longer times
 const RENEW = "mutation Renew($token: String!) { renewAuth(token: $token) }";
 const expiryOf = (jwt) => 1000 * JSON.parse(atob(jwt.split(".")[1].replace(/-/g, "+").replace(/_/g, "/"))).exp;

@@ -1,8 +1,8 @@
 const REPEAT = 3_000; // the server passes on one signal in this time
 const IDLE = 5_000; // without a key press, typing has ended
-const SHOWN = 8_000; // a signal is shown no longer than this
+const SHOWN = 8_000; // a signal is shown for this time at most
 
-// Sends that this user is typing, and keeps who else is. changed: called after each change.
+// Signals that this user is typing, and keeps which others are. changed: called after each change.
 export class Typing {
   #act;
   #changed;
@@ -34,7 +34,7 @@ export class Typing {
     if (this.forget(conversationId)) this.#act("stopTyping", { conversationId }).catch(() => {}); // others hide it by themselves
   }
 
-  // The message was sent: it ends typing for others. Returns whether a signal was sent before.
+  // Call it when the message was sent, which ends typing for others. Returns whether a signal was sent before.
   forget(conversationId) {
     clearTimeout(this.#idle.get(conversationId));
     this.#idle.delete(conversationId);

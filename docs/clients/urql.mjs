@@ -53,7 +53,7 @@ export function urqlClient({ url, token, schema, socket = openSocket({ url, toke
       }),
     ],
   });
-  // Without the cache: it can hold back the answer of a query while a mutation changes the same sessions.
+  // Without the cache, which can delay the answer of a query while a mutation changes the same sessions.
   return Object.assign(client, { request: requests(url, token) });
 }
 

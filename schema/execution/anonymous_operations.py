@@ -1,4 +1,4 @@
-"""Introspection for callers without a token: a little of it, and nothing of it is cached but standard queries."""
+"""Introspection for callers without a token. It is limited, and only standard queries are cached."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class AnonymousOperations:
     """Prepares and executes operations of callers without a token, within a budget that all of them share.
 
     The introspection queries of graphql-js, which GraphiQL, code generators and the clients use, are executed once per
-    process, in a budget of their own. Then they cost nothing, so a flood of other documents keeps nobody from them.
+    process, in a separate budget. Then they cost nothing, so a flood of other documents does not delay them.
     """
 
     def __init__(self, limits: QueryLimits, cpu_share: float) -> None:
-        """Create it. `cpu_share` is the share of one core for all anonymous callers; 0: no limit."""
+        """Create the operations. `cpu_share` is the share of one core for all anonymous callers; 0: no limit."""
         self._limits = replace(
             limits,
             max_characters=min(limits.max_characters, _MAX_CHARACTERS),

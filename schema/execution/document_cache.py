@@ -1,4 +1,4 @@
-"""Caches of documents that no user can fill at the expense of others (ADR 49)."""
+"""Caches of documents that one user alone cannot fill (ADR 49)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class DocumentCache(Generic[Prepared]):
     """Prepared documents up to a total size.
 
     A document belongs to the user who sent it first, until another user sends it: then it is shared. Documents of
-    single users may take all the space that shared ones leave. But only a quarter is theirs: beyond it they make room
-    for others, the oldest document of the user with the most first.
+    single users may take all the space that shared ones leave. Beyond a quarter of the cache they are evicted first,
+    beginning with the oldest document of the user with the most.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class DocumentCache(Generic[Prepared]):
         return len(self._entries)
 
     def get(self, key: Key, user: UserId | None) -> Prepared | None:
-        """Return a document, which has been used now. With None for the user the use does not count."""
+        """Return a document, and count the use. With None for the user the use does not count."""
         entry = self._entries.get(key)
         if entry is None:
             return None

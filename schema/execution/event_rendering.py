@@ -189,7 +189,7 @@ class Rendering:
             self._task = None
 
     def _load_of(self, caller: Caller) -> int:
-        return self._slots.load_of(caller.user_id)
+        return self._slots.count_executions(caller.user_id)
 
     def _render_in_turn(self, caller: Caller) -> Awaitable[RequestRefused | None] | RequestRefused | None:
         """Execute for a viewer, at once or when it is the user's turn. Returns the same as `_render`."""

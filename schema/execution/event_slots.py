@@ -29,7 +29,7 @@ def _may_start(own: int, running: int) -> bool:
 class EventSlots:
     """The executions of events in one process, over all its subscriptions.
 
-    An execution starts at once while its user has few under way. Otherwise it waits, so that operations find free
+    An execution starts at once while few of its user run. Otherwise it waits, so that operations find free
     connections to the databases, and so that events for other users are not delayed.
     """
 
@@ -74,8 +74,8 @@ class EventSlots:
         # Reading CPU time is slow. Elapsed time, which is counted for each execution, includes that of other processes.
         return thread_time() - self._burst_began > _BURST_SECONDS
 
-    def load_of(self, user: UserId) -> int:
-        """Return how many executions of a user are under way or wait."""
+    def count_executions(self, user: UserId) -> int:
+        """Return how many executions of a user run or wait."""
         return self._queue.count_work(user)
 
     def add_waiting(self, user: UserId, *, may_drop: bool) -> bool:
@@ -88,7 +88,7 @@ class EventSlots:
         return True
 
     def remove_waiting(self, user: UserId) -> None:
-        """Report that an event no longer waits."""
+        """Report the end of an event's wait."""
         left = self._waiting[user] - 1
         if left:
             self._waiting[user] = left

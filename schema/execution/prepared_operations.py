@@ -31,8 +31,8 @@ from schema.root import SCHEMA
 from store.base.ids import UserId
 from subscriptions.transport.engine import GraphQLRequest, OperationKind, RequestRefused
 
-# The budget of the rule that compares overlapping fields. The documents of our clients need 40 of it, and 40 fragments
-# in one selection set 15,000. Without it, a hostile document could occupy the process for a second.
+# The budget of the rule that compares overlapping fields. The documents of our clients need 40 of it. 40 fragments in
+# one selection set need 15,000. Without the budget, a hostile document could occupy the process for a second.
 overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 20_000
 
 _MAX_CACHED_BYTES = 64 * 1024 * 1024
@@ -47,7 +47,7 @@ _MAX_OWNED_FIELDS, _MAX_SHARED_FIELDS = 5_000, 15_000
 
 @dataclass(slots=True)
 class StoredResult:
-    """The result of an operation whose result never changes: compressed JSON, None until it was executed."""
+    """The result of an operation whose result never changes: compressed JSON, None before the first execution."""
 
     content: bytes | None = None
 
@@ -80,13 +80,13 @@ class OperationCache:
     """Prepares operations of users, and caches them and their refusals."""
 
     def __init__(self, limits: QueryLimits, cpu_share: float = 0.0) -> None:
-        """Create it. `cpu_share`: share of a core for documents of one user that are not cached; 0: no limit."""
+        """Create the cache. `cpu_share`: share of a core for documents of one user that are not cached; 0: no limit."""
         self._limits = limits
         self._budgets = UserCpuBudgets(cpu_share)
         self._owned_plans = PlanCache(_MAX_OWNED_FIELDS)
         self._shared_plans = PlanCache(_MAX_SHARED_FIELDS)
         self._documents: DocumentCache[PreparedOperation] = DocumentCache(
-            _MAX_CACHED_BYTES, on_share=self._share_plans, on_evict=_keep_plans_apart
+            _MAX_CACHED_BYTES, on_share=self._share_plans, on_evict=_separate_plans
         )
         self._refusals = RefusalCache()
 
@@ -124,14 +124,14 @@ class OperationCache:
             prepared.compiled.use_plan_cache(self._shared_plans)
 
 
-def _keep_plans_apart(prepared: PreparedOperation) -> None:
-    """Let the plans of an operation end with it. They would keep its document."""
+def _separate_plans(prepared: PreparedOperation) -> None:
+    """Give an operation a separate plan cache, so that its plans are released with its document."""
     if prepared.compiled is not None:
         prepared.compiled.use_plan_cache(PlanCache())
 
 
 def estimate_bytes(query: str) -> int:
-    """Return about how much memory a prepared document takes, rather too much than too little."""
+    """Return an upper estimate of the memory that a prepared document takes."""
     return _OPERATION_BYTES + _TOKEN_BYTES * len(tokens_of(query)) + _TEXT_COPIES * sys.getsizeof(query)
 
 

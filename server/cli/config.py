@@ -1,4 +1,4 @@
-"""`confab config`: prints the settings in force, and where each comes from."""
+"""`confab config`: prints the effective settings, and where each comes from."""
 
 from __future__ import annotations
 

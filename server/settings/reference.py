@@ -16,7 +16,7 @@ _INTRODUCTION = """\
 All settings of a server. They come from environment variables, are checked before anything starts, and do not change
 while a server runs. An unknown `CONFAB_` variable is an error. An empty variable counts as not set.
 
-`confab config` prints the settings in force and where each comes from. How to use the important ones:
+`confab config` prints the effective settings and where each comes from. How to use the important ones:
 [operations](operations.md).
 
 This file is generated from `server/settings/fields.py` by `make settings`.

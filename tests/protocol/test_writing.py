@@ -204,7 +204,7 @@ async def test_a_peer_is_dropped_if_too_many_bytes_of_its_user_wait() -> None:
     assert unsent.total == 0
 
 
-async def test_a_peer_below_the_least_rate_is_stalled() -> None:
+async def test_a_peer_below_the_minimum_rate_is_stalled() -> None:
     slow, fast = (Written(min_bytes_per_second=1_000_000) for _ in range(2))
     for each in (slow, fast):
         each.socket.fall_behind(300_000)

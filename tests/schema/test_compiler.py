@@ -82,7 +82,7 @@ async def expect_same_result(query: str, variables: Json = None, *, in_order: bo
         else:
             assert json.dumps(result.data) == json.dumps(expected.data), query
             assert null_positions(result) == null_positions(expected), query
-    with giving_way_after_every_item():
+    with yielding_after_every_item():
         result = await execute_compiled(query, variables, generate_after=2)
     await asyncio.sleep(0.004)
     # Errors are found in another order, and one more or less of several that make the same value null.
@@ -91,12 +91,12 @@ async def expect_same_result(query: str, variables: Json = None, *, in_order: bo
 
 
 @contextmanager
-def giving_way_after_every_item() -> Iterator[None]:
+def yielding_after_every_item() -> Iterator[None]:
     with patch.object(execution, "_ITEMS_PER_CHECK", 0), patch.object(execution, "SLICE_SECONDS", -1.0):
         yield
 
 
-async def test_only_long_lists_give_way_and_the_result_is_the_same() -> None:
+async def test_only_long_lists_yield_and_the_result_is_the_same() -> None:
     ways = 0
 
     async def yield_control() -> None:

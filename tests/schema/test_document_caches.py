@@ -272,7 +272,7 @@ async def test_standard_introspection_is_executed_once_and_survives_a_flood() ->
     assert executions == [] and len(first) > 20_000
 
 
-def test_nothing_of_anonymous_callers_is_kept() -> None:
+def test_documents_of_anonymous_callers_are_not_cached() -> None:
     operations = anonymous()
 
     def prepare(number: int) -> None:

@@ -56,7 +56,7 @@ def test_the_arguments_that_give_sizes_exist():
         ("{ syncSessions(first: 30) { sessions { id } } }", {}, 30),
     ],
 )
-def test_lists_count_what_they_hold(source, variables, rows):
+def test_lists_count_their_declared_number_of_items(source, variables, rows):
     assert cost(source, **variables).nodes == rows
 
 

@@ -112,7 +112,7 @@ def stop_time(api: Api) -> WorkBudgets:
     return work
 
 
-async def test_operations_cost_what_they_return(small: Api) -> None:
+async def test_operations_cost_one_unit_for_each_returned_value(small: Api) -> None:
     alice, bob = await small.create_users("alice", "bob")
     work = stop_time(small)
     await small.data(alice, ME)
@@ -208,7 +208,7 @@ async def test_nested_replies_with_many_mentions_are_stopped(api: Api) -> None:
     assert len((await api.data(owner, small_page))["messages"]["edges"]) == 1
 
 
-async def test_http_answers_tell_what_is_left(serve_app: ServeApp) -> None:
+async def test_http_responses_show_the_remaining_budget(serve_app: ServeApp) -> None:
     async with serve_app(work_per_second=1, work_budget=250) as app:
         answer = await app.ask(ME, "alice")
         assert answer.headers["ratelimit-policy"] == '"work";q=250;w=250'

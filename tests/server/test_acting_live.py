@@ -149,7 +149,7 @@ async def test_limits_are_those_of_the_user(serve_app: ServeApp) -> None:
         assert refusal(await ask(app, "alice", SEND, to="carol", content="second"))[0] == "RATE_LIMITED"
 
 
-async def test_an_event_stream_belongs_to_the_one_who_acts_and_the_user(serve_app: ServeApp) -> None:
+async def test_an_event_stream_belongs_to_the_pair_of_service_and_user(serve_app: ServeApp) -> None:
     async with serve_app() as here, serve_app() as there:
         acting, other_backend = headers_for("alice"), headers_for("alice", sub="other")
         alice = {"authorization": bearer(sub="alice", exp=time.time() + 60)}
@@ -176,7 +176,7 @@ async def test_an_event_stream_belongs_to_the_one_who_acts_and_the_user(serve_ap
             assert '"data":{"me":{"id":"alice"}}' in text
 
 
-async def test_only_a_token_of_the_one_who_acts_renews_the_connection(serve_app: ServeApp) -> None:
+async def test_only_a_token_of_the_acting_service_renews_the_connection(serve_app: ServeApp) -> None:
     async with serve_app() as app:
         live = await listen(app, "alice")
         # The token is the backend's: no other one renews the connection, and acting goes on.

@@ -76,7 +76,7 @@ async def read_slowly(served: Served, request: bytes, bytes_per_step: int) -> in
 @pytest.mark.parametrize(
     "end", [b"connection: close\r\n\r\n", b"\r\n"], ids=["connection that closes", "connection that stays open"]
 )
-async def test_a_client_below_the_least_rate_is_dropped(serve: Serve, end: bytes) -> None:
+async def test_a_client_below_the_minimum_rate_is_dropped(serve: Serve, end: bytes) -> None:
     limits = ClientLimits(window_seconds=WINDOW, min_bytes_per_second=1_000_000, close_seconds=WINDOW)
     async with serve(limits, LONG) as served, asyncio.timeout(20):
         with capture_logs() as logs:
@@ -85,7 +85,7 @@ async def test_a_client_below_the_least_rate_is_dropped(serve: Serve, end: bytes
         assert [line["event"] for line in logs] == ["slow_reader_dropped"]
 
 
-async def test_a_client_above_the_least_rate_reads_its_answer(serve: Serve) -> None:
+async def test_a_client_above_the_minimum_rate_reads_its_answer(serve: Serve) -> None:
     limits = ClientLimits(window_seconds=WINDOW, min_bytes_per_second=1_000, close_seconds=WINDOW)
     async with serve(limits, LONG) as served, asyncio.timeout(20):
         assert await read_slowly(served, GET[:-2] + b"connection: close\r\n\r\n", 200_000) > LONG
@@ -98,7 +98,7 @@ async def test_an_answer_has_a_time_limit_at_any_rate(serve: Serve) -> None:
         await until(lambda: not connections(served))
 
 
-async def test_a_body_below_the_least_rate_is_refused(serve: Serve) -> None:
+async def test_a_body_below_the_minimum_rate_is_refused(serve: Serve) -> None:
     limits = ClientLimits(window_seconds=WINDOW, min_bytes_per_second=1_000)
     async with serve(limits) as served, asyncio.timeout(20):
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)

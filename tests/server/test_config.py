@@ -91,13 +91,13 @@ def test_config_names_the_file_that_a_secret_comes_from(confab: Run, tmp_path: P
     assert row(out, "jwt_secret_file").endswith("(read into CONFAB_JWT_SECRET)  [environment]")
 
 
-def test_config_tells_what_confab_dev_sets(confab: Run) -> None:
+def test_config_shows_the_settings_of_confab_dev(confab: Run) -> None:
     _, out, _ = confab("config", "--dev", CONFAB_GRAPHIQL="false")
     assert row(out, "demo").endswith("true  [confab dev]")
     assert row(out, "graphiql").endswith("false  [environment]")
 
 
-def test_config_tells_if_the_server_would_not_start(confab: Run) -> None:
+def test_config_reports_that_the_server_would_not_start(confab: Run) -> None:
     code, out, err = confab("config")
     assert code == 0
     assert "CONFAB_PORT" in out

@@ -95,7 +95,7 @@ async def test_users_with_one_operation_each_are_served_while_the_limit_is_used_
         await until(lambda: not shedding.running)
 
 
-async def test_a_wait_ends_at_the_deadline_of_the_operation_and_nothing_is_executed(
+async def test_a_wait_ends_at_the_operations_deadline_without_execution(
     serve_app: ServeApp, held: HeldMutations
 ) -> None:
     async with serve_app(max_running_per_user=1, operation_timeout_seconds=0.2) as app:

@@ -143,7 +143,7 @@ async def test_token_issued_after_the_revocation_is_accepted(settings_with: Call
         assert await alice.is_alive()
 
 
-async def test_connections_that_act_for_a_user_end_with_the_token_of_the_one_who_acts(
+async def test_connections_that_act_for_a_user_end_with_the_services_token(
     settings_with: Callable[..., Settings], in_environment: None
 ) -> None:
     settings = settings_with(jwt_secret=SECRET)

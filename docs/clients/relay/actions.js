@@ -31,7 +31,7 @@ const mutations = {
   leaveGroup: graphql`mutation actionsLeaveGroupMutation($groupId: ID!) { leaveGroup(groupId: $groupId) }`,
 };
 
-// Executes one of them. The store takes messages, sessions and groups by their ids.
+// Executes one of the mutations. The store takes messages, sessions and groups by their ids.
 export function relayAct(environment) {
   const commit = (mutation, variables) => new Promise((resolve, reject) => {
     commitMutation(environment, { mutation, variables, onCompleted: resolve, onError: reject });

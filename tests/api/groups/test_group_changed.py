@@ -147,7 +147,7 @@ async def test_a_subscriber_of_one_conversation_gets_only_its_group(api: Api) ->
     assert (await listener.next())["group"]["metadata"] == 2
 
 
-async def test_the_whole_members_of_a_large_group_are_notified(api: Api, held_queue: HeldLargeGroupQueue) -> None:
+async def test_all_members_of_a_large_group_are_notified(api: Api, held_queue: HeldLargeGroupQueue) -> None:
     (prefix,) = await api.create_users("crowd")
     users = await api.create_many_users(prefix, 205)
     group = await api.create_group(*users)

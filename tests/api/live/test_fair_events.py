@@ -91,7 +91,7 @@ async def test_events_beyond_a_users_bounds_wait_or_reset_and_delay_nobody(
     await expect_nothing_left(engine)
 
 
-async def test_a_shared_event_does_not_wait_for_the_user_with_most_under_way(
+async def test_a_shared_event_does_not_wait_for_the_user_with_most_running_work(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: Any = api.services.engine
@@ -112,7 +112,7 @@ async def test_a_shared_event_does_not_wait_for_the_user_with_most_under_way(
     await expect_nothing_left(engine)
 
 
-async def test_a_burst_of_executions_for_one_user_gives_way_to_other_tasks(
+async def test_a_burst_of_executions_for_one_user_yields_to_other_tasks(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: Any = api.services.engine

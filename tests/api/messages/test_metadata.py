@@ -106,7 +106,7 @@ async def test_metadata_beyond_the_limits_is_refused_and_stores_nothing(api: Api
         assert (await api.send(alice, bob, idempotencyKey=name, metadata=["x" * 8188]))["replayed"] is False
 
 
-async def test_people_outside_never_see_the_metadata(api: Api) -> None:
+async def test_people_outside_the_conversation_never_see_the_metadata(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     sent = (await api.send(alice, group, metadata=ORDER))["message"]

@@ -116,7 +116,7 @@ async def test_a_group_change_recovered_from_the_outbox_keeps_its_event(
         assert (await api.history(bob, private))[-1]["systemEvent"] == event("CUSTOM", "backend", text="shipped")
 
 
-async def test_events_of_messages_of_older_versions_follow_from_their_mentions(api: Api) -> None:
+async def test_events_of_older_messages_are_inferred_from_their_mentions(api: Api) -> None:
     alice, bob, carol, dave, erin = await api.create_users("alice", "bob", "carol", "dave", "erin")
     group = await api.create_group(alice, bob, carol)
     await api.invite(alice, group, dave, erin)
@@ -347,7 +347,7 @@ async def test_only_callers_with_role_service_send_system_messages(api: Api, rol
             assert await refuse(api, caller, to) == Refusal("INVALID_INPUT", "contentType")
 
 
-async def test_a_service_is_refused_what_members_are(api: Api) -> None:
+async def test_a_service_gets_the_same_refusals_as_members(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group, dissolved, dismissed = [await api.create_group(alice, bob, carol) for _ in range(3)]
     sent = (await api.send(alice, group))["message"]["id"]

@@ -112,7 +112,7 @@ async def test_more_unread_sessions_than_one_change_takes_are_all_read(
     assert await api.total_unread(alice) == 0
 
 
-async def test_a_gateway_among_the_conversations_is_read_whole(api: Api) -> None:
+async def test_a_gateway_among_the_conversations_reads_all_sessions_inside(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     for sender, sub_biz in ((bob, "shop"), (carol, "shop"), (bob, None)):
         await api.send(sender, alice, subBiz=sub_biz)

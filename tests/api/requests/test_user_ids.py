@@ -221,7 +221,7 @@ async def test_every_printable_character_may_be_in_a_user_id(api: Api) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_USER_IDS, ids=short)
-async def test_other_texts_name_no_user(api: Api, text: str) -> None:
+async def test_texts_in_other_forms_are_no_user_ids(api: Api, text: str) -> None:
     await api.data("sender", "{ me { id } }")
     before = await api.stored_documents()
     assert await api.data("sender", USER, id=text) == {"user": None, "node": None}

@@ -51,7 +51,7 @@ async def test_only_people_in_shared_conversations_are_found(api: Api) -> None:
     assert await find_people(api, viewer, "viewer") == []
 
 
-async def test_a_removed_member_finds_the_others_no_longer(api: Api) -> None:
+async def test_a_removed_member_does_not_find_the_others(api: Api) -> None:
     owner, viewer, other = await api.create_users("owner", "viewer", "other")
     group = await api.create_group(owner, viewer, other)
     assert await find_people(api, viewer, "") == [other, owner]

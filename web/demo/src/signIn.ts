@@ -41,7 +41,7 @@ class Refused extends Error {
   }
 }
 
-/** Signs in with a token. The server says who its user is: which claim names them is a setting of the server. */
+/** Signs in with a token. The server returns its user, because a setting of the server names the claim with the user id. */
 export async function signInWith(token: string): Promise<Token> {
   return keep({ token, userId: await userOf(token), expiresAt: expiryOf(token) });
 }

@@ -123,7 +123,7 @@ function header(headers: Record<string, string>, wanted: string): string | undef
   return name === undefined ? undefined : headers[name];
 }
 
-/** The user id of the header. The server refuses what is not percent-encoded. */
+/** The user id in the header. The server refuses a value that is not percent-encoded. */
 function decoded(value: string): string {
   try {
     return decodeURIComponent(value);

@@ -88,7 +88,7 @@ export function cache(me: string) {
           return (cache.resolve(key, "writeSeq") === undefined ? cache.resolve("Query", "session", args) : key) as never;
         },
 
-        /** The page that is asked for, and all cached messages without a gap to it, as one list in order of seq. */
+        /** The requested page and all cached messages without a gap to it, as one list in order of seq. */
         messages: (_parent, args, cache) => {
           const asked = cache.resolve("Query", "messages", args) as string | null | undefined;
           if (asked === undefined) return undefined as never; // This page is not cached: fetch it.
@@ -163,7 +163,7 @@ export function cache(me: string) {
     },
 
     optimistic: {
-      // How many messages stay unread after a lower seq, only the server knows.
+      // Only the server knows how many messages stay unread after a lower seq.
       markRead: soon(({ upToSeq }: { upToSeq?: number }, writeSeq) =>
         upToSeq != null && upToSeq < writeSeq ? { unreadStatus: false } : { unreadCount: 0, unreadMentionCount: 0, unreadStatus: false },
       ),

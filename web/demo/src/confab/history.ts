@@ -1,5 +1,5 @@
 /**
- * The history of a conversation as the cache has it: pages, fetched in any order and at any place.
+ * The history of a conversation in the cache: pages that were fetched in any order and at any position.
  *
  * Pages that overlap, or that were fetched with the cursor of another one, have no gap between them. The newest page and all messages
  * received later belong together, too.

@@ -1,4 +1,4 @@
-/** Ids that contain user ids. In them, every byte of a user id outside A-Z a-z 0-9 . @ - is percent-encoded, so each has one reading. */
+/** Ids that contain user ids. In them, each byte of a user id outside A-Z a-z 0-9 . @ - is percent-encoded, to be unambiguous. */
 const utf8 = new TextEncoder();
 
 const encoded = (userId: string) =>
@@ -7,7 +7,7 @@ const encoded = (userId: string) =>
     return /[A-Za-z0-9.@-]/.test(character) ? character : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
   }).join("");
 
-/** Not the order of JavaScript's sort, which compares UTF-16 units. */
+/** Order by code point. JavaScript's sort compares UTF-16 units. */
 function byCodePoint(one: string, other: string): number {
   const [a, b] = [one, other].map((text) => Array.from(text, (each) => each.codePointAt(0)!)) as [number[], number[]];
   const at = a.findIndex((each, index) => each !== b[index]);

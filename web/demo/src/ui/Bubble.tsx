@@ -51,7 +51,7 @@ export function Bubble({ message, session, follows, lit, status, reply, edit, re
   ];
   const named = group && !own && !follows;
 
-  // Where nothing can point, the menu's button is not displayed: a tap on the message opens the menu.
+  // Without a pointing device the menu's button is not displayed: a tap on the message opens the menu.
   const openMenu = (event: MouseEvent<HTMLElement>) => {
     if (!matchMedia("(hover: none)").matches || menuWasOpen.current || (event.target as HTMLElement).closest("a, button")) return;
     event.currentTarget.parentElement!.querySelector<HTMLElement>(".menu-button")?.click();

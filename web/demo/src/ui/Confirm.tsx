@@ -1,15 +1,15 @@
 import { Dialog } from "./Dialog";
 
 export interface Question {
-  /** Asks, and names what it is about: "Leave Book club?" */
+  /** The question, with the object of the action: "Leave Book club?" */
   title: string;
   /** The consequences. */
   text: string;
-  /** The button that does it. */
+  /** The label of the button that confirms. */
   verb: string;
 }
 
-/** Asks before something that cannot be undone. Escape, and a click outside, mean no. */
+/** Asks before an action that cannot be undone. Escape, and a click outside, mean no. */
 export function Confirm({ question, answer }: { question: Question; answer: (yes: boolean) => void }) {
   return (
     <Dialog title={question.title} alert close={() => answer(false)}>

@@ -43,7 +43,7 @@ export function MessageList({ messages, loaded, outgoing, session, line, watched
   const shown = useRef<Props["target"]>(null);
   const [lit, setLit] = useState<number | null>(null);
 
-  // Messages added above do not move the view. Messages added below scroll into view if the user is at the end, or wrote them; but
+  // Messages added above do not move the view. Messages added below scroll into view if the user is at the end, or wrote them. But
   // those that nobody has seen yet do not push the line off the screen.
   useLayoutEffect(() => {
     const list = box.current!;

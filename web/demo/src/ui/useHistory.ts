@@ -6,7 +6,7 @@ import { useAsked, useWorld } from "./world";
 interface Place {
   /** The messages around this seq; null: the newest ones. */
   around: number | null;
-  /** Counts the places that were displayed, one after the other. */
+  /** The number of parts of the history that were displayed so far. */
   number: number;
 }
 
@@ -45,7 +45,7 @@ export function useHistory(conversationId: string, session: SessionPartsFragment
     loadOlder: opened && hasPreviousPage ? load.older : null,
     /** Null if the newest message is there. */
     loadNewer: opened && hasNextPage ? load.newer : null,
-    /** Displays the part with this message. False if the network is away. */
+    /** Displays the part with this message. Returns false without a network. */
     goTo: async (seq: number) => {
       if (messages.some((each) => each.seq === seq)) return true;
       const { data: found } = await client.query(MessagesAroundDocument, { conversationId, aroundSeq: seq }).toPromise();

@@ -61,7 +61,7 @@ export function useNewMessagesLine({ me, session, messages, outgoing, ready, liv
   const newest = messages.at(-1)?.seq ?? 0;
   const present = ready && live;
 
-  // After the list has scrolled, and told what is seen.
+  // After the list has scrolled and reported the seen messages.
   useEffect(() => {
     if (!present) return;
     const before = known.current;

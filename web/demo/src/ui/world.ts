@@ -68,7 +68,7 @@ export function useWatched() {
   return watched;
 }
 
-/** Somebody who goes on typing says so every 3 s; their device may vanish without saying that they stopped. */
+/** A device signals typing every 3 s, and may disconnect without a signal of the end. */
 const TYPING_LASTS_MS = 8000;
 
 /** People who are typing: names by conversation. */
