@@ -81,7 +81,7 @@ async def test_events_beyond_a_users_bounds_wait_or_reset_and_delay_nobody(
     assert slots.dropped == 3
     held.released.set()
     events = [await subscriber.next() for subscriber in subscriptions]
-    # Those that could not wait start over.
+    # Each subscription whose event could not wait got a reset.
     assert events.count({"reset": True}) == 3
     assert [event["message"]["content"] for event in events if "message" in event] == ["first"] * WAITING
     monkeypatch.setattr(slots, "_max_waiting", len(subscriptions))

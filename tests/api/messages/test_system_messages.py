@@ -143,7 +143,7 @@ async def test_the_kind_of_a_later_version_is_custom(api: Api) -> None:
     assert message["systemEvent"] == event("CUSTOM", bob, bob, text=message["content"])
 
 
-# Who recalled a message
+# recalledBy
 
 
 async def test_the_recaller_of_an_older_recall_is_known_only_in_private(api: Api) -> None:

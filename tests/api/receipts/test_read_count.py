@@ -31,7 +31,7 @@ async def test_read_count_leaves_out_system_messages(api: Api) -> None:
     await api.send(alice, group)
     await api.invite(alice, group, dave)
     await api.send(alice, group)
-    # What came before the user joined is read: readCount counts it, as writeSeq does.
+    # Messages from before the user joined count as read, as in writeSeq.
     assert await read_counts(api, dave, group) == (2, 1, 1)
     assert await read_counts(api, carol, group) == (0, 0, 2)
     assert (await api.mark_read(carol, group, 2))["readCount"] == 1
