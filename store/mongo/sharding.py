@@ -8,6 +8,7 @@ from store.mongo.client import Document
 from store.mongo.collections import (
     CLAIMS,
     CONVERSATIONS,
+    INVITES,
     MEMBERS,
     MESSAGES,
     ORIGINS,
@@ -15,6 +16,9 @@ from store.mongo.collections import (
     RECEIPTS,
     SESSIONS,
     USERS,
+    WORKSPACE_MEMBERS,
+    WORKSPACES,
+    WORKSPACES_OF,
 )
 
 SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
@@ -22,9 +26,13 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     CONVERSATIONS: {"_id": "hashed"},
     ORIGINS: {"_id": "hashed"},
     CLAIMS: {"_id": "hashed"},
+    WORKSPACES: {"_id": "hashed"},
     SESSIONS: {"_id": 1},
     MEMBERS: {"_id": 1},
     RECEIPTS: {"_id": 1},
+    WORKSPACE_MEMBERS: {"_id": 1},
+    WORKSPACES_OF: {"_id": 1},
+    INVITES: {"_id": 1},
     MESSAGES: {"c": 1, "b": 1},
 }
 """Shard key of each sharded collection.
