@@ -26,6 +26,8 @@ EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typ
 SESSIONS = "subscription { syncSession { reason } }"
 SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { content } } }"
 ME = "{ me { id } }"
+MAX_WAITING = 24
+"""Operations of a user that may wait on the servers of these tests."""
 HEADER = "x-graphql-event-stream-token"
 
 
@@ -90,6 +92,7 @@ async def servers(
             redis_prefix=prefix,
             jwt_secret=SECRET,
             ws_max_subscriptions=MAX_QUEUED_OPERATIONS,
+            sse_max_waiting_operations_per_user=MAX_WAITING,
         )
         one, two = create_app(settings), create_app(settings)
         async with one.router.lifespan_context(one), two.router.lifespan_context(two):
@@ -320,6 +323,30 @@ async def test_queued_operations_start_when_the_stream_is_opened(
     assert events_of(peer, "bad")[0][0]["extensions"]["code"] == "INVALID_INPUT"
     assert events_of(peer, "live")[1]["messageEvents"]["message"] == {"content": "hello"}
     assert not {"withdrawn", "more"} & {data["id"] for _, data in peer.events}
+
+
+async def test_operations_of_a_user_that_wait_for_all_their_streams_are_limited(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    streams = [await here.reserve(alice) for _ in range(3)]
+    for stream in streams[:2]:
+        for number in range(MAX_WAITING // 2):
+            await there.begin(alice, stream, str(number), ME)
+    refused = await there.perform(alice, streams[2], "more", ME)
+    assert code(refused) == (429, "RATE_LIMITED")
+    assert (refused.headers["retry-after"], refused.json()["errors"][0]["extensions"]["retryAfterMs"]) == ("1", 1_000)
+    # Other users are not affected. A stream that is opened makes room, and runs what waits for it.
+    await there.begin(bob, await here.reserve(bob), "me", ME)
+    assert (await there.stop(alice, streams[0], "0")).status_code == 200
+    await there.begin(alice, streams[2], "first", ME)
+    assert code(await there.perform(alice, streams[2], "more", ME)) == (429, "RATE_LIMITED")
+    peer = await there.open(alice, streams[1])
+    await peer.until(lambda: events_of(peer, "0")[-1:] == [None])
+    await there.begin(alice, streams[2], "more", ME)
+    last = await here.open(alice, streams[2])
+    await last.until(lambda: all(events_of(last, id)[-1:] == [None] for id in ("first", "more")))
+    assert {data["id"] for _, data in last.events} == {"first", "more"}
 
 
 async def test_operation_during_opening_starts_exactly_once(
