@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 from store.mongo.client import Document
 from store.mongo.collections import (
-    CHANNELS,
     CLAIMS,
     CONVERSATIONS,
-    INVITES,
     MEMBERS,
     MESSAGES,
     ORIGINS,
@@ -17,9 +15,6 @@ from store.mongo.collections import (
     RECEIPTS,
     SESSIONS,
     USERS,
-    WORKSPACE_MEMBERS,
-    WORKSPACES,
-    WORKSPACES_OF,
 )
 
 SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
@@ -27,11 +22,6 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     CONVERSATIONS: {"_id": "hashed"},
     ORIGINS: {"_id": "hashed"},
     CLAIMS: {"_id": "hashed"},
-    WORKSPACES: {"_id": "hashed"},
-    INVITES: {"_id": "hashed"},
-    CHANNELS: {"_id": 1},
-    WORKSPACE_MEMBERS: {"_id": 1},
-    WORKSPACES_OF: {"_id": 1},
     SESSIONS: {"_id": 1},
     MEMBERS: {"_id": 1},
     RECEIPTS: {"_id": 1},

@@ -6,7 +6,7 @@ from enum import IntFlag
 
 
 class Permission(IntFlag):
-    """What a member may do. The order is that of the contract: bit n is the n-th value of the API's enum."""
+    """Things that a member may do. The order is that of the contract: bit n is the n-th value of the API's enum."""
 
     ADMINISTRATOR = 1 << 0
     VIEW_CHANNEL = 1 << 1
@@ -53,12 +53,12 @@ OF_EVERYONE = (
     P.VIEW_CHANNEL | P.READ_HISTORY | P.SEND_MESSAGES | P.SEND_THREADS | P.CREATE_THREADS | P.ATTACH_FILES
     | P.EMBED_LINKS | P.ADD_REACTIONS | P.CREATE_INVITES | P.CHANGE_NICKNAME | P.CONNECT | P.SPEAK | P.VIDEO
 )  # fmt: skip
-"""What the role of everyone has in a new workspace."""
+"""Permissions of the role of everyone in a new workspace."""
 
 NEEDS_SENDING = (
     P.SEND_THREADS | P.CREATE_THREADS | P.ATTACH_FILES | P.EMBED_LINKS | P.MENTION_EVERYONE
 )  # fmt: skip
-"""What nobody has who lacks SEND_MESSAGES."""
+"""Permissions that nobody has without SEND_MESSAGES."""
 
 WHILE_TIMED_OUT = P.VIEW_CHANNEL | P.READ_HISTORY
-"""What a member with a time-out keeps."""
+"""Permissions that a member with a time-out keeps."""

@@ -36,7 +36,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """What a channel or category allows and denies to a role or a member."""
+    """Permissions that a channel or category allows and denies to a role or a member."""
 
     allow: Permission = NOTHING
     deny: Permission = NOTHING
@@ -55,7 +55,7 @@ class Overwrites:
 
 
 @dataclass(frozen=True, slots=True)
-class Category:
+class ChannelCategory:
     """A category of channels."""
 
     id: CategoryId
@@ -89,14 +89,14 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides rights in a workspace, at one policy version."""
+    """Everything that decides rights in a workspace, at one policy version."""
 
     workspace: WorkspaceId
     version: int
     owner: UserId
     roles: Mapping[RoleId, Role]
     """Includes the role of everyone."""
-    categories: Mapping[CategoryId, Category]
+    categories: Mapping[CategoryId, ChannelCategory]
     channels: Mapping[ConversationId, Channel]
 
     @property
@@ -115,7 +115,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """What decides the rights of one member besides the policy.
+    """Facts about one member that decide their rights together with the policy.
 
     `version`: the policy version under which it was read. `roles`: without the role of everyone; ids of deleted roles
     may be among them, and have no effect.
