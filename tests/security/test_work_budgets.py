@@ -10,6 +10,7 @@ import pytest
 
 from resolvers.base.errors import RateLimited
 from resolvers.base.work_budgets import WorkBudgets
+from resolvers.users.people import SEARCH_UNITS
 from store.base.ids import UserId
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Refusal, gather_all, parse_refusal
@@ -225,3 +226,22 @@ async def test_without_a_limit_there_are_no_headers(serve_app: ServeApp) -> None
     async with serve_app(work_per_second=0) as app:
         answer = await app.ask(ME, "alice")
         assert answer.status_code == 200 and "ratelimit" not in answer.headers
+
+
+async def test_searches_cost_units_for_each_person_they_may_find(small: Api) -> None:
+    alice, *others = await small.create_users("alice", *(f"member{number}" for number in range(60)))
+    group = await small.create_group(alice, *others)
+    work = stop_time(small)
+    work._full_at.clear()
+    found = await small.data(alice, '{ searchUsers(query: "member1", first: 1) { edges { node { id } } } }')
+    assert len(found["searchUsers"]["edges"]) == 1
+    spent = 2_000 - work.remaining(UserId(alice))
+    assert 60 * SEARCH_UNITS + 100 < spent < 60 * SEARCH_UNITS + 200
+    members = 'query ($id: ID!) { group(id: $id) { members(query: "member1", first: 1) { edges { node { role } } } } }'
+    await small.data(alice, members, id=group)
+    assert 2_000 - work.remaining(UserId(alice)) - spent > 61 * SEARCH_UNITS
+    for query, variables in (('{ searchUsers(query: "member1") { edges { cursor } } }', {}), (members, {"id": group})):
+        assert (await small.expect_refusal(alice, query, **variables)).code == "RATE_LIMITED"
+    # A bystander and other operations are still served.
+    await small.data(others[0], '{ searchUsers(query: "member1", first: 1) { edges { node { id } } } }')
+    await small.data(alice, ME)
