@@ -20,7 +20,7 @@ MAX_PARTNERS = 20_000
 """Limit for private conversations, and for members of groups, in one search. The largest groups are left out."""
 
 SEARCH_UNITS = 10
-"""Units of work that a search takes for each person among whom it looks: MongoDB needs 20 us for each (ADR 43)."""
+"""Units of work that a search costs for each person that may match: MongoDB needs 20 us for each (ADR 43)."""
 
 
 async def find_users(app: Confab, ids: Sequence[str]) -> list[User | None]:

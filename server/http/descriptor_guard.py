@@ -91,9 +91,7 @@ class DescriptorGuard:
         now = self._clock()
         if now >= self._log_at:
             self._log_at = now + _LOG_INTERVAL_SECONDS
-            log.warning(
-                "descriptors_low", open=in_use, limit=self._limit, dropped=self._dropped, refused=self._refused
-            )
+            log.warning("descriptors_low", open=in_use, limit=self._limit, dropped=self._dropped, refused=self._refused)
             self._dropped = self._refused = 0
         return longest is not None
 
