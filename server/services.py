@@ -11,6 +11,7 @@ from functools import partial
 import structlog
 
 from resolvers.base.app import Confab, Limits
+from resolvers.base.catch_ups import CatchUps
 from resolvers.base.work_budgets import WorkBudgets
 from resolvers.conversations.access import list_readable
 from resolvers.conversations.visibility import list_viewers
@@ -139,7 +140,8 @@ async def open_services(
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
     work = WorkBudgets(settings.work_per_second, settings.work_budget)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits, work)
+    catch_ups = CatchUps(settings.max_catch_ups_per_user)
+    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits, work, catch_ups)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )

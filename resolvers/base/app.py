@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from resolvers.base.catch_ups import CatchUps
 from resolvers.base.work_budgets import WorkBudgets
 from store.redis.request_scope import RequestScope
 from store.store import Store
@@ -41,6 +42,7 @@ class Confab:
     publisher: EventPublisher
     limits: Limits
     work: WorkBudgets = field(default_factory=WorkBudgets)
+    catch_ups: CatchUps = field(default_factory=CatchUps)
 
     def request_scope(self) -> RequestScope:
         """Return the context in which an operation is executed. While Redis is unavailable, it has its own cache."""

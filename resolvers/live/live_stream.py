@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from resolvers.base.catch_ups import CatchUps
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
@@ -84,16 +85,30 @@ class LiveEventReceiver(Protocol):
 class LiveStream:
     """The events of one subscription, taken one by one, or handed to a receiver.
 
-    Parts that are read from the databases come before live events. They are read only as fast as they are taken.
+    Parts that are read from the databases come before live events. They are read only as fast as they are taken: one
+    part at a time, and only a few of one user (`CatchUps`).
     """
 
-    __slots__ = ("_failure", "_hub", "_mailbox", "_parts", "_reading", "_ready", "_receiver", "_view", "_waiting")
+    __slots__ = (
+        "_catch_ups",
+        "_failure",
+        "_holds_part",
+        "_hub",
+        "_mailbox",
+        "_parts",
+        "_reading",
+        "_ready",
+        "_receiver",
+        "_view",
+        "_waiting",
+    )
 
     def __init__(
         self,
         hub: Hub,
         mailbox: Mailbox,
         view: View,
+        catch_ups: CatchUps,
         *,
         first: Iterable[LiveEvent] = (),
         parts: Parts | None = None,
@@ -104,12 +119,15 @@ class LiveStream:
             hub: The hub that the mailbox is attached to.
             mailbox: The live items.
             view: Decides what the subscriber sees of them.
+            catch_ups: Bounds the parts that are held.
             first: Events before the parts.
             parts: Events before the live ones.
         """
         self._hub = hub
         self._mailbox = mailbox
         self._view = view
+        self._catch_ups = catch_ups
+        self._holds_part = False
         self._waiting: deque[LiveEvent] | None = deque(first)
         self._parts = parts
         self._reading: asyncio.Task[None] | None = None
@@ -140,6 +158,8 @@ class LiveStream:
             if self._waiting:
                 return self._waiting.popleft()
             self._waiting = None
+            # The consumer has written the last event of the part, or it would not ask for the next one.
+            self._release_part()
             if self._failure is not None:
                 raise self._failure
             if self._parts is not None:
@@ -184,6 +204,8 @@ class LiveStream:
 
     async def _read(self, parts: Parts) -> None:
         try:
+            await self._catch_ups.begin_part(self._mailbox.user)
+            self._holds_part = True
             self._waiting = deque(await anext(parts))
         except StopAsyncIteration:
             self._parts = None
@@ -191,6 +213,11 @@ class LiveStream:
             self._failure = error
         self._reading = None
         self._ready()
+
+    def _release_part(self) -> None:
+        if self._holds_part:
+            self._holds_part = False
+            self._catch_ups.end_part(self._mailbox.user)
 
     def drop(self, position: Position) -> None:
         """Drop the events up to a position and those that wait. The subscriber has to start over."""
@@ -204,6 +231,7 @@ class LiveStream:
         self._hub.detach(self._mailbox)
         if self._reading is not None:
             self._reading.cancel()
+        self._release_part()
 
 
 def is_after(position: Position, seen: Position) -> bool:

@@ -30,15 +30,18 @@ async def message_events(
 ) -> LiveStream:
     """Return the user's message events after a cursor, in all their conversations or in one.
 
-    No event after the return is missed. Raises NotFound for a conversation that the user was never in.
+    No event after the return is missed. Raises NotFound for a conversation that the user was never in, and RateLimited
+    if too many subscriptions of the user are catching up.
     """
     if conversation is not None and await access_conversation(app, user, conversation) is None:
         raise NotFound("there is no such conversation", field="conversationId")
+    if since is not None:
+        app.catch_ups.check(user)
     mailbox = await read_patiently(partial(app.hub.attach, user, budget))
     view = _MessageView(mailbox.start, conversation)
     if since is None:
-        return LiveStream(app.hub, mailbox, view, first=[LiveEvent(_CAUGHT_UP, mailbox.start)])
-    return LiveStream(app.hub, mailbox, view, parts=view.missed(app, mailbox, since))
+        return LiveStream(app.hub, mailbox, view, app.catch_ups, first=[LiveEvent(_CAUGHT_UP, mailbox.start)])
+    return LiveStream(app.hub, mailbox, view, app.catch_ups, parts=view.missed(app, mailbox, since))
 
 
 class _MessageView:
@@ -53,7 +56,9 @@ class _MessageView:
 
     async def missed(self, app: Confab, mailbox: Mailbox, since: str) -> Parts:
         """Yield one part: the events after a cursor, then CaughtUp."""
-        missed = await read_patiently(partial(_read_missed, app, mailbox, since))
+        missed = await read_patiently(
+            partial(app.catch_ups.read, mailbox.user, partial(_read_missed, app, mailbox, since))
+        )
         if missed is None:
             app.hub.resets += 1
             yield [LiveEvent(_RESET, self._seen)]

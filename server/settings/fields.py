@@ -141,6 +141,9 @@ class OperationSettings(_Section):
     """Operations of one user that may wait for others of the same user. More are refused with RATE_LIMITED."""
     max_waiting_events_per_user: int = Field(500, ge=1, le=100_000)
     """Events that may wait to be rendered for one user, one per subscription. Further subscriptions get `reset`."""
+    max_catch_ups_per_user: int = Field(200, ge=1, le=100_000)
+    """Subscriptions of one user that may read missed events at the same time, most of them waiting for their turn. More
+    are refused with RATE_LIMITED."""
     operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from store.mongo.client import Document
-from store.mongo.collections import CLAIMS, CONVERSATIONS, MEMBERS, MESSAGES, ORIGINS, PLACE, RECEIPTS, SESSIONS, USERS
+from store.mongo.collections import (
+    CLAIMS,
+    CONVERSATIONS,
+    MEMBERS,
+    MESSAGES,
+    ORIGINS,
+    PLACE,
+    RECEIPTS,
+    SESSIONS,
+    USERS,
+)
 
 SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     USERS: {"_id": "hashed"},

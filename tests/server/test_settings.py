@@ -110,6 +110,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "max_running_per_user": "1",
         "max_waiting_per_user": "1",
         "max_waiting_events_per_user": "1",
+        "max_catch_ups_per_user": "1",
         "operation_timeout_seconds": "0.5",
         "keep_alive_seconds": "1",
         "max_group_members": "3",
