@@ -15,7 +15,7 @@ from server.settings import load_settings
 from store.deployment.event_streams import MAX_QUEUED_OPERATIONS, EventStreamStore, QueueOutcome
 from tests.conftest import own_database, own_prefix
 from tests.server.sse_peer import SSEPeer
-from tests.server.stream_server import HEADER, SEND, Server, authorization, client_of, events_of
+from tests.server.stream_server import SEND, Server, authorization, client_of, events_of
 from tests.server.tokens import SECRET
 
 EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typename
