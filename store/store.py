@@ -31,6 +31,7 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.workspaces.policies import Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Store:
     stale_caches: StaleCaches
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
+    policies: Policies
 
 
 def build_store(
@@ -122,4 +124,5 @@ def build_store(
         stale_caches=stale_caches,
         incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
+        policies=Policies(mongo, cache, keys),
     )

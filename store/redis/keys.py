@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from store.base.ids import ConversationId, MessageId, UserId, encode_user, partition_of
+from store.base.workspace_ids import WorkspaceId
 
 USER_KEYS = (
     "meta", "sessions", "index", "list", "mutes", "log", "routes", "pending", "loading", "lock", "fence", "queue"
@@ -83,6 +84,10 @@ class Keys:
     def outbox(self, partition: int) -> str:
         """Return the key of a partition's outbox, a stream."""
         return f"{self.namespace}{{p:{partition}}}:outbox"
+
+    def of_workspace(self, workspace: WorkspaceId, name: str) -> str:
+        """Return one of a workspace's keys."""
+        return f"{self.namespace}{{w:{workspace[2:]}}}:{name}"
 
     def event_stream(self, token: str, name: str) -> str:
         """Return one of the keys of an event stream."""
