@@ -90,7 +90,7 @@ class ClockPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangesSince:
-    """What changed on a clock after a tick, with the tick of the newest change of each.
+    """Changes on a clock after a tick, with the tick of the newest change of each.
 
     `is_complete`: False if the tick is in the future, or too old.
     """
