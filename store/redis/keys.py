@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from store.base.ids import ConversationId, MessageId, UserId, encode_user, partition_of
-from store.base.workspace_ids import WorkspaceId
 
 USER_KEYS = (
     "meta", "sessions", "index", "list", "mutes", "log", "routes", "pending", "loading", "lock", "fence", "queue"
@@ -85,9 +84,16 @@ class Keys:
         """Return the key of a partition's outbox, a stream."""
         return f"{self.namespace}{{p:{partition}}}:outbox"
 
-    def of_workspace(self, workspace: WorkspaceId, name: str) -> str:
-        """Return one of a workspace's keys."""
-        return f"{self.namespace}{{w:{workspace[2:]}}}:{name}"
+    def clock(self, owner: str) -> tuple[str, ...]:
+        """Return the key that scripts on a shared clock get. They derive the others from it.
+
+        `owner`: a workspace, or a conversation that people look at. The tag is the workspace's part of its id.
+        """
+        return (self.of_clock(owner, "meta"),)
+
+    def of_clock(self, owner: str, name: str) -> str:
+        """Return one of the keys of a shared clock: meta, log, recent, changed, routes."""
+        return f"{self.namespace}{{w:{owner.removeprefix('w_')}}}:{name}"
 
     def event_stream(self, token: str, name: str) -> str:
         """Return one of the keys of an event stream."""

@@ -23,12 +23,12 @@ class PolicyVersions:
 
     async def find(self, workspace: WorkspaceId) -> int | None:
         """Return the policy version; None if there is no such workspace. One round trip to Redis if it is cached."""
-        meta = self._keys.of_workspace(workspace, "meta")
+        meta = self._keys.of_clock(workspace, "meta")
         cached = await self._cache.one(Call("HGET", (meta,), (WorkspaceMetaField.POLICY_VERSION,)))
         if cached is not None:
             return int(cached)
         token = secrets.token_hex(8)
-        loading = self._keys.of_workspace(workspace, "pv_loading")
+        loading = self._keys.of_clock(workspace, "pv_loading")
         claimed = await self._cache.one(Call("SET", (loading,), (token, "NX", "PX", CLAIM_MS)))
         row = await self._mongo.find_one(WORKSPACES, {"_id": workspace})
         version = None if row is None or WorkspaceField.DELETED_AT in row else int(row[WorkspaceField.POLICY_VERSION])
@@ -38,5 +38,5 @@ class PolicyVersions:
 
     def raise_call(self, workspace: WorkspaceId, version: int) -> Call:
         """Return the call that raises the version in Redis, after it was raised in MongoDB."""
-        keys = tuple(self._keys.of_workspace(workspace, name) for name in ("meta", "pv_loading"))
+        keys = tuple(self._keys.of_clock(workspace, name) for name in ("meta", "pv_loading"))
         return Call("raise_policy_version", keys, (version,))

@@ -194,7 +194,7 @@ async def test_a_load_that_began_before_a_change_stores_nothing(
     async def find_before_a_change(mongo: Mongo, *args: Any, **options: Any) -> Any:
         row = await find_one(mongo, *args, **options)
         await store.cache.one(policies.versions.raise_call(W, 2))
-        await store.cache.one(Call("DEL", (store.keys.of_workspace(W, "meta"),)))
+        await store.cache.one(Call("DEL", (store.keys.of_clock(W, "meta"),)))
         return row
 
     monkeypatch.setattr(Mongo, "find_one", find_before_a_change)
@@ -210,7 +210,7 @@ async def test_the_version_stays_in_redis_for_a_day_and_longer_if_the_clock_does
     day = 24 * 3600 * 1000
 
     async def left_ms(*before: Sequence[Any]) -> int:
-        meta = store.keys.of_workspace(W, "meta")
+        meta = store.keys.of_clock(W, "meta")
         await store.cache.run([Call(str(name), (meta,), tuple(args)) for name, *args in before])
         await store.cache.one(policies.versions.raise_call(W, len(before) + 10))
         return int(await store.cache.one(Call("PTTL", (meta,))))
