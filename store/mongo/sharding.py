@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from store.mongo.client import Document
 from store.mongo.collections import (
+    CHANNELS,
     CLAIMS,
     CONVERSATIONS,
     INVITES,
@@ -30,6 +31,7 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     SESSIONS: {"_id": 1},
     MEMBERS: {"_id": 1},
     RECEIPTS: {"_id": 1},
+    CHANNELS: {"_id": 1},
     WORKSPACE_MEMBERS: {"_id": 1},
     WORKSPACES_OF: {"_id": 1},
     INVITES: {"_id": 1},
@@ -37,8 +39,8 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
 }
 """Shard key of each sharded collection.
 
-Hashed if rows are looked up one at a time; ranged if the rows of a user or of a conversation are read together. The
-other collections are small and stay on one shard.
+Hashed if rows are looked up one at a time; ranged if the rows of a user, conversation or workspace are read together.
+The other collections are small and stay on one shard.
 """
 
 
