@@ -22,7 +22,7 @@ from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import INVITES, WORKSPACES, rows_of_workspace, workspace_row_id
 from store.workspaces.workspace_fields import WorkspaceField
-from store.workspaces.workspace_store import EXISTING
+from store.workspaces.workspace_store import existing
 
 _SECRET_BYTES = 12
 _CODE = re.compile(r"(?P<workspace>0|[1-9][0-9]{0,18})-(?P<secret>[A-Za-z0-9_-]{16})\Z")
@@ -100,7 +100,7 @@ class InviteStore:
             await self._insert(invite, most)
 
     async def _insert(self, invite: InviteRecord, most: int) -> None:
-        workspace = {"_id": invite.code.workspace} | EXISTING
+        workspace = existing(invite.code.workspace)
 
         async def work(session: Any) -> None:
             await self._mongo.insert_one(INVITES, _row_of(invite), session=session)

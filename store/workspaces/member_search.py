@@ -6,7 +6,7 @@ nickname. The summary row of each user has the version of the name from which th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pymongo import UpdateOne
@@ -84,9 +84,7 @@ class MemberSearch:
         if role is not None:
             wanted[F.ROLES] = role
             index = BY_MEMBER_ROLE if query is None else BY_MEMBER_KEY
-        rows = await self._mongo.find(
-            WORKSPACE_MEMBERS, wanted, sort=[(F.SORT_NAME, 1)], limit=size + 1, hint=index
-        )
+        rows = await self._mongo.find(WORKSPACE_MEMBERS, wanted, sort=[(F.SORT_NAME, 1)], limit=size + 1, hint=index)
         return MemberPage([_found(row, F.SORT_NAME) for row in rows[:size]], len(rows) > size)
 
     async def find_users(
@@ -106,7 +104,9 @@ class MemberSearch:
                 WORKSPACE_MEMBERS, nicknamed, sort=[(F.USER_SORT_NAME, 1)], limit=size + 1, hint=BY_NICKNAMED_USER
             ),
         )
-        found = [_found(row, name) for name, rows in zip((F.SORT_NAME, F.USER_SORT_NAME), pages, strict=True) for row in rows]
+        found = [
+            _found(row, name) for name, rows in zip((F.SORT_NAME, F.USER_SORT_NAME), pages, strict=True) for row in rows
+        ]
         found.sort(key=lambda member: member.position)
         return MemberPage(found[:size], len(found) > size)
 
@@ -144,7 +144,7 @@ class MemberSearch:
             change = {"$set": {"sv": version}, "$inc": {"rf": 1}}
             if await self._mongo.find_one_and_update(WORKSPACES_OF, summary, change, session=session) is None:
                 return
-            joined = await self._user_workspaces.list(user, session)
+            joined = await self._user_workspaces.list_joined(user, session)
             ids = [workspace_row_id(workspace, user) for workspace, _ in joined]
             rows = await self._mongo.find(WORKSPACE_MEMBERS, {"_id": {"$in": ids}}, session=session)
             updates = [

@@ -10,7 +10,7 @@ from pymongo.errors import BulkWriteError
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Mongo
-from store.mongo.collections import INVITES, WORKSPACE_MEMBERS, WORKSPACES
+from store.mongo.collections import INVITES, WORKSPACE_MEMBERS, WORKSPACES, workspace_row_id
 from store.mongo.writes import is_duplicate
 from store.workspaces.documents import member_document
 from store.workspaces.invite_store import InviteCode, usable_invite, used_once
@@ -18,7 +18,7 @@ from store.workspaces.member_search import search_fields_of
 from store.workspaces.policy import MemberFacts
 from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces
 from store.workspaces.workspace_fields import WorkspaceField
-from store.workspaces.workspace_store import EXISTING
+from store.workspaces.workspace_store import existing
 
 USERS_AT_ONCE = 50
 """Users that one transaction adds."""
@@ -49,6 +49,12 @@ class MembershipStore:
     def __init__(self, mongo: Mongo, user_workspaces: UserWorkspaces) -> None:
         self._mongo = mongo
         self._user_workspaces = user_workspaces
+
+    async def list_present(self, workspace: WorkspaceId, users: Sequence[UserId]) -> set[UserId]:
+        """Return those of some users who are members. One round trip."""
+        ids = [workspace_row_id(workspace, user) for user in users]
+        rows = await self._mongo.find(WORKSPACE_MEMBERS, {"_id": {"$in": ids}}, projection={"_id": 1})
+        return {UserId(row["_id"].partition(" ")[2]) for row in rows}
 
     async def add(
         self,
@@ -83,7 +89,7 @@ class MembershipStore:
             for member, search in zip(members, searches, strict=True)
         ]
         users = [(member.user, search.name_version) for member, search in zip(members, searches, strict=True)]
-        joinable = {"_id": workspace} | EXISTING | ({WorkspaceField.IS_OPEN: True} if needs_open else {})
+        joinable = existing(workspace) | ({WorkspaceField.IS_OPEN: True} if needs_open else {})
 
         async def work(session: Any) -> None:
             await self._user_workspaces.insert(users, workspace, at_ms, most, session)

@@ -46,12 +46,18 @@ class UserWorkspaces:
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    async def list(self, user: UserId, session: Any = None) -> list[JoinedWorkspace]:
+    async def list_joined(self, user: UserId, session: Any = None) -> list[JoinedWorkspace]:
         """Return the workspaces of a user in the order in which the user joined them. One round trip."""
         bounds = {"_id": {"$gt": summary_id(user), "$lt": f"{user}!"}}
         rows = await self._mongo.find(WORKSPACES_OF, bounds, session=session)
         found = (JoinedWorkspace(WorkspaceId(row["_id"].rpartition(" ")[2]), row["j"]) for row in rows)
         return sorted(found, key=lambda joined: (joined.joined_at_ms, joined.workspace))
+
+    async def list_full(self, users: Sequence[UserId], most: int) -> list[UserId]:
+        """Return those of some users who are in `most` workspaces. One round trip."""
+        ids = [summary_id(user) for user in users]
+        rows = await self._mongo.find(WORKSPACES_OF, {"_id": {"$in": ids}, "n": {"$gte": most}})
+        return [UserId(row["_id"][:-1]) for row in rows]
 
     async def insert(
         self, users: Sequence[tuple[UserId, int]], workspace: WorkspaceId, at_ms: int, most: int, session: Any

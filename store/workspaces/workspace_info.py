@@ -30,6 +30,8 @@ class WorkspaceInfo:
     owner: UserId
     created_at_ms: int
     member_count: int
+    version: int
+    """The policy version of the document."""
     domain: str | None = None
     icon_url: str | None = None
     plan: Plan = Plan.FREE
@@ -46,6 +48,7 @@ def info_from(row: Document) -> WorkspaceInfo:
         owner=UserId(row[WorkspaceField.OWNER]),
         created_at_ms=int(row[WorkspaceField.CREATED_AT]),
         member_count=int(row[WorkspaceField.MEMBER_COUNT]),
+        version=int(row[WorkspaceField.POLICY_VERSION]),
         domain=row.get(WorkspaceField.DOMAIN),
         icon_url=row.get(WorkspaceField.ICON),
         plan=Plan(row.get(WorkspaceField.PLAN, Plan.FREE)),

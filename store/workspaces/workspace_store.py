@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -77,10 +77,10 @@ class WorkspaceStore:
         at, owner = info.created_at_ms, info.owner
         everyone = everyone_id(info.id)
         role = Role(everyone, EVERYONE, 0, OF_EVERYONE)
-        policy = Policy(info.id, FIRST_POLICY_VERSION, owner, {everyone: role}, {}, {})
+        policy = Policy(info.id, info.version, owner, {everyone: role}, {}, {})
         document = {"_id": info.id} | info_fields(info) | policy_fields(policy)
         search = search_fields_of(info.id, owner, owner_name, None)
-        facts = MemberFacts(owner, FIRST_POLICY_VERSION, joined_at_ms=at)
+        facts = MemberFacts(owner, info.version, joined_at_ms=at)
         member = member_document(info.id, facts, search.sort_name) | search.fields
 
         async def work(session: Any) -> None:
@@ -111,12 +111,13 @@ class WorkspaceStore:
         wanted = list(workspaces)
         if not wanted:
             return {}
-        found = map(info_from, await self._mongo.find(WORKSPACES, {"_id": {"$in": wanted}} | EXISTING))
+        query = {"_id": {"$in": wanted}, WorkspaceField.DELETED_AT: None}
+        found = map(info_from, await self._mongo.find(WORKSPACES, query))
         return {info.id: info for info in found}
 
     async def find(self, workspace: WorkspaceId) -> WorkspaceInfo | None:
         """Return a workspace; None if it does not exist. One round trip."""
-        row = await self._mongo.find_one(WORKSPACES, {"_id": workspace} | EXISTING)
+        row = await self._mongo.find_one(WORKSPACES, existing(workspace))
         return info_from(row) if row is not None else None
 
     async def list_open(self, query: SearchQuery | None, after: OpenPosition | None, size: int) -> list[WorkspaceInfo]:
@@ -130,8 +131,9 @@ class WorkspaceStore:
         return [info_from(row) for row in await self._mongo.find(WORKSPACES, wanted, sort=order, limit=size, hint=hint)]
 
 
-EXISTING: Mapping[str, Any] = {WorkspaceField.DELETED_AT: None}
-"""The condition for a workspace that was not deleted."""
+def existing(workspace: WorkspaceId) -> dict[str, Any]:
+    """Return the query for a workspace that was not deleted."""
+    return {"_id": workspace, WorkspaceField.DELETED_AT: None}
 
 
 def open_filter(query: SearchQuery | None, after: OpenPosition | None) -> dict[str, Any]:
