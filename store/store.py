@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
 from store.conversations.typing_store import TypingStore
@@ -31,6 +32,7 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.workspaces.policies import Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Store:
     stale_caches: StaleCaches
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
+    clocks: SharedClocks
+    policies: Policies
 
 
 def build_store(
@@ -124,4 +128,6 @@ def build_store(
         stale_caches=stale_caches,
         incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
+        clocks=SharedClocks(cache, keys, clock),
+        policies=Policies(mongo, cache, keys),
     )
