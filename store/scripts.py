@@ -16,11 +16,13 @@ from store.clocks.clock_constants import clock_literals
 from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import record_functions, script_literals
+from store.workspaces.lua_fields import workspace_literals
 
 LITERALS: Mapping[str, Mapping[str, str]] = {
     "clocks": clock_literals(),
     "conversations": lua_literals(),
     "sessions": script_literals(),
+    "workspaces": workspace_literals(),
 }
 """Names that the scripts of a package use for stored field names and other constants.
 
@@ -32,6 +34,7 @@ _FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lu
 _USER = ("_record_functions", "_user", "_records", "_sessions")
 _CLOCK = ("_clock",)
 _CONVERSATION = ("_conversation",)
+_WORKSPACE = ("_workspace",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
@@ -70,6 +73,9 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "revise_newest_message": _CONVERSATION,
     "take_typing_window": (),
     "end_typing": (),
+    # store/workspaces
+    "load_policy_version": _WORKSPACE,
+    "raise_policy_version": _WORKSPACE,
     # store/messages, store/users
     "claim_key": (),
     "list_waiting": (),
