@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from pymongo.errors import BulkWriteError
 
@@ -49,6 +51,8 @@ class MembershipStore:
     def __init__(self, mongo: Mongo, user_workspaces: UserWorkspaces) -> None:
         self._mongo = mongo
         self._user_workspaces = user_workspaces
+        self._joining: WeakValueDictionary[WorkspaceId, asyncio.Lock] = WeakValueDictionary()
+        """Transactions of this process on one workspace run one after the other: at once they would only repeat."""
 
     async def list_present(self, workspace: WorkspaceId, users: Sequence[UserId]) -> set[UserId]:
         """Return those of some users who are members. One round trip."""
@@ -110,4 +114,6 @@ class MembershipStore:
             if await self._mongo.find_one_and_update(WORKSPACES, joinable, count, session=session) is None:
                 raise NotOpen
 
-        await self._mongo.transaction(work)
+        lock = self._joining.setdefault(workspace, asyncio.Lock())
+        async with lock:
+            await self._mongo.transaction(work)
