@@ -94,6 +94,11 @@ class Engine:
         self._event_slots = EventSlots(self._slices, max_waiting_events_per_user)
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
+    @property
+    def event_slots(self) -> EventSlots:
+        """The executions of events."""
+        return self._event_slots
+
     def check_caller(self, caller: object | None) -> None:
         """Refuse callers without a token, unless introspection is enabled. Raises RequestRefused."""
         if caller is None and not self._introspection:
