@@ -38,10 +38,10 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
-from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
 from subscriptions.realtime.typing_notifier import TypingNotifier
+from subscriptions.realtime.user_hub import UserHub
 from subscriptions.transport.engine import GraphQLEngine
 
 _log = structlog.get_logger()
@@ -138,7 +138,7 @@ async def open_services(
         has_directory=settings.user_directory,
     )
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), store.conversations.find_many)
-    hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
+    hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)

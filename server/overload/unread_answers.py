@@ -32,9 +32,9 @@ class UnreadAnswersEngine:
         """See GraphQLEngine."""
         self._engine.check_caller(caller)
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
         """See GraphQLEngine."""
-        return self._engine.prepare(request, caller)
+        return await self._engine.prepare(request, caller)
 
     def execute(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext

@@ -262,7 +262,7 @@ class SingleConnections:
         try:
             request = parse_graphql_request(parse_json(call["parameters"].encode(), "The request"))
             context = ConnectionContext(_caller_from(call["caller"]), request_id, queue_budget=stream.queue_budget)
-            prepared = self._engine.prepare(request, context.caller)
+            prepared = await self._engine.prepare(request, context.caller)
             return await start_operation(self._engine, prepared, request, context, self._mutations)
         except RequestRefused:
             raise

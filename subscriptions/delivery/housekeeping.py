@@ -21,7 +21,8 @@ from store.store import Store
 from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.revisions import Revisions
-from subscriptions.realtime.hub import CHECK_SECONDS, Hub
+from subscriptions.realtime.hub import CHECK_SECONDS
+from subscriptions.realtime.user_hub import UserHub
 
 _log = structlog.get_logger()
 
@@ -45,7 +46,7 @@ class Housekeeper:
     """Runs the periodic work. Each task tries again after a failure."""
 
     def __init__(
-        self, store: Store, hub: Hub, delivery: MessageDelivery, revisions: Revisions, data_center: int
+        self, store: Store, hub: UserHub, delivery: MessageDelivery, revisions: Revisions, data_center: int
     ) -> None:
         self._store = store
         self._hub = hub

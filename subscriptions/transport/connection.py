@@ -236,7 +236,7 @@ class Connection:
         if frame.id in self._operations:
             raise CloseRequired(close_codes.SUBSCRIBER_EXISTS.because(f"Subscriber for {frame.id} already exists"))
         try:
-            prepared = self._prepare(frame, context.caller)
+            prepared = await self._prepare(frame, context.caller)
         except RequestRefused as refused:
             await self._writer.write(frames.error_frame(frame.id, refused.errors))
             return
@@ -323,10 +323,8 @@ class Connection:
 
     # Operations
 
-    def _prepare(self, frame: frames.Subscribe, caller: object | None) -> OperationHandle:
+    async def _prepare(self, frame: frames.Subscribe, caller: object | None) -> OperationHandle:
         """Check the connection's limits, and prepare the operation. Raises RequestRefused and no other exception."""
-        if self._shutdown_close is not None:
-            raise RequestRefused([make_error("The server restarts. Reconnect.", "UNAVAILABLE", retryable=True)])
         if len(self._operations) + len(self._abandoned) >= self._limits.max_subscriptions:
             message = (
                 f"A connection may run {self._limits.max_subscriptions} operations at once. End one of them first."
@@ -336,11 +334,14 @@ class Connection:
             message = f"The id of an operation may have at most {_MAX_ID_LENGTH} characters."
             raise RequestRefused([make_error(message, "INVALID_INPUT")])
         try:
-            return self._host.engine.prepare(frame.request, caller)
+            prepared = await self._host.engine.prepare(frame.request, caller)
         except RequestRefused:
             raise
         except Exception:
             raise RequestRefused([internal_error(self._host, self.id)]) from None
+        if self._shutdown_close is not None:
+            raise RequestRefused([make_error("The server restarts. Reconnect.", "UNAVAILABLE", retryable=True)])
+        return prepared
 
     def _abandon(self, operation: ClientOperation) -> None:
         self._abandoned.add(operation)
