@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -301,10 +302,8 @@ class Connection:
         await self._acknowledge()
 
     async def _acknowledge(self) -> None:
-        try:
+        with suppress(PeerGone):
             await self._writer.write(frames.ACK_FRAME)
-        except PeerGone:
-            return
 
     def _close_at(self, expires_at: float | None) -> None:
         self._cancel_deadline()
