@@ -111,6 +111,7 @@ def build_store(
     conversations = ConversationStore(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     user_workspaces = UserWorkspaces(mongo)
+    member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     return Store(
         mongo=mongo,
@@ -120,7 +121,9 @@ def build_store(
         ids=Snowflakes(clock, data_center),
         deployment=deployment,
         users=UserStore(mongo, has_directory=has_directory),
-        user_search=UserSearch(mongo, clock, has_directory=has_directory),
+        user_search=UserSearch(
+            mongo, clock, has_directory=has_directory, refresh_members=member_search.refresh_changed
+        ),
         conversations=conversations,
         messages=MessageStore(mongo),
         outbox=OutboxStore(cache, keys),
@@ -144,6 +147,6 @@ def build_store(
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces),
-        member_search=MemberSearch(mongo, user_workspaces),
+        member_search=member_search,
         invites=InviteStore(mongo),
     )
