@@ -19,7 +19,8 @@ from schema.compiler import prefetched_by, reads, then
 from schema.conversations.conversation_types import Conversation, ConversationType
 from schema.users.user_types import UserType, load_user
 from store.base.ids import ConversationId
-from store.conversations.conversation import GroupInfo, Head, Member
+from store.conversations.conversation import Head, Member
+from store.conversations.group_info import GroupInfo
 
 
 @strawberry.enum

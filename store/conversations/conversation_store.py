@@ -13,9 +13,11 @@ from pymongo import UpdateOne
 from store.base.counters import HitCounter
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
-from store.conversations.conversation import GroupSnapshot, Head, Member, group_info_from, member_from
+from store.conversations.conversation import GroupSnapshot, Head, Member, member_from
 from store.conversations.conversation_fields import ConversationField, HeadField
+from store.conversations.departures import Departures
 from store.conversations.group_change import GroupEnd
+from store.conversations.group_info import group_info_from
 from store.conversations.head_loader import HeadLoader
 from store.conversations.memberships import Memberships
 from store.conversations.recipient_lists import RecipientList, RecipientLists, recipient_list
@@ -54,6 +56,7 @@ class ConversationStore:
         self._loader = HeadLoader(mongo, cache, keys)
         self._recipient_lists = RecipientLists()
         self._memberships = Memberships()
+        self._departures = Departures(mongo)
         self._heads: dict[ConversationId, tuple[Sequence[bytes | None], Head]] = {}
         self.heads = HitCounter()
         self.groups = HitCounter()
@@ -125,9 +128,10 @@ class ConversationStore:
     async def find_with_member(
         self, viewer: UserId, conversations: Iterable[ConversationId]
     ) -> dict[ConversationId, tuple[Head, Member | None]]:
-        """Return the heads of the conversations that exist, for groups with the viewer's current or former membership.
+        """Return the conversations that exist as the viewer may see them, groups with the viewer's membership.
 
-        One round trip to Redis if everything is cached; two after a change of a membership that this process knows.
+        A former member sees a group as it was when they left: see `Departures`. One round trip to Redis if everything
+        is cached; two after a change of a membership that this process knows.
         """
         wanted = list(dict.fromkeys(conversations))
         found: dict[ConversationId, tuple[Head, Member | None]] = {}
@@ -138,6 +142,7 @@ class ConversationStore:
             loads = (self.load(groups, with_members=True), self.load(others, with_members=False))
             wanted = list(set().union(*await asyncio.gather(*loads)))
             if not wanted:
+                await self._departures.show_to_former_members(found)
                 return found
         raise _eviction_error()
 
@@ -176,8 +181,7 @@ class ConversationStore:
             elif known is None:
                 outdated.append(conversation)
             else:
-                head, (member,) = self._head_from(conversation, answer), known
-                found[conversation] = head, _member_in(head, member)
+                found[conversation] = self._head_from(conversation, answer), *known
                 counter.hits += 1
         if outdated:
             missing += await self._read_with_member(viewer, outdated, found)
@@ -199,7 +203,7 @@ class ConversationStore:
         head = self._head_from(group, row)
         member = member_from(viewer, orjson.loads(text)) if text else None
         self._memberships.remember(group, viewer, version, member)
-        found[group] = head, _member_in(head, member)
+        found[group] = head, member
         return True
 
     def _head_from(self, conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
@@ -305,11 +309,6 @@ class ConversationStore:
 
 def _eviction_error() -> Unreachable:
     return Unreachable("Redis evicts conversations as soon as they are loaded: give it more memory")
-
-
-def _member_in(head: Head, member: Member | None) -> Member | None:
-    """Return a membership of a group, which ended with the group."""
-    return member if head.ended_at is None or member is None else member.ended_at(head.ended_at)
 
 
 def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:

@@ -11,8 +11,9 @@ from typing import Any
 import orjson
 
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
-from store.conversations.conversation import group_info_from, member_from
+from store.conversations.conversation import member_from
 from store.conversations.conversation_fields import ConversationField, HeadField
+from store.conversations.group_info import group_info_from
 from store.messages.message import MessageField, message_from
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, members_of

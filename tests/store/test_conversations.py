@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from store.base.ids import ConversationId, MessageId, UserId, group_id, partition_of, private_id
-from store.conversations.conversation import GroupInfo, Member
+from store.conversations.conversation import Member
 from store.conversations.group_change import ProposedChange
+from store.conversations.group_info import GroupInfo
 from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
 from store.messages.outbox_store import Refusal
 from store.messages.system_events import SystemEvent, SystemEventKind
