@@ -141,6 +141,9 @@ class OperationSettings(_Section):
     """Operations of one user that may wait for others of the same user. More are refused with RATE_LIMITED."""
     max_waiting_events_per_user: int = Field(500, ge=1, le=100_000)
     """Events that may wait to be rendered for one user, one per subscription. Further subscriptions get `reset`."""
+    max_catch_ups_per_user: int = Field(200, ge=1, le=100_000)
+    """Subscriptions of one user that may read missed events at the same time, most of them waiting for their turn. More
+    are refused with RATE_LIMITED."""
     operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 
@@ -192,6 +195,10 @@ class EventStreamSettings(_Section):
     """Event streams that a process keeps open at once. More are refused with UNAVAILABLE."""
     sse_max_streams_per_user: int = Field(100, ge=1, le=1_000_000)
     """Event streams of one user that a process keeps open at once. More are refused with RATE_LIMITED."""
+    sse_max_waiting_operations_per_user: int = Field(200, ge=1, le=1_000_000)
+    """Operations of one user that wait for event streams which are not open yet. More are refused with RATE_LIMITED."""
+    sse_max_waiting_bytes: int = Field(67_108_864, ge=65_536, le=1_000_000_000_000)
+    """Most bytes of such operations that a process accepts. More are refused with UNAVAILABLE."""
 
 
 class RateSettings(_Section):
