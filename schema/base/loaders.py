@@ -44,8 +44,13 @@ class Loaders:
 
     @cached_property
     def conversations(self) -> BatchLoader[ConversationId, Found | None]:
-        """Heads with the viewer's membership; None if there is no such conversation."""
+        """Heads as the viewer may see them, with the viewer's membership; None if the viewer has none."""
         return BatchLoader(self._load_conversations)
+
+    @cached_property
+    def heads(self) -> BatchLoader[ConversationId, Head | None]:
+        """Heads as they are at present, without a check of access; None if there is no such conversation."""
+        return BatchLoader(self._load_heads)
 
     @cached_property
     def sessions(self) -> BatchLoader[ConversationId, Session | None]:
@@ -79,7 +84,7 @@ class Loaders:
         return await self._app.store.users.list_shown(users)
 
     async def head(self, conversation: ConversationId) -> Head | None:
-        """Return the head of a conversation, without a check of access. None if there is no such conversation."""
+        """Return the head of a conversation as the viewer may see it. None if the viewer never was in it."""
         found = await self.conversations.load(conversation)
         return found[0] if found is not None else None
 
@@ -123,6 +128,10 @@ class Loaders:
 
     async def _load_conversations(self, conversations: list[ConversationId]) -> list[Found | None]:
         found = await self._app.store.conversations.find_with_member(self._viewer.id, conversations)
+        return [found.get(conversation) for conversation in conversations]
+
+    async def _load_heads(self, conversations: list[ConversationId]) -> list[Head | None]:
+        found = await self._app.store.conversations.find_many(conversations)
         return [found.get(conversation) for conversation in conversations]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
