@@ -107,7 +107,12 @@ async def open_services(
     Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the
     default is START_WAIT_SECONDS.
     """
-    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    mongo = Mongo(
+        settings.mongo_url,
+        settings.mongo_database,
+        settings.mongo_driver,
+        reads_per_user=settings.max_reads_per_user,
+    )
     cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
     rates = RatesPerMinute(
         settings.sends_per_minute,
