@@ -1,4 +1,4 @@
-"""The user for whom the current task works: reads of MongoDB queue by this user (ADR 52).
+"""The user of the current task: reads of MongoDB queue by this user (ADR 52).
 
 `RequestScope` sets it where an operation begins. Tasks that are started in the operation inherit it.
 """
