@@ -11,12 +11,14 @@ from functools import partial
 import structlog
 
 from resolvers.base.app import Confab, Limits
+from resolvers.base.catch_ups import CatchUps
 from resolvers.base.work_budgets import WorkBudgets
 from resolvers.conversations.access import list_readable
 from resolvers.conversations.visibility import list_viewers
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from schema.execution.engine import Engine
+from schema.execution.event_slots import EventSlots
 from schema.execution.query_limits import QueryLimits
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.settings import Settings
@@ -36,10 +38,10 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
-from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
 from subscriptions.realtime.typing_notifier import TypingNotifier
+from subscriptions.realtime.user_hub import UserHub
 from subscriptions.transport.engine import GraphQLEngine
 
 _log = structlog.get_logger()
@@ -49,6 +51,9 @@ _CHECK_SECONDS = 2.0
 
 START_WAIT_SECONDS = 2.0
 """Time to wait for the databases at startup. After it the server starts, and waits in the background."""
+
+_LEASE_HEARTBEAT_MS = 10_000
+"""Interval at which the MongoDB client for the lease checks each member. Short ones cost CPU time on an idle server."""
 
 _RELEASE_SECONDS = 2.0
 """Time limit for giving back the worker number."""
@@ -60,6 +65,7 @@ class Services:
 
     engine: GraphQLEngine
     app: Confab
+    event_slots: EventSlots
     housekeeper: Housekeeper
     revocations: Revocations
     migrator: Migrator
@@ -113,6 +119,10 @@ async def open_services(
         settings.mongo_driver,
         reads_per_user=settings.max_reads_per_user,
     )
+    # The lease must be renewed in time, however many operations wait for connections.
+    lease_mongo = Mongo(
+        settings.mongo_url, settings.mongo_database, settings.mongo_driver, heartbeat_ms=_LEASE_HEARTBEAT_MS
+    )
     cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
     rates = RatesPerMinute(
         settings.sends_per_minute,
@@ -129,10 +139,11 @@ async def open_services(
         settings.data_center,
         rates=rates,
         fallback=fallback_redis,
+        lease_mongo=lease_mongo,
         has_directory=settings.user_directory,
     )
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), store.conversations.find_many)
-    hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
+    hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)
@@ -144,7 +155,8 @@ async def open_services(
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
     limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
     work = WorkBudgets(settings.work_per_second, settings.work_budget)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits, work)
+    catch_ups = CatchUps(settings.max_catch_ups_per_user)
+    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits, work, catch_ups)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
@@ -174,7 +186,7 @@ async def open_services(
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, housekeeper, revocations, migrator, opened, data_is_newer)
+        yield Services(engine, app, engine.event_slots, housekeeper, revocations, migrator, opened, data_is_newer)
     finally:
         await end_tasks(opening)
         await migrator.close()
@@ -191,6 +203,7 @@ async def open_services(
         await _release(store, settings.data_center)
         await cache.close()
         await fallback_redis.close()
+        await lease_mongo.close()
         await mongo.close()
 
 
@@ -213,7 +226,7 @@ async def _open(
             return
         except NewerData as newer:
             _log.critical("data_version_too_new", reason=str(newer))
-            store.mongo.refuse_calls()
+            store.deployment.refuse_calls()
             data_is_newer.set()
             raise
         except StoreError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
 from store.conversations.typing_store import TypingStore
@@ -31,6 +32,7 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.workspaces.policies import Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Store:
     stale_caches: StaleCaches
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
+    clocks: SharedClocks
+    policies: Policies
 
 
 def build_store(
@@ -73,6 +77,7 @@ def build_store(
     *,
     rates: RatesPerMinute | None = None,
     fallback: FallbackServer | None = None,
+    lease_mongo: Mongo | None = None,
     has_directory: bool = False,
 ) -> Store:
     """Connect the repositories with each other.
@@ -86,10 +91,11 @@ def build_store(
         data_center: Part of the ids of messages.
         rates: Rates per user; None: no limits.
         fallback: The Redis to use while the deployment's is unavailable.
+        lease_mongo: See Deployment.
         has_directory: Users may search the directory.
     """
     keys = cache.keys
-    deployment = Deployment(mongo, cache, keys, clock, fallback, has_directory=has_directory)
+    deployment = Deployment(mongo, cache, keys, clock, fallback, lease_mongo=lease_mongo, has_directory=has_directory)
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
@@ -122,4 +128,6 @@ def build_store(
         stale_caches=stale_caches,
         incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
+        clocks=SharedClocks(cache, keys, clock),
+        policies=Policies(mongo, cache, keys),
     )

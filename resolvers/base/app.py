@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from resolvers.base.catch_ups import CatchUps
 from resolvers.base.work_budgets import WorkBudgets
 from store.base.ids import UserId
 from store.redis.request_scope import RequestScope
@@ -13,9 +14,9 @@ from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
-from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.typing_notifier import TypingNotifier
+from subscriptions.realtime.user_hub import UserHub
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Confab:
     """The parts of one process, passed to every use case. Has no state of its own."""
 
     store: Store
-    hub: Hub
+    hub: UserHub
     bus: Bus
     delivery: MessageDelivery
     replayer: Replayer
@@ -42,6 +43,7 @@ class Confab:
     publisher: EventPublisher
     limits: Limits
     work: WorkBudgets = field(default_factory=WorkBudgets)
+    catch_ups: CatchUps = field(default_factory=CatchUps)
 
     def request_scope(self, user: UserId | None) -> RequestScope:
         """Return the context in which an operation of a user is executed.

@@ -130,7 +130,8 @@ class OperationSettings(_Section):
     """Most rows that an operation may lead to; pages inside pages multiply."""
     document_cpu_percent: int = Field(25, ge=0, le=100)
     """Share of a core for parsing and validating documents of one user that are not cached. Ten seconds of it may be
-    used at once. More documents are refused with RATE_LIMITED; 0 means no limit."""
+    used at once. More documents are refused with RATE_LIMITED; 0 means no limit. Documents of all users together wait
+    while they use more than this share."""
     anonymous_cpu_percent: int = Field(5, ge=0, le=100)
     """The same for all requests without a token together. They are served only with `introspection`."""
     max_operations: int = Field(500, ge=1, le=100_000)
@@ -143,6 +144,9 @@ class OperationSettings(_Section):
     """Reads of MongoDB that a process runs at once for the operations of one user. More wait for their turn."""
     max_waiting_events_per_user: int = Field(500, ge=1, le=100_000)
     """Events that may wait to be rendered for one user, one per subscription. Further subscriptions get `reset`."""
+    max_catch_ups_per_user: int = Field(200, ge=1, le=100_000)
+    """Subscriptions of one user that may read missed events at the same time, most of them waiting for their turn. More
+    are refused with RATE_LIMITED."""
     operation_timeout_seconds: float = Field(20.0, gt=0, le=600)
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 
@@ -194,6 +198,10 @@ class EventStreamSettings(_Section):
     """Event streams that a process keeps open at once. More are refused with UNAVAILABLE."""
     sse_max_streams_per_user: int = Field(100, ge=1, le=1_000_000)
     """Event streams of one user that a process keeps open at once. More are refused with RATE_LIMITED."""
+    sse_max_waiting_operations_per_user: int = Field(200, ge=1, le=1_000_000)
+    """Operations of one user that wait for event streams which are not open yet. More are refused with RATE_LIMITED."""
+    sse_max_waiting_bytes: int = Field(67_108_864, ge=65_536, le=1_000_000_000_000)
+    """Most bytes of such operations that a process accepts. More are refused with UNAVAILABLE."""
 
 
 class RateSettings(_Section):

@@ -36,6 +36,7 @@ _ENCODED_BYTES = {byte: f"%{byte:02X}" for byte in range(256) if not _PLAIN_USER
 _SUB_BIZ = re.compile(r"[a-z0-9-]{1,32}\Z")
 _GATEWAY = re.compile(r"b_[a-z0-9-]{1,32}\Z")
 _GROUP = re.compile(r"g_[0-9]{1,19}\Z")
+_CHANNEL = re.compile(r"c_(?:0|[1-9][0-9]{0,18})\.(?:0|[1-9][0-9]{0,18})\Z")
 _MESSAGE = re.compile(r"m_(0|[1-9][0-9]{0,18})\Z")
 _LONGEST_CONVERSATION = len("p__~") + 2 * _LONGEST_ENCODED_USER + 32
 _LONGEST_CACHED = 256
@@ -48,6 +49,7 @@ class ConversationKind(StrEnum):
     PRIVATE = "PRIVATE"
     GROUP = "GROUP"
     SUB_BIZ = "SUB_BIZ"
+    CHANNEL = "CHANNEL"
 
     # Enum's own is a Python function, and lists look up kinds for each row.
     __hash__ = str.__hash__
@@ -130,6 +132,8 @@ def _kind_of(conversation: str) -> ConversationKind | None:
         return ConversationKind.GROUP
     if _GATEWAY.match(conversation):
         return ConversationKind.SUB_BIZ
+    if _CHANNEL.match(conversation):
+        return ConversationKind.CHANNEL
     return None
 
 
@@ -146,7 +150,12 @@ def group_id(snowflake: int) -> ConversationId:
 
     Ids of groups created one after the other are far apart, so that their rows are distributed over the shards.
     """
-    return ConversationId(f"g_{snowflake * _ODD % (1 << 63)}")
+    return ConversationId(f"g_{scatter(snowflake)}")
+
+
+def scatter(snowflake: int) -> int:
+    """Return the number of an id that was made from a snowflake. Different snowflakes have different numbers."""
+    return snowflake * _ODD % (1 << 63)
 
 
 def message_id(snowflake: int) -> str:

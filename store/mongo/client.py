@@ -54,6 +54,7 @@ class Mongo:
         *,
         timeout_ms: int = 10_000,
         reads_per_user: int = READS_PER_USER,
+        heartbeat_ms: int = _HEARTBEAT_MS,
     ) -> None:
         """Create the client. The first call connects.
 
@@ -63,6 +64,7 @@ class Mongo:
             driver: `pymongo` for PyMongo's async client.
             timeout_ms: Longest time of one call; half of it may pass until a primary is found.
             reads_per_user: Reads of one user that run at once. Further ones wait.
+            heartbeat_ms: Interval at which the driver checks each member.
         """
         self._primary = PrimaryWatch(timeout_ms / 2000)
         options: dict[str, Any] = {
@@ -72,7 +74,7 @@ class Mongo:
             "connectTimeoutMS": 5_000,
             "timeoutMS": timeout_ms,
             # Calls do not look for a primary while it is lost, so the monitor has to find it soon.
-            "heartbeatFrequencyMS": _HEARTBEAT_MS,
+            "heartbeatFrequencyMS": heartbeat_ms,
             "event_listeners": [self._primary],
             "maxPoolSize": 100,
             "tz_aware": False,
@@ -226,6 +228,23 @@ class Mongo:
         self._count()
         with _translate_outside(session):
             found: Document | None = await self._database[collection].find_one(query, sort=sort, session=session)
+        return found
+
+    async def find_as_of_one_moment(self, *queries: tuple[str, Mapping[str, Any]]) -> list[list[Document]]:
+        """Return all documents that match each query of a collection, as of one moment on all shards.
+
+        Transactions are seen completely or not at all, which single reads of several shards do not guarantee. One round
+        trip for each query. Changes that were acknowledged before are seen.
+        """
+        found: list[list[Document]] = []
+        with translate_errors():
+            started = self._client.start_session(snapshot=True)
+            session = await started if self._motor else started
+            async with session:
+                for collection, query in queries:
+                    self._count()
+                    cursor = self._database[collection].find(query, session=session, batch_size=_ROWS_PER_BATCH)
+                    found.append(await cursor.to_list(None))
         return found
 
     async def aggregate(self, collection: str, pipeline: Sequence[Mapping[str, Any]]) -> list[Document]:

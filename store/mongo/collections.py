@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from store.base.ids import ConversationId, UserId, bucket_of
+from store.base.workspace_ids import WorkspaceId
 
 USERS = "users"
 CONVERSATIONS = "conversations"
@@ -20,6 +21,12 @@ RECEIPTS = "receipts"
 CLAIMS = "claims"
 REVOCATIONS = "revocations"
 ORIGINS = "origins"
+WORKSPACES = "workspaces"
+CHANNELS = "channels"
+WORKSPACE_MEMBERS = "workspace_members"
+WORKSPACES_OF = "workspaces_of"
+"""The workspaces of each user: what `workspace_members` has by workspace."""
+INVITES = "invites"
 DEPLOYMENT = "deployment"
 """One row: state of the deployment as a whole."""
 
@@ -59,6 +66,26 @@ def member_row_id(conversation: ConversationId, user: UserId) -> str:
 def members_of(conversation: ConversationId) -> dict[str, Any]:
     """Return the query for all memberships of a conversation."""
     return _all_of(conversation)
+
+
+def workspace_row_id(workspace: WorkspaceId, inside: str) -> str:
+    """Return the `_id` of a member (user) or channel (id) of a workspace."""
+    return f"{workspace} {inside}"
+
+
+def rows_of_workspace(workspace: WorkspaceId) -> dict[str, Any]:
+    """Return the query for all members, or all channels, of a workspace."""
+    return _all_of(workspace)
+
+
+def workspace_of_user_row_id(user: UserId, workspace: WorkspaceId) -> str:
+    """Return the `_id` of a row in WORKSPACES_OF."""
+    return f"{user} {workspace}"
+
+
+def workspaces_of_user(user: UserId) -> dict[str, Any]:
+    """Return the query for the workspaces of a user."""
+    return _all_of(user)
 
 
 def session_row_id(user: UserId, conversation: ConversationId) -> str:

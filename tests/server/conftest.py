@@ -126,7 +126,7 @@ class ScriptedEngine:
     def check_caller(self, caller: object | None) -> None:
         pass
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> Operation:
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> Operation:
         self.prepared.append(request)
         if self.refusal is not None:
             raise RequestRefused(self.refusal)
@@ -197,7 +197,7 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     limits: StreamLimits = getattr(request, "param", StreamLimits(end_delay_seconds=0))
     mutations, streams = ShieldedMutations(), SSEStreamRegistry(limits, clock=clock)
     unused: Any = None
-    single = SingleConnections(engine, streams, mutations, unused, "here", unused)
+    single = SingleConnections(engine, streams, mutations, unused, "here", unused, unused)
     shedding = LoadShedding(100, 100)
     guarded = AdmissionControl(engine, shedding, OperationQueue(shedding, 100, 100), mutations, 20)
     endpoint = GraphQLEndpoint(

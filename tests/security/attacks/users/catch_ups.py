@@ -31,9 +31,10 @@ async def run(attacker: Attacker) -> None:
 
 
 ATTACK = Attack(
-    "100 catch-ups of 500 sessions",
+    "400 catch-ups of 500 sessions",
     run,
-    full=100,
-    short=30,
+    full=400,
+    short=240,
+    rate=200,
     limits=Limits(refused_with="RATE_LIMITED", peak_mb=100),
 )

@@ -1,0 +1,1 @@
+"""The GraphQL types and root fields of workspaces, roles and channels."""

@@ -1,0 +1,147 @@
+"""The policy of a workspace: everything that decides rights, as records. Never changed; a change makes a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import CategoryId, RoleId, WorkspaceId, everyone_id
+from store.workspaces.permissions import NOTHING, Permission
+
+Target = RoleId | UserId
+
+
+class ChannelKind(StrEnum):
+    """Kind of a channel, with stored values."""
+
+    PUBLIC = "U"
+    PRIVATE = "P"
+    VOICE = "V"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role. `position`: higher ranks higher; the role of everyone has 0."""
+
+    id: RoleId
+    name: str
+    position: int
+    permissions: Permission
+    color: str | None = None
+    is_mentionable: bool = False
+    is_hoisted: bool = False
+    member_count: int = 0
+    """Members with this role; 0 for the role of everyone, which all members have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Permissions that a channel or category allows and denies to a role or a member."""
+
+    allow: Permission = NOTHING
+    deny: Permission = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrites:
+    """All overwrites of one channel or category."""
+
+    roles: Mapping[RoleId, Overwrite] = field(default_factory=dict)
+    users: Mapping[UserId, Overwrite] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of overwrites."""
+        return len(self.roles) + len(self.users)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCategory:
+    """A category of channels."""
+
+    id: CategoryId
+    name: str
+    position: int
+    overwrites: Overwrites = field(default_factory=Overwrites)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """The settings of a channel. Times are in ms. `metadata` is JSON text."""
+
+    id: ConversationId
+    name: str
+    kind: ChannelKind
+    position: int
+    created_at_ms: int
+    topic: str | None = None
+    category: CategoryId | None = None
+    is_default: bool = False
+    is_archived: bool = False
+    inherits_permissions: bool = True
+    """The category's overwrites apply, because it has none of its own."""
+    overwrites: Overwrites = field(default_factory=Overwrites)
+    full_history: bool = True
+    slow_mode_seconds: int = 0
+    member_count: int = 0
+    """PRIVATE: members. PUBLIC: followers. As of the read of the policy."""
+    metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything that decides rights in a workspace, at one policy version."""
+
+    workspace: WorkspaceId
+    version: int
+    owner: UserId
+    roles: Mapping[RoleId, Role]
+    """Includes the role of everyone."""
+    categories: Mapping[CategoryId, ChannelCategory]
+    channels: Mapping[ConversationId, Channel]
+    member_changes: Mapping[UserId, int] = field(default_factory=dict)
+    """Policy versions of the newest changes of what single members may do, oldest first."""
+    members_since: int = 0
+    """Facts about members of an earlier policy version are outdated."""
+    pending: frozenset[ConversationId] | None = frozenset()
+    """Channels whose heads may have an earlier policy version, until that change of rights is complete. None: all."""
+
+    rights_of_roles: dict[tuple[frozenset[RoleId], ConversationId], Permission] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+    """Computed rights of sets of roles in channels (`rights.py`)."""
+
+    def accepts(self, facts: MemberFacts) -> bool:
+        """Return whether facts about a member are as new as this policy."""
+        return facts.version >= max(self.members_since, self.member_changes.get(facts.user, 0))
+
+    @property
+    def everyone(self) -> Role:
+        """The role of everyone."""
+        return self.roles[everyone_id(self.workspace)]
+
+    def overwrites_of(self, channel: Channel) -> Overwrites:
+        """Return the overwrites that apply in a channel: its own, or those of its category."""
+        if channel.inherits_permissions and channel.category is not None:
+            category = self.categories.get(channel.category)
+            if category is not None:
+                return category.overwrites
+        return channel.overwrites
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFacts:
+    """Facts about one member that decide their rights together with the policy.
+
+    `version`: the policy version under which it was read. `roles`: without the role of everyone; ids of deleted roles
+    may be among them, and have no effect.
+    """
+
+    user: UserId
+    version: int
+    roles: frozenset[RoleId] = frozenset()
+    nickname: str | None = None
+    joined_at_ms: int = 0
+    timed_out_until_ms: int = 0
+    """0: not timed out. The time-out ends by itself."""
