@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from bson.codec_options import CodecOptions
-from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, timeout
+from pymongo import AsyncMongoClient, DeleteOne, IndexModel, ReadPreference, ReturnDocument, timeout
 from pymongo.read_concern import ReadConcern
 from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
@@ -182,17 +182,17 @@ class Mongo:
         sort: Sort | None = None,
         limit: int = 0,
         hint: Sort | None = None,
+        session: Any = None,
     ) -> list[Document]:
         """Return all documents that match, in order. One round trip for up to 16 MiB. hint: the index to use."""
         self._count()
         size = limit + 1 if limit else _ROWS_PER_BATCH
-        with translate_errors():
-            if self._direct is None:
-                return await self._read_with_motor(
-                    self._database[collection].find(
-                        query, projection, sort=sort, limit=limit, batch_size=size, hint=hint
-                    )
+        with _translate_outside(session):
+            if self._direct is None or session is not None:
+                cursor = self._database[collection].find(
+                    query, projection, sort=sort, limit=limit, batch_size=size, hint=hint, session=session
                 )
+                return await self._read_with_driver(cursor, session)
             command: Document = {"find": collection, "filter": query, "batchSize": size}
             if projection is not None:
                 command["projection"] = projection
@@ -209,8 +209,9 @@ class Mongo:
         rows: list[Document] = (await direct.read(command | limits))["cursor"]["firstBatch"]
         return rows
 
-    async def _read_with_motor(self, cursor: Any) -> list[Document]:
-        end = await self.reads.begin()
+    async def _read_with_driver(self, cursor: Any, session: Any = None) -> list[Document]:
+        # A transaction holds locks that others may wait for.
+        end = await self.reads.begin() if session is None else None
         try:
             rows: list[Document] = await cursor.to_list(None)
         finally:
@@ -252,7 +253,7 @@ class Mongo:
         self._count()
         with translate_errors():
             if self._direct is None:
-                return await self._read_with_motor(self._database[collection].aggregate(list(pipeline)))
+                return await self._read_with_driver(self._database[collection].aggregate(list(pipeline)))
             cursor = {"batchSize": _ROWS_PER_BATCH}
             return await self._read(
                 self._direct, {"aggregate": collection, "pipeline": list(pipeline), "cursor": cursor}
@@ -332,6 +333,16 @@ class Mongo:
             result = await self._database[collection].delete_one(query)
         removed: int = result.deleted_count
         return removed
+
+    async def delete_ids(self, collection: str, ids: Sequence[Any], session: Any = None) -> int:
+        """Delete the documents with these ids. Returns their number."""
+        self._count()
+        with _translate_outside(session):
+            result = await self._database[collection].bulk_write(
+                [DeleteOne({"_id": document}) for document in ids], ordered=False, session=session
+            )
+        deleted: int = result.deleted_count
+        return deleted
 
     async def find_one_and_update(
         self,
