@@ -113,7 +113,12 @@ async def open_services(
     Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the
     default is START_WAIT_SECONDS.
     """
-    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    mongo = Mongo(
+        settings.mongo_url,
+        settings.mongo_database,
+        settings.mongo_driver,
+        reads_per_user=settings.max_reads_per_user,
+    )
     # The lease must be renewed in time, however many operations wait for connections.
     lease_mongo = Mongo(
         settings.mongo_url, settings.mongo_database, settings.mongo_driver, heartbeat_ms=_LEASE_HEARTBEAT_MS

@@ -20,6 +20,7 @@ from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Head, Member
 from store.messages.message import Message
+from store.receipts.receipt_pages import ReceiptQuery, ReceiptRows
 from store.sessions.session import Session
 from store.users.user import User
 
@@ -67,6 +68,11 @@ class Loaders:
     def progress(self) -> BatchLoader[ConversationId, GroupProgress]:
         """The delivered and read positions of a conversation's recipients."""
         return BatchLoader(self._load_progress)
+
+    @cached_property
+    def receipts(self) -> BatchLoader[ReceiptQuery, ReceiptRows]:
+        """Pages of receipts."""
+        return BatchLoader(self._load_receipts)
 
     @cached_property
     def messages(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
@@ -165,6 +171,10 @@ class Loaders:
     async def _load_progress(self, conversations: list[ConversationId]) -> list[GroupProgress]:
         found = await self._app.store.receipts.list_recipients(conversations)
         return [GroupProgress(found.get(conversation, ()), self._viewer.id) for conversation in conversations]
+
+    async def _load_receipts(self, queries: list[ReceiptQuery]) -> list[ReceiptRows]:
+        found = await self._app.store.receipts.read_receipts(queries)
+        return [found[query] for query in queries]
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)
