@@ -19,13 +19,14 @@ from resolvers.messages.new_messages import (
     mentioned_outsider,
     resolve_destination,
 )
-from store.base.ids import MessageId, UserId, parse_private
+from store.base.ids import ConversationKind, MessageId, UserId, kind_of, parse_private
 from store.messages.idempotency_claims import Claim
 from store.messages.message import Message, MessageKind, ReservedMessage
 from store.messages.outbox_store import Refusal
 from store.messages.system_events import CUSTOM
 from store.redis.single_flight import retry_until_true
 from store.sessions.session import Session, invalid_session
+from store.store import Store
 
 _ATTEMPTS = 4
 
@@ -150,6 +151,8 @@ async def _reserve(app: Confab, message: Message, *, may_create: bool) -> Reserv
             return place
         if place is Refusal.ALREADY_RESERVED:
             return None
+        if place in (Refusal.NOT_LOADED, Refusal.NOT_A_MEMBER) and message.kind.countable:
+            await _check_membership(store, message)
         if place is not Refusal.NOT_LOADED:
             raise refusal_error(place)
         if await store.conversations.load((message.conversation,), with_members=True):
@@ -158,6 +161,13 @@ async def _reserve(app: Confab, message: Message, *, may_create: bool) -> Reserv
             raise no_conversation()
         await store.conversations.open_private(message.conversation, store.clock.now_ms())
     raise _not_loaded()
+
+
+async def _check_membership(store: Store, message: Message) -> None:
+    """Raise NotFound if the sender never was in a group, with the same reads whether the group exists or not."""
+    group = message.conversation
+    if kind_of(group) is ConversationKind.GROUP and not await store.conversations.list_joined(message.sender, [group]):
+        raise no_conversation()
 
 
 async def _reserve_when_settled(app: Confab, message: Message) -> ReservedMessage | Refusal:

@@ -20,6 +20,7 @@ from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Head, Member
 from store.messages.message import Message
+from store.receipts.receipt_pages import ReceiptQuery, ReceiptRows
 from store.sessions.session import Session
 from store.users.user import User
 
@@ -46,8 +47,13 @@ class Loaders:
 
     @cached_property
     def conversations(self) -> BatchLoader[ConversationId, Found | None]:
-        """Heads with the viewer's membership; None if there is no such conversation."""
+        """Heads as the viewer may see them, with the viewer's membership; None if the viewer has none."""
         return BatchLoader(self._load_conversations)
+
+    @cached_property
+    def heads(self) -> BatchLoader[ConversationId, Head | None]:
+        """Heads as they are at present, without a check of access; None if there is no such conversation."""
+        return BatchLoader(self._load_heads)
 
     @cached_property
     def sessions(self) -> BatchLoader[ConversationId, Session | None]:
@@ -69,6 +75,11 @@ class Loaders:
         return BatchLoader(self._load_progress)
 
     @cached_property
+    def receipts(self) -> BatchLoader[ReceiptQuery, ReceiptRows]:
+        """Pages of receipts."""
+        return BatchLoader(self._load_receipts)
+
+    @cached_property
     def messages(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
         """Messages by conversation and seq, without a check of access."""
         return BatchLoader(self._load_messages)
@@ -86,7 +97,7 @@ class Loaders:
         return await self._app.store.users.list_shown(users)
 
     async def head(self, conversation: ConversationId) -> Head | None:
-        """Return the head of a conversation, without a check of access. None if there is no such conversation."""
+        """Return the head of a conversation as the viewer may see it. None if the viewer never was in it."""
         found = await self.conversations.load(conversation)
         return found[0] if found is not None else None
 
@@ -132,6 +143,10 @@ class Loaders:
         found = await self._app.store.conversations.find_with_member(self._viewer.id, conversations)
         return [found.get(conversation) for conversation in conversations]
 
+    async def _load_heads(self, conversations: list[ConversationId]) -> list[Head | None]:
+        found = await self._app.store.conversations.find_many(conversations)
+        return [found.get(conversation) for conversation in conversations]
+
     async def _load_workspaces(self, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
         return await list_accesses(self._app, self._viewer.id, workspaces)
 
@@ -165,6 +180,10 @@ class Loaders:
     async def _load_progress(self, conversations: list[ConversationId]) -> list[GroupProgress]:
         found = await self._app.store.receipts.list_recipients(conversations)
         return [GroupProgress(found.get(conversation, ()), self._viewer.id) for conversation in conversations]
+
+    async def _load_receipts(self, queries: list[ReceiptQuery]) -> list[ReceiptRows]:
+        found = await self._app.store.receipts.read_receipts(queries)
+        return [found[query] for query in queries]
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)
