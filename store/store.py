@@ -31,6 +31,7 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.workspaces.channel_rights import ChannelRightsFinder
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Store:
     stale_caches: StaleCaches
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
+    channel_rights: ChannelRightsFinder
 
 
 def build_store(
@@ -106,7 +108,7 @@ def build_store(
         user_search=UserSearch(mongo, clock, has_directory=has_directory),
         conversations=conversations,
         messages=MessageStore(mongo),
-        outbox=OutboxStore(cache, keys),
+        outbox=OutboxStore(cache, keys, clock),
         commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
         claims=ClaimStore(mongo, cache, keys),

@@ -8,20 +8,18 @@ from functools import cached_property
 from typing import Any, cast
 
 from resolvers.base.app import Confab
-from resolvers.conversations.access import Access, access_from, may_be_in
+from resolvers.conversations.access import Access, FoundConversation, access_from, find_conversations, may_be_in
 from resolvers.conversations.visibility import is_visible, list_viewers
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
 from schema.base.batch_loader import BatchLoader
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
-from store.base.ids import ConversationId, UserId
-from store.conversations.conversation import Head, Member
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.conversations.conversation import Head
 from store.messages.message import Message
 from store.sessions.session import Session
 from store.users.user import User
-
-Found = tuple[Head, Member | None]
 
 
 class Loaders:
@@ -43,8 +41,8 @@ class Loaders:
         return BatchLoader(self._load_users)
 
     @cached_property
-    def conversations(self) -> BatchLoader[ConversationId, Found | None]:
-        """Heads with the viewer's membership; None if there is no such conversation."""
+    def conversations(self) -> BatchLoader[ConversationId, FoundConversation | None]:
+        """Conversations with what decides the viewer's access; None if there is no such conversation."""
         return BatchLoader(self._load_conversations)
 
     @cached_property
@@ -81,16 +79,18 @@ class Loaders:
     async def head(self, conversation: ConversationId) -> Head | None:
         """Return the head of a conversation, without a check of access. None if there is no such conversation."""
         found = await self.conversations.load(conversation)
-        return found[0] if found is not None else None
+        return found.head if found is not None else None
 
     async def access(self, conversation: ConversationId) -> Access | None:
         """Return the viewer's access to a conversation; None if the viewer has no access."""
         found = await self.conversations.load(conversation) if may_be_in(self._viewer.id, conversation) else None
-        return access_from(*found) if found is not None else None
+        return access_from(found) if found is not None else None
 
     async def may_read(self, conversation: ConversationId, seq: int) -> bool:
         """Return True if the viewer may read the message at a seq."""
         if self._viewer.is_shared:
+            if kind_of(conversation) is ConversationKind.CHANNEL:
+                return self._viewer.may_read_in(self._app.store.channel_rights, conversation, seq)
             return self._viewer.is_among(frozenset(await list_viewers(self._app.store, conversation, seq)))
         access = await self.access(conversation)
         return access is not None and is_visible(seq, access.ranges)
@@ -102,8 +102,8 @@ class Loaders:
         if not may_be_in(self._viewer.id, conversation):
             return None
 
-        def message_of(found: Found | None) -> Message | Awaitable[Message | None] | None:
-            access = access_from(*found) if found is not None else None
+        def message_of(found: FoundConversation | None) -> Message | Awaitable[Message | None] | None:
+            access = access_from(found) if found is not None else None
             may_read = access is not None and is_visible(seq, access.ranges)
             return self.messages.find((conversation, seq)) if may_read else None
 
@@ -121,8 +121,8 @@ class Loaders:
         pending = [read for read in reads if read is not None]
         return asyncio.gather(*pending) if len(pending) > 1 else next(iter(pending), None)
 
-    async def _load_conversations(self, conversations: list[ConversationId]) -> list[Found | None]:
-        found = await self._app.store.conversations.find_with_member(self._viewer.id, conversations)
+    async def _load_conversations(self, conversations: list[ConversationId]) -> list[FoundConversation | None]:
+        found = await find_conversations(self._app.store, self._viewer.id, conversations)
         return [found.get(conversation) for conversation in conversations]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
@@ -136,8 +136,8 @@ class Loaders:
             return None
         return then(self.conversations.find(conversation), self._newest_message)
 
-    def _newest_message(self, found: Found | None) -> Message | Awaitable[Message | None] | None:
-        access = access_from(*found) if found is not None else None
+    def _newest_message(self, found: FoundConversation | None) -> Message | Awaitable[Message | None] | None:
+        access = access_from(found) if found is not None else None
         newest = newest_visible(access) if access is not None else None
         if access is not None and isinstance(newest, int):
             return self._messages_up_to.find((access.head.conversation, newest))

@@ -117,6 +117,11 @@ class Message(NamedTuple):
         return self.recalled_at_ms is not None
 
     @property
+    def has_receipts(self) -> bool:
+        """True if others read and receive it with receipts: it is countable, and not in a channel."""
+        return self.kind.countable and kind_of(self.conversation) is not ConversationKind.CHANNEL
+
+    @property
     def created_at_ms(self) -> int:
         """Time at which the server accepted the message, ms since the epoch."""
         return created_at_ms(self.id)
