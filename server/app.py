@@ -48,6 +48,7 @@ from server.process.gc_tuning import tune_garbage_collection
 from server.process.graceful_shutdown import SHUTDOWN_STATE, GracefulShutdown
 from server.services import Services, open_services
 from server.settings import Settings, find_foreign_token_warning, load_settings
+from server.sse.queued_operations import QueuedOperations
 from server.sse.setup import open_event_streams
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import GraphQLEngine
@@ -158,8 +159,11 @@ async def _build_routes(
     engine = UnreadAnswersEngine(engine, unsent, meter)
     if settings.otel_endpoint is not None:
         engine = _traced(engine, app, settings, stack)
+    queued_operations = QueuedOperations(settings.sse_max_waiting_operations_per_user, settings.sse_max_waiting_bytes)
     streams, stream_requests = await stack.enter_async_context(
-        open_event_streams(settings, services, engine, mutations, max_streams, unsent, check=auth_guard.check)
+        open_event_streams(
+            settings, services, engine, mutations, max_streams, unsent, queued_operations, check=auth_guard.check
+        )
     )
     http = GraphQLEndpoint(
         engine,

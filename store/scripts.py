@@ -12,11 +12,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from store.clocks.clock_constants import clock_literals
 from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import record_functions, script_literals
+from store.workspaces.lua_fields import workspace_literals
 
-LITERALS: Mapping[str, Mapping[str, str]] = {"conversations": lua_literals(), "sessions": script_literals()}
+LITERALS: Mapping[str, Mapping[str, str]] = {
+    "clocks": clock_literals(),
+    "conversations": lua_literals(),
+    "sessions": script_literals(),
+    "workspaces": workspace_literals(),
+}
 """Names that the scripts of a package use for stored field names and other constants.
 
 They are replaced by their literals when scripts are read: a local variable would cost time at each call.
@@ -25,7 +32,9 @@ They are replaced by their literals when scripts are read: a local variable woul
 _FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
 _USER = ("_record_functions", "_user", "_records", "_sessions")
+_CLOCK = ("_clock",)
 _CONVERSATION = ("_conversation",)
+_WORKSPACE = ("_workspace",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
@@ -47,6 +56,12 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "lock": _USER,
     "read_log": _USER,
     "unlock": ("_user",),
+    # store/clocks
+    "clock_append": _CLOCK,
+    "clock_attach": _CLOCK,
+    "clock_read": _CLOCK,
+    "clock_read_changes": _CLOCK,
+    "clock_read_log": _CLOCK,
     # store/conversations
     "change_group": _CONVERSATION,
     "set_newest_message": _CONVERSATION,
@@ -58,6 +73,9 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "revise_newest_message": _CONVERSATION,
     "take_typing_window": (),
     "end_typing": (),
+    # store/workspaces
+    "load_policy_version": _WORKSPACE,
+    "raise_policy_version": _WORKSPACE,
     # store/messages, store/users
     "claim_key": (),
     "list_waiting": (),

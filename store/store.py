@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
 from store.conversations.typing_store import TypingStore
@@ -32,6 +33,7 @@ from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 from store.workspaces.channel_rights import ChannelRightsFinder
+from store.workspaces.policies import Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Store:
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
     channel_rights: ChannelRightsFinder
+    clocks: SharedClocks
+    policies: Policies
 
 
 def build_store(
@@ -95,6 +99,7 @@ def build_store(
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
+    messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     return Store(
@@ -107,7 +112,7 @@ def build_store(
         users=UserStore(mongo, has_directory=has_directory),
         user_search=UserSearch(mongo, clock, has_directory=has_directory),
         conversations=conversations,
-        messages=MessageStore(mongo),
+        messages=messages,
         outbox=OutboxStore(cache, keys, clock),
         commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
@@ -124,4 +129,7 @@ def build_store(
         stale_caches=stale_caches,
         incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
+        clocks=SharedClocks(cache, keys, clock),
+        policies=policies,
+        channel_rights=ChannelRightsFinder(mongo, policies, messages, clock),
     )

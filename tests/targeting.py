@@ -16,14 +16,14 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent, register
 
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
-from store.mongo.collections import MEMBERS, RECEIPTS, SESSIONS
+from store.mongo.collections import CHANNELS, MEMBERS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.sharding import SHARD_KEYS
 from store.mongo.writes import Command
 
 Document = Mapping[str, Any]
 
-RANGED = {MEMBERS, RECEIPTS, SESSIONS}
+RANGED = {CHANNELS, MEMBERS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS}
 """Collections whose rows are grouped by owner, the first word of their `_id`s."""
 
 EXCEPTIONS: dict[str, str] = {

@@ -45,6 +45,26 @@ class Page(Generic[T]):
         return self.edges[-1].cursor if self.edges else None
 
 
+class PageSizes:
+    """Sizes of the pages of one execution of a query.
+
+    Other people decide how long a message is: with 5,000 mentions in each, a page of messages has too many values. Then
+    the query is executed again with shorter pages instead of being refused.
+    """
+
+    def __init__(self, divisor: int = 1) -> None:
+        """Create the sizes of an execution whose pages have a part of the items, and at least one."""
+        self.divisor = divisor
+        self.can_shrink = False
+        """True if a page that was read could be shorter."""
+
+    def check(self, size: int | None, field: str) -> int:
+        """Return how many items to read of a page of this size. Raises InvalidInput as `check_page_size` does."""
+        size = max(1, check_page_size(size, field) // self.divisor)
+        self.can_shrink = self.can_shrink or size > 1
+        return size
+
+
 def check_page_size(size: int | None, field: str) -> int:
     """Return a page size if the contract allows it. Raises InvalidInput."""
     if size is None or not 1 <= size <= LARGEST_PAGE:

@@ -6,7 +6,7 @@ from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page_text
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.conversations.access import Access, access_conversation
-from resolvers.users.people import check_query
+from resolvers.users.people import SEARCH_UNITS, check_query
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.conversations.conversation import Member
 from store.users.search_text import SearchQuery
@@ -28,17 +28,17 @@ async def list_groups(app: Confab, viewer: UserId, first: int | None, after: str
 
 
 async def list_members(
-    app: Confab, access: Access, first: int | None, after: str | None, query: str | None
+    app: Confab, viewer: UserId, access: Access, first: int | None, after: str | None, query: str | None
 ) -> Page[Member] | None:
     """Return a page of a group's members. None for former members. Raises InvalidInput.
 
     Members are in order of user ids. With a query, only members whose name or id begins with it are returned, in order
-    of names.
+    of names; RateLimited is raised if the viewer's work budget has too few units for the members.
     """
     size = check_page_size(first, "first")
     wanted = check_query(query) if query is not None else None
     if wanted is not None:
-        return await _search_members(app, access, size, after, wanted)
+        return await _search_members(app, viewer, access, size, after, wanted)
     start = decode_page_text("u", after, "after")
     if not access.is_current:
         return None
@@ -49,13 +49,14 @@ async def list_members(
 
 
 async def _search_members(
-    app: Confab, access: Access, size: int, after: str | None, query: SearchQuery
+    app: Confab, viewer: UserId, access: Access, size: int, after: str | None, query: SearchQuery
 ) -> Page[Member] | None:
     position = decode_page_text("n", after, "after")
     if not access.is_current:
         return None
     store, group = app.store, access.head.conversation
     members = (await store.conversations.list_current_members([group])).get(group, ())
+    app.work.take(viewer, SEARCH_UNITS * len(members))
     results = await store.user_search.find_among(members, query, position, size)
     people = [found.user.id for found in results.found]
     snapshot = await store.conversations.find_group_snapshot(group, people) if people else None

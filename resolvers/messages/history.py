@@ -8,7 +8,7 @@ from typing import NamedTuple
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page_number
 from resolvers.base.errors import InvalidInput
-from resolvers.base.pages import Edge, Page, check_page_size
+from resolvers.base.pages import Edge, Page, PageSizes
 from resolvers.conversations.access import Access, access_conversation
 from resolvers.conversations.visibility import clip_ranges, is_visible
 from store.base.ids import UserId, parse_message_id
@@ -30,21 +30,21 @@ async def list_messages(
     before: str | None,
     around_seq: int | None = None,
     from_seq: int | None = None,
+    sizes: PageSizes | None = None,
 ) -> Page[Message] | None:
     """Return a page of the messages that the viewer may read, in order of seq.
 
     None if the viewer may not see the conversation. Raises InvalidInput.
     """
+    sizes = sizes or PageSizes()
     if around_seq is not None or from_seq is not None:
-        position = _check_position(around_seq, from_seq, first, {"after": after, "before": before, "last": last})
+        position = _check_position(sizes, around_seq, from_seq, first, {"after": after, "before": before, "last": last})
         return await _list_at_position(app, viewer, conversation, position)
     if first is not None and last is not None:
         raise InvalidInput("give first or last, not both", field="last")
     backwards = first is None
-    if backwards:
-        size = check_page_size(DEFAULT_PAGE if last is None else last, "last")
-    else:
-        size = check_page_size(first, "first")
+    wanted, name = (DEFAULT_PAGE if last is None else last, "last") if backwards else (first, "first")
+    size = sizes.check(wanted, name)
     low = decode_page_number(_CURSOR, after, "after") + 1 if after is not None else 1
     high = decode_page_number(_CURSOR, before, "before") - 1 if before is not None else None
     access = await access_conversation(app, viewer, conversation)
@@ -72,7 +72,7 @@ class _PagePosition(NamedTuple):
 
 
 def _check_position(
-    around_seq: int | None, from_seq: int | None, first: int | None, others: Mapping[str, object]
+    sizes: PageSizes, around_seq: int | None, from_seq: int | None, first: int | None, others: Mapping[str, object]
 ) -> _PagePosition:
     """Return the position of the requested page. others: arguments that must not be given with it."""
     is_middle = around_seq is not None
@@ -85,7 +85,7 @@ def _check_position(
     assert seq is not None
     if seq < 0:
         raise InvalidInput(f"{name} must not be negative", field=name)
-    return _PagePosition(seq, check_page_size(DEFAULT_PAGE if first is None else first, "first"), is_middle)
+    return _PagePosition(seq, sizes.check(DEFAULT_PAGE if first is None else first, "first"), is_middle)
 
 
 async def _list_at_position(

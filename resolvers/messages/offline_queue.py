@@ -5,17 +5,19 @@ from __future__ import annotations
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page
 from resolvers.base.errors import InvalidInput
-from resolvers.base.pages import Edge, Page, check_page_size
+from resolvers.base.pages import Edge, Page, PageSizes
 from store.base.ids import MessageId, UserId, message_id, parse_message_id
 from store.messages.message import Message
 
 
-async def list_offline(app: Confab, user: UserId, first: int | None, after: str | None) -> Page[Message]:
+async def list_offline(
+    app: Confab, user: UserId, first: int | None, after: str | None, sizes: PageSizes
+) -> Page[Message]:
     """Return a page of countable messages of others that were not acknowledged as delivered, newest ids first.
 
     Muted sessions are included, invalid ones are not. Raises InvalidInput.
     """
-    size = check_page_size(first, "first")
+    size = sizes.check(first, "first")
     before = _decode_cursor(user, after) if after is not None else None
     waiting = {
         session.conversation: (session.delivered_seq, session.write_seq)

@@ -9,7 +9,7 @@ from resolvers.base.app import Confab
 from resolvers.base.checks import check_category, check_sub_biz
 from resolvers.base.cursors import decode_page, decode_sync, encode_sync, is_number
 from resolvers.base.errors import InvalidInput
-from resolvers.base.pages import Edge, Page, check_page_size
+from resolvers.base.pages import Edge, Page, PageSizes
 from store.base.ids import ConversationId, UserId, kind_of
 from store.sessions.loading.loaded_state import Snapshot
 from store.sessions.session import Session
@@ -60,13 +60,14 @@ async def list_sessions(
     after: str | None,
     sub_biz: str | None = None,
     category: str | None = None,
+    sizes: PageSizes | None = None,
 ) -> SessionPage:
     """Return a page of valid sessions: pinned ones first by priority, then by writeTs, newest first.
 
     The list of a subBiz, of a category, or of both. Without them: the main list, where a gateway represents each
     subBiz. Raises InvalidInput.
     """
-    size = check_page_size(first, "first")
+    size = (sizes or PageSizes()).check(first, "first")
     check_sub_biz(sub_biz)
     check_category(category)
     name, start = list_name(sub_biz, category), None
@@ -102,12 +103,14 @@ async def total_unread(app: Confab, user: UserId) -> int:
     return (await app.store.sessions.read_totals(user)).messages
 
 
-async def sync_sessions(app: Confab, user: UserId, since: str | None, first: int | None) -> SessionChanges:
+async def sync_sessions(
+    app: Confab, user: UserId, since: str | None, first: int | None, sizes: PageSizes
+) -> SessionChanges:
     """Return sessions that changed since a cursor, oldest change first; without a usable cursor all valid ones.
 
     Raises InvalidInput.
     """
-    size = check_page_size(first, "first")
+    size = sizes.check(first, "first")
     cursor = decode_sync(app.store.deployment.name, user, since) if since is not None else None
     return await changed_since(app, user, cursor, size, asked=since is not None)
 

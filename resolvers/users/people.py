@@ -19,6 +19,9 @@ LONGEST_QUERY = 100
 MAX_PARTNERS = 20_000
 """Limit for private conversations, and for members of groups, in one search. The largest groups are left out."""
 
+SEARCH_UNITS = 10
+"""Units of work that a search costs for each person that may match: MongoDB needs 20 us for each (ADR 43)."""
+
 
 async def find_users(app: Confab, ids: Sequence[str]) -> list[User | None]:
     """Return users in the order of the ids, None for unknown ones. At most one round trip. Raises InvalidInput."""
@@ -36,7 +39,7 @@ async def search_users(
     An empty query finds the people who share a conversation with the viewer, even if there is a directory. Without a
     directory no other users are read, so that the response time reveals nothing about them.
 
-    Raises InvalidInput, and NotFound for a workspace.
+    Raises InvalidInput, NotFound for a workspace, and RateLimited if the viewer's work budget has too few units.
     """
     size = check_page_size(first, "first")
     position = decode_page_text("p", after, "after")
@@ -47,7 +50,9 @@ async def search_users(
     if wanted is not None and search.has_directory:
         results = await search.find_all(viewer, wanted, position, size)
     else:
-        results = await search.find_among(await _list_partners(app, viewer), wanted, position, size)
+        partners = await _list_partners(app, viewer)
+        app.work.take(viewer, SEARCH_UNITS * len(partners))
+        results = await search.find_among(partners, wanted, position, size)
     edges = [Edge(found.user, ("p", found.position)) for found in results.found]
     return Page(edges, has_next=results.has_more, has_previous=position is not None)
 

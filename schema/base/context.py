@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from strawberry.types import Info as StrawberryInfo
 
 from resolvers.base.app import Confab
+from resolvers.base.pages import PageSizes
 from resolvers.users.callers import Caller
 from schema.base.loaders import Loaders
 from schema.base.viewers import TrackedViewer
@@ -35,7 +36,7 @@ class Context:
     """One operation's context. One is made for every operation, and for every rendering of a subscription's event.
 
     `connection` is the WebSocket connection; None over HTTP. `queue_budget` bounds the events that wait in the
-    mailboxes of that connection's subscriptions.
+    mailboxes of that connection's subscriptions. `page_sizes` shortens pages of items that may be long.
     """
 
     app: Confab
@@ -45,6 +46,7 @@ class Context:
     conversation_types: Mapping[ConversationKind, ConversationObjects]
     connection: LiveConnection | None = None
     queue_budget: QueueBudget = field(default_factory=QueueBudget)
+    page_sizes: PageSizes = field(default_factory=PageSizes)
 
     @property
     def caller(self) -> Caller | None:

@@ -17,6 +17,7 @@ from graphql.execution import Executor, create_source_event_stream, execute_subs
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import ConfabError, Forbidden, InvalidInput, RateLimited, Unauthenticated
+from resolvers.base.pages import PageSizes
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
 from schema.base.context import Context
@@ -29,6 +30,7 @@ from schema.events.source import Source
 from schema.execution.anonymous_operations import AnonymousOperations
 from schema.execution.event_rendering import ResponseStream, SharedSelection
 from schema.execution.event_slots import EventSlots
+from schema.execution.measured_events import EventExecution, measured
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
 from schema.execution.query_cost import NOT_GIVEN, Cost, check_cost, count_items, make_size_key
 from schema.execution.query_limits import QueryLimits, limit_error
@@ -51,12 +53,11 @@ _MAX_REMEMBERED_COSTS = 64
 """Remembered costs of each operation, by the sizes of its pages and lists."""
 _EVENT_RETRY_SECONDS = 60.0
 _EVENT_RETRY_PAUSE_SECONDS = 0.25
+_SHORTER_PAGES = 10
+"""Divisor of pages when a query is executed again because they had too many values."""
 INTROSPECTION_IS_OFF = "Introspection is disabled on this server; use the published schema instead."
 IDS_NOT_SUPPORTED = "PersistedQueryNotSupported"
 """The exact message at which clients that send hashes change to sending texts."""
-
-EventExecution = Callable[[object, Context, YieldControl], Any]
-"""Executes a subscription's selection on one event. Returns an ExecutionResult or an awaitable of one."""
 
 
 class Engine:
@@ -128,12 +129,38 @@ class Engine:
         self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext, taken: int
     ) -> Json:
         """Execute an operation. `taken`: units of work that were taken for its values; the difference is charged."""
-        max_values = self._limits.max_values if prepared.kind == "query" else self._limits.max_event_values
+        sizes = PageSizes()
+        while True:
+            try:
+                return await self._execute_pages(prepared, request, context, taken, sizes)
+            except ResultTooLarge as too_large:
+                self._charge(context, too_large.values - taken)
+                if prepared.kind == "query" and sizes.can_shrink:
+                    sizes, taken = PageSizes(sizes.divisor * _SHORTER_PAGES), 0
+                    continue
+                error = limit_error("max_values", self._max_values(prepared), too_large.values, "values")
+                if prepared.kind == "query":
+                    raise refused([error]) from too_large
+                # The mutation has made its change, so the operation is not refused.
+                return {"data": None, "errors": [format_error(error, context.request_id)]}
+
+    def _max_values(self, prepared: PreparedOperation) -> int:
+        return self._limits.max_values if prepared.kind == "query" else self._limits.max_event_values
+
+    async def _execute_pages(
+        self,
+        prepared: PreparedOperation,
+        request: GraphQLRequest,
+        context: ConnectionContext,
+        taken: int,
+        sizes: PageSizes,
+    ) -> Json:
+        """Execute an operation with pages of some sizes. Raises ResultTooLarge."""
         with self._app.request_scope():
             if prepared.compiled is not None:
                 yield_control = partial(self._slices.next, _user_of(context))
                 result: Any = prepared.compiled.execute(
-                    request.variables, None, self._context(context), yield_control, max_values
+                    request.variables, None, self._context(context, sizes), yield_control, self._max_values(prepared)
                 )
             else:
                 result = execute(
@@ -144,18 +171,10 @@ class Engine:
                     operation_name=prepared.operation_name,
                     hide_suggestions=True,
                 )
-            try:
-                result = await result if hasattr(result, "__await__") else result
-                if isinstance(result, MeasuredResult):
-                    self._charge(context, result.values - taken)
-                return _format_result(result, context.request_id)
-            except ResultTooLarge as too_large:
-                self._charge(context, too_large.values - taken)
-                error = limit_error("max_values", max_values, too_large.values, "values")
-                if prepared.kind == "query":
-                    raise refused([error]) from too_large
-                # The mutation has made its change, so the operation is not refused.
-                return {"data": None, "errors": [format_error(error, context.request_id)]}
+            result = await result if hasattr(result, "__await__") else result
+            if isinstance(result, MeasuredResult):
+                self._charge(context, result.values - taken)
+            return _format_result(result, context.request_id)
 
     async def subscribe(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
@@ -207,7 +226,7 @@ class Engine:
         if selection is None:
             selection_cost = SelectionCost(self._app.work, cost.values)
             execution = _event_execution(prepared, executor, self._limits.max_event_values)
-            execute = partial(self.execute_event, _measured(execution, self._limits.max_event_values))
+            execute = partial(self.execute_event, measured(execution, self._limits.max_event_values))
             selection = self._selections[key] = SharedSelection(execute, selection_cost, self._event_slots)
         return selection
 
@@ -261,11 +280,18 @@ class Engine:
                 if hasattr(outcome, "__await__"):
                     outcome = await outcome
 
-    def _context(self, context: ConnectionContext) -> Context:
+    def _context(self, context: ConnectionContext, sizes: PageSizes | None = None) -> Context:
         viewer = TrackedViewer(context.caller if isinstance(context.caller, Caller) else None)
         loaders = Loaders(self._app, viewer)
         return Context(
-            self._app, viewer, context.request_id, loaders, CONVERSATION_TYPES, context.connection, context.queue_budget
+            self._app,
+            viewer,
+            context.request_id,
+            loaders,
+            CONVERSATION_TYPES,
+            context.connection,
+            context.queue_budget,
+            sizes or PageSizes(),
         )
 
     def _check_request(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> int:
@@ -322,34 +348,6 @@ def _event_execution(prepared: PreparedOperation, executor: Executor[Context], m
         return execute_subscription_event(event_executor)
 
     return execute_with_graphql_core
-
-
-def _measured(execution: EventExecution, max_values: int) -> EventExecution:
-    """Return an execution of events that reports the number of values to the viewer."""
-
-    def execute_measured(event: object, context: Context, yield_control: YieldControl) -> Any:
-        try:
-            outcome = execution(event, context, yield_control)
-        except ResultTooLarge as too_large:
-            raise refuse(too_large, context) from None
-        return report(outcome, context) if isinstance(outcome, ExecutionResult) else finish(outcome, context)
-
-    async def finish(outcome: Awaitable[ExecutionResult], context: Context) -> ExecutionResult:
-        try:
-            return report(await outcome, context)
-        except ResultTooLarge as too_large:
-            raise refuse(too_large, context) from None
-
-    def report(result: ExecutionResult, context: Context) -> ExecutionResult:
-        if isinstance(result, MeasuredResult):
-            context.tracked_viewer.values += result.values
-        return result
-
-    def refuse(too_large: ResultTooLarge, context: Context) -> RequestRefused:
-        context.tracked_viewer.values += too_large.values
-        return refused([limit_error("max_values", max_values, too_large.values, "values")])
-
-    return execute_measured
 
 
 def _user_of(context: ConnectionContext) -> UserId | None:

@@ -4,6 +4,7 @@
     a mutation                 MUTATION_UNITS  and one unit for each value of the response
     an event                   EVENT_UNITS     and one unit for each value of the response
     a list in the arguments    one unit for each item
+    a search among people      `resolvers.users.people.SEARCH_UNITS` for each person that may match
 
 Before an operation begins, the units for full pages are taken. At its end the units for values that were not produced
 are given back. Sizes of lists without `first` are declared at their fields (`schema.base.list_sizes`). An event is

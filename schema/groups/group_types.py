@@ -117,7 +117,9 @@ class Group(Conversation, Node):
     ) -> GroupMemberConnection | None:
         context = info.context
         access = await context.loaders.access(self.conversation_id)
-        page = await groups.list_members(context.app, access, first, after, query) if access is not None else None
+        if access is None:
+            return None
+        page = await groups.list_members(context.app, context.viewer, access, first, after, query)
         return _member_connection(page) if page is not None else None
 
     @strawberry.field

@@ -32,6 +32,7 @@ class MessageQueries:
         page = await history.list_messages(
             info.context.app, info.context.viewer, conversation_id,
             first=first, after=after, last=last, before=before, around_seq=around_seq, from_seq=from_seq,
+            sizes=info.context.page_sizes,
         )  # fmt: skip
         return message_connection(page) if page is not None else None
 
@@ -45,4 +46,5 @@ class MessageQueries:
     )
     async def offline_messages(self, info: Info, first: int | None = 50, after: str | None = None) -> MessageConnection:
         context = info.context
-        return message_connection(await offline_queue.list_offline(context.app, context.viewer, first, after))
+        page = await offline_queue.list_offline(context.app, context.viewer, first, after, context.page_sizes)
+        return message_connection(page)

@@ -43,7 +43,9 @@ class SessionQueries:
         category_id: strawberry.ID | None = None,
     ) -> SessionConnection:
         context = info.context
-        page = await session_lists.list_sessions(context.app, context.viewer, first, after, sub_biz, category_id)
+        page = await session_lists.list_sessions(
+            context.app, context.viewer, first, after, sub_biz, category_id, context.page_sizes
+        )
         return session_connection(page)
 
     @strawberry.field(
@@ -59,7 +61,7 @@ class SessionQueries:
     )
     async def sync_sessions(self, info: Info, since: Cursor | None = None, first: int | None = 100) -> SessionDelta:
         context = info.context
-        delta = await session_lists.sync_sessions(context.app, context.viewer, since, first)
+        delta = await session_lists.sync_sessions(context.app, context.viewer, since, first, context.page_sizes)
         return session_delta(context, delta)
 
     @strawberry.field(description="Sum of unreadCount over the caller's valid sessions that are not muted.")

@@ -42,7 +42,8 @@ class DescriptorGuard:
     def __init__(self, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Create a guard for a process that may open `limit` files. `clock` returns seconds."""
         self.max_descriptor = limit - min(RESERVED_DESCRIPTORS, limit // 4) if limit != math.inf else math.inf
-        """A new connection with this descriptor or a greater one is admitted only if another one is dropped."""
+        """A new connection with this descriptor or a greater one is admitted only if another one is dropped. The same
+        applies when so many connections are open."""
         self._limit = limit
         self._clock = clock
         self._receiving: dict[GuardedConnection, None] = {}
@@ -61,17 +62,24 @@ class DescriptorGuard:
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else None
         return cls(math.inf if soft is None or soft == resource.RLIM_INFINITY else soft)
 
-    def admit(self, connection: GuardedConnection, descriptor: int) -> bool:
-        """Count a new connection as receiving a request. Returns False if it has to be refused.
+    def admit(self, connection: GuardedConnection, descriptor: int, others: int) -> bool:
+        """Note a new connection, which is receiving a request. Returns False if it has to be refused.
 
-        The system gives each new file the lowest free number, so `descriptor` tells how many are in use.
+        The system gives each new file the lowest free number, so at least `descriptor` files are open. After a
+        connection was dropped there may be many more, so open connections are counted too.
+
+        Args:
+            connection: The new connection.
+            descriptor: Its file descriptor.
+            others: The number of other open connections.
         """
-        is_admitted = descriptor < self.max_descriptor or self._make_room(descriptor)
+        in_use = max(descriptor, others)
+        is_admitted = in_use < self.max_descriptor or self._make_room(in_use)
         if is_admitted:
             self._receiving[connection] = None
         return is_admitted
 
-    def _make_room(self, descriptor: int) -> bool:
+    def _make_room(self, in_use: int) -> bool:
         waiting = self._receiving or self._idle
         longest = next(iter(waiting), None)
         if longest is None:
@@ -83,9 +91,7 @@ class DescriptorGuard:
         now = self._clock()
         if now >= self._log_at:
             self._log_at = now + _LOG_INTERVAL_SECONDS
-            log.warning(
-                "descriptors_low", open=descriptor, limit=self._limit, dropped=self._dropped, refused=self._refused
-            )
+            log.warning("descriptors_low", open=in_use, limit=self._limit, dropped=self._dropped, refused=self._refused)
             self._dropped = self._refused = 0
         return longest is not None
 

@@ -85,7 +85,9 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.limits: ClientLimits = self.app_state.get(CLIENT_LIMITS_STATE, self.default_limits)
         socket = transport.get_extra_info("socket")
-        if socket is not None and not self.limits.descriptors.admit(self, socket.fileno()):
+        # uvicorn counts its open connections, WebSockets too.
+        others = len(self.connections) - 1
+        if socket is not None and not self.limits.descriptors.admit(self, socket.fileno(), others):
             transport.write(_REFUSED)
             self._close()
             return

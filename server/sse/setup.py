@@ -10,6 +10,7 @@ from resolvers.users.callers import Caller
 from server.overload.shielded_mutations import ShieldedMutations
 from server.services import Services
 from server.settings import Settings
+from server.sse.queued_operations import QueuedOperations
 from server.sse.requests import StreamRequests
 from server.sse.single_connection import SingleConnections
 from server.sse.stream import StreamLimits
@@ -26,6 +27,7 @@ async def open_event_streams(
     mutations: ShieldedMutations,
     max_streams: int,
     unsent: UnsentAnswers,
+    queued: QueuedOperations,
     *,
     check: Callable[[Caller], None] = lambda caller: None,
 ) -> AsyncIterator[tuple[SSEStreamRegistry, StreamRequests]]:
@@ -46,7 +48,7 @@ async def open_event_streams(
 
     streams = SSEStreamRegistry(limits, check=check, count=count_stream, unsent=unsent)
     single = SingleConnections(
-        engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls
+        engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls, queued
     )
     await single.start()
     try:

@@ -20,6 +20,7 @@ from server.http.request import BadRequest, parse_graphql_request, parse_json
 from server.http.response import internal_error, status_of
 from server.overload.shielded_mutations import ShieldedMutations
 from server.sse.operations import error_stream, start_operation
+from server.sse.queued_operations import QueuedOperations
 from server.sse.stream import OperationExists, SSEStream, StreamEnding, TooManyOperations
 from server.sse.stream_registry import SSEStreamRegistry
 from store.base.errors import StoreError
@@ -57,6 +58,7 @@ class SingleConnections:
         store: EventStreamStore,
         server: str,
         calls: ServerCalls,
+        queued: QueuedOperations,
     ) -> None:
         """Create the object. `server` is this server's name on the bus."""
         self._engine = engine
@@ -65,6 +67,7 @@ class SingleConnections:
         self._store = store
         self._server = server
         self._calls = calls
+        self._queued = queued
         self._max_queued = min(MAX_QUEUED_OPERATIONS, streams.limits.max_operations)
         self._open: dict[str, SSEStream] = {}
         self._opening: dict[str, asyncio.Event] = {}
@@ -118,6 +121,7 @@ class SingleConnections:
             if queued is None:
                 raise _already_open()
             opened = True
+            self._queued.remove_stream(token)
             for call in queued:
                 self._start_queued(stream, orjson.loads(call))
         except BaseException:
@@ -131,7 +135,10 @@ class SingleConnections:
     async def start_operation(
         self, token: str, caller: Caller, operation: str, parameters: Json, request_id: str
     ) -> RequestOutcome:
-        """Start an operation on a stream: 202. A subscription then receives events. Raises NotFound and StoreError."""
+        """Start an operation on a stream: 202. A subscription then receives events.
+
+        Raises NotFound and StoreError, and for a stream that is not open yet the errors of QueuedOperations.
+        """
         # Parameters travel as text: the parser of the bus does not support long numbers.
         command = {"do": "perform", "parameters": encode(parameters).decode(), "request_id": request_id}
         return await self._route(token, caller, operation, command)
@@ -154,9 +161,12 @@ class SingleConnections:
         if location is None or location.owner != _owner(caller):
             raise _not_found()
         if location.server is not None:
+            self._queued.remove_stream(token)
             return await self._forward(location.server, call)
         if command["do"] == "stop":
-            if not await self._store.withdraw(token, operation):
+            withdrawn = await self._store.withdraw(token, operation)
+            self._queued.remove(token, operation)
+            if not withdrawn:
                 location = await self._store.find(token)
                 if location is not None and location.server is not None:
                     # The stream was opened meanwhile, and the queued operation was started.
@@ -171,21 +181,34 @@ class SingleConnections:
 
     async def _enqueue(self, call: Json) -> RequestOutcome:
         """Queue an operation on a reserved stream. It starts when the stream is opened."""
+        token, operation, request = call["token"], call["operation"], orjson.dumps(call)
+        is_new = self._queued.add(UserId(call["caller"]["user_id"]), token, operation, len(request))
+        waits = False
+        try:
+            outcome, waits = await self._try_enqueue(call, request)
+            return outcome
+        finally:
+            if is_new and not waits:
+                self._queued.remove(token, operation)
+
+    async def _try_enqueue(self, call: Json, request: bytes) -> tuple[RequestOutcome, bool]:
+        """Return the outcome, and whether the operation waits in Redis."""
         token, operation = call["token"], call["operation"]
-        match await self._store.enqueue(token, operation, orjson.dumps(call), self._max_queued):
+        match await self._store.enqueue(token, operation, request, self._max_queued):
             case QueueOutcome.EXISTS:
-                return _operation_exists()
+                return _operation_exists(), False
             case QueueOutcome.FULL:
-                return _refusal(
+                refusal = _refusal(
                     429, "Open the event stream first.", "RATE_LIMITED", retryable=True, retryAfterMs=A_MOMENT_MS
                 )
+                return refusal, False
         location = await self._store.find(token)
         # The stream was opened meanwhile, possibly before this operation was in the queue.
         if (location is None or location.server is not None) and await self._store.withdraw(token, operation):
             if location is None or location.server is None:
                 raise _not_found()
-            return await self._forward(location.server, call)
-        return {"status": 202}
+            return await self._forward(location.server, call), False
+        return {"status": 202}, location is not None and location.server is None
 
     # On the server that has the stream
 

@@ -224,6 +224,23 @@ class Mongo:
             found: Document | None = await self._database[collection].find_one(query, sort=sort, session=session)
         return found
 
+    async def find_as_of_one_moment(self, *queries: tuple[str, Mapping[str, Any]]) -> list[list[Document]]:
+        """Return all documents that match each query of a collection, as of one moment on all shards.
+
+        Transactions are seen completely or not at all, which single reads of several shards do not guarantee. One round
+        trip for each query. Changes that were acknowledged before are seen.
+        """
+        found: list[list[Document]] = []
+        with translate_errors():
+            started = self._client.start_session(snapshot=True)
+            session = await started if self._motor else started
+            async with session:
+                for collection, query in queries:
+                    self._count()
+                    cursor = self._database[collection].find(query, session=session, batch_size=_ROWS_PER_BATCH)
+                    found.append(await cursor.to_list(None))
+        return found
+
     async def aggregate(self, collection: str, pipeline: Sequence[Mapping[str, Any]]) -> list[Document]:
         """Return all results of an aggregation pipeline."""
         self._count()

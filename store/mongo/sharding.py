@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from store.mongo.client import Document
 from store.mongo.collections import (
+    CHANNELS,
     CLAIMS,
     CONVERSATIONS,
     MEMBERS,
@@ -15,6 +16,8 @@ from store.mongo.collections import (
     RECEIPTS,
     SESSIONS,
     USERS,
+    WORKSPACE_MEMBERS,
+    WORKSPACES,
 )
 
 SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
@@ -22,15 +25,18 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     CONVERSATIONS: {"_id": "hashed"},
     ORIGINS: {"_id": "hashed"},
     CLAIMS: {"_id": "hashed"},
+    WORKSPACES: {"_id": "hashed"},
     SESSIONS: {"_id": 1},
     MEMBERS: {"_id": 1},
     RECEIPTS: {"_id": 1},
+    CHANNELS: {"_id": 1},
+    WORKSPACE_MEMBERS: {"_id": 1},
     MESSAGES: {"c": 1, "b": 1},
 }
 """Shard key of each sharded collection.
 
-Hashed if rows are looked up one at a time; ranged if the rows of a user or of a conversation are read together. The
-other collections are small and stay on one shard.
+Hashed if rows are looked up one at a time; ranged if the rows of a user, conversation or workspace are read together.
+The other collections are small and stay on one shard.
 """
 
 

@@ -88,6 +88,17 @@ class Keys:
         """Return the key of a partition's outbox, a stream."""
         return f"{self.namespace}{{p:{partition}}}:outbox"
 
+    def clock(self, owner: str) -> tuple[str, ...]:
+        """Return the key that scripts on a shared clock get. They derive the others from it.
+
+        `owner`: a workspace, or a conversation that people look at. The tag is the workspace's part of its id.
+        """
+        return (self.of_clock(owner, "meta"),)
+
+    def of_clock(self, owner: str, name: str) -> str:
+        """Return one of the keys of a shared clock: meta, log, recent, changed, routes."""
+        return f"{self.namespace}{{w:{owner.removeprefix('w_')}}}:{name}"
+
     def event_stream(self, token: str, name: str) -> str:
         """Return one of the keys of an event stream."""
         return f"{self.namespace}{{s:{token}}}:{name}"

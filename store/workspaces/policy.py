@@ -32,6 +32,8 @@ class Role:
     color: str | None = None
     is_mentionable: bool = False
     is_hoisted: bool = False
+    member_count: int = 0
+    """Members with this role; 0 for the role of everyone, which all members have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,16 @@ class Policy:
     """Includes the role of everyone."""
     categories: Mapping[CategoryId, ChannelCategory]
     channels: Mapping[ConversationId, Channel]
+    member_changes: Mapping[UserId, int] = field(default_factory=dict)
+    """Policy versions of the newest changes of what single members may do, oldest first."""
+    members_since: int = 0
+    """Facts about members of an earlier policy version are outdated."""
+    pending: frozenset[ConversationId] | None = frozenset()
+    """Channels whose heads may have an earlier policy version, until that change of rights is complete. None: all."""
+
+    def accepts(self, facts: MemberFacts) -> bool:
+        """Return whether facts about a member are as new as this policy."""
+        return facts.version >= max(self.members_since, self.member_changes.get(facts.user, 0))
 
     @property
     def everyone(self) -> Role:

@@ -10,9 +10,10 @@ import pytest
 
 from resolvers.base.errors import RateLimited
 from resolvers.base.work_budgets import WorkBudgets
+from resolvers.users.people import SEARCH_UNITS
 from store.base.ids import UserId
 from subscriptions.transport.engine import RequestRefused
-from tests.api.client import Api, Refusal, gather_all, parse_refusal
+from tests.api.client import Api, Json, Refusal, gather_all, parse_refusal
 from tests.api.conftest import OpenApi
 from tests.security.test_rate_limits import ManualSeconds
 from tests.server.served_app import ServeApp
@@ -186,10 +187,14 @@ async def test_events_beyond_two_budgets_end_the_subscription(small: Api) -> Non
     assert caught.value.errors[0]["extensions"]["retryAfterMs"] > 0
 
 
-async def test_nested_replies_with_many_mentions_are_stopped(api: Api) -> None:
-    """A document of 400 characters that would produce 100,000 values, which no static limit can know."""
+async def test_pages_of_messages_with_many_mentions_are_shorter(api: Api) -> None:
+    """A document of 400 characters that would produce 100,000 values, which no static limit can know.
+
+    Other people wrote the messages, so the reader gets a shorter page, and all messages page by page.
+    """
     (owner,) = await api.create_users("owner")
     members = await api.create_many_users("mentioned", 1_000)
+    reader = members[0]
     group = await api.create_group(owner, *members)
     message = None
     for number in range(8):
@@ -199,13 +204,25 @@ async def test_nested_replies_with_many_mentions_are_stopped(api: Api) -> None:
     nested = "id"
     for _ in range(6):
         nested = f"mentions {{ id displayName avatarUrl }} replyTo {{ {nested} }}"
-    query = f'{{ messages(conversationId: "{group}", last: 100) {{ edges {{ node {{ {nested} }} }} }} }}'
-    response = await api.run(owner, query)
-    error = response["errors"][0]
+    query = f"""query ($before: String) {{ messages(conversationId: "{group}", last: 100, before: $before) {{
+        edges {{ node {{ m: id {nested} }} }} pageInfo {{ hasPreviousPage startCursor }} }} }}"""
+    read: list[str] = []
+    info: Json = {"hasPreviousPage": True, "startCursor": None}
+    while info["hasPreviousPage"]:
+        page = (await api.data(reader, query, before=info["startCursor"]))["messages"]
+        info, ids = page["pageInfo"], [edge["node"]["m"] for edge in page["edges"]]
+        assert 1 <= len(ids) < 8
+        read = ids + read
+    everything = f'{{ messages(conversationId: "{group}", last: 100) {{ edges {{ node {{ m: id }} }} }} }}'
+    edges = (await api.data(reader, everything))["messages"]["edges"]
+    assert len(edges) == 8 and read == [edge["node"]["m"] for edge in edges]
+    # One message with this selection is too large by itself.
+    own = " ".join(f"x{number}: id" for number in range(5))
+    wide = query.replace("m: id ", "").replace("{ id displayName", f"{{ {own} __typename id displayName")
+    refused = await api.run(reader, wide)
+    error = refused["errors"][0]
     assert error["extensions"]["code"] == "QUERY_TOO_COMPLEX", json.dumps(error)
-    assert 50_000 < error["extensions"]["found"] < 60_000 and response.get("data") is None
-    small_page = query.replace("last: 100", "last: 1")
-    assert len((await api.data(owner, small_page))["messages"]["edges"]) == 1
+    assert 50_000 < error["extensions"]["found"] < 60_000 and refused.get("data") is None
 
 
 async def test_http_responses_show_the_remaining_budget(serve_app: ServeApp) -> None:
@@ -225,3 +242,22 @@ async def test_without_a_limit_there_are_no_headers(serve_app: ServeApp) -> None
     async with serve_app(work_per_second=0) as app:
         answer = await app.ask(ME, "alice")
         assert answer.status_code == 200 and "ratelimit" not in answer.headers
+
+
+async def test_searches_cost_units_for_each_person_they_may_find(small: Api) -> None:
+    alice, *others = await small.create_users("alice", *(f"member{number}" for number in range(60)))
+    group = await small.create_group(alice, *others)
+    work = stop_time(small)
+    work._full_at.clear()
+    found = await small.data(alice, '{ searchUsers(query: "member1", first: 1) { edges { node { id } } } }')
+    assert len(found["searchUsers"]["edges"]) == 1
+    spent = 2_000 - work.remaining(UserId(alice))
+    assert 60 * SEARCH_UNITS + 100 < spent < 60 * SEARCH_UNITS + 200
+    members = 'query ($id: ID!) { group(id: $id) { members(query: "member1", first: 1) { edges { node { role } } } } }'
+    await small.data(alice, members, id=group)
+    assert 2_000 - work.remaining(UserId(alice)) - spent > 61 * SEARCH_UNITS
+    for query, variables in (('{ searchUsers(query: "member1") { edges { cursor } } }', {}), (members, {"id": group})):
+        assert (await small.expect_refusal(alice, query, **variables)).code == "RATE_LIMITED"
+    # A bystander and other operations are still served.
+    await small.data(others[0], '{ searchUsers(query: "member1", first: 1) { edges { node { id } } } }')
+    await small.data(alice, ME)

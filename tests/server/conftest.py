@@ -197,7 +197,7 @@ async def side(clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Si
     limits: StreamLimits = getattr(request, "param", StreamLimits(end_delay_seconds=0))
     mutations, streams = ShieldedMutations(), SSEStreamRegistry(limits, clock=clock)
     unused: Any = None
-    single = SingleConnections(engine, streams, mutations, unused, "here", unused)
+    single = SingleConnections(engine, streams, mutations, unused, "here", unused, unused)
     shedding = LoadShedding(100, 100)
     guarded = AdmissionControl(engine, shedding, OperationQueue(shedding, 100, 100), mutations, 20)
     endpoint = GraphQLEndpoint(

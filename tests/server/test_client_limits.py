@@ -145,16 +145,16 @@ def test_a_new_connection_takes_the_place_of_the_longest_incomplete_one() -> Non
     guard = DescriptorGuard(1_000)
     idle, old, young, busy, newest = (Dropped() for _ in range(5))
     for connection in (idle, old, young, busy):
-        assert guard.admit(connection, 10)
+        assert guard.admit(connection, 10, 0)
     guard.note_idle(idle)
     guard.note_busy(busy)
     with capture_logs() as logs:
-        assert guard.admit(newest, 1_000 - RESERVED_DESCRIPTORS)
+        assert guard.admit(newest, 1_000 - RESERVED_DESCRIPTORS, 0)
         assert [each.is_dropped for each in (idle, old, young, busy, newest)] == [False, True, False, False, False]
         guard.note_busy(young)
         guard.note_busy(newest)
         # Idle connections are next, and then the new connection is refused.
-        assert guard.admit(Dropped(), 900)
+        assert guard.admit(Dropped(), 900, 0)
         assert idle.is_dropped
     assert [(line["event"], line["log_level"], line["limit"]) for line in logs] == [
         ("descriptors_low", "warning", 1_000)
@@ -165,14 +165,28 @@ def test_a_new_connection_is_refused_if_all_are_busy() -> None:
     now = 0.0
     guard = DescriptorGuard(1_000, lambda: now)
     with capture_logs() as logs:
-        assert not guard.admit(Dropped(), 900)
-        assert not guard.admit(Dropped(), 900)
+        assert not guard.admit(Dropped(), 900, 0)
+        assert not guard.admit(Dropped(), 900, 0)
         now = 60.0
-        assert not guard.admit(Dropped(), 900)
+        assert not guard.admit(Dropped(), 900, 0)
     assert [line["refused"] for line in logs] == [1, 2]
-    assert DescriptorGuard.unlimited().admit(Dropped(), 10**9)
+    assert DescriptorGuard.unlimited().admit(Dropped(), 10**9, 0)
     assert DescriptorGuard(100).max_descriptor == 75
     assert DescriptorGuard.unlimited().max_descriptor == math.inf
+
+
+def test_a_burst_of_connections_never_exceeds_the_limit_on_descriptors() -> None:
+    guard = DescriptorGuard(100)
+    opened: dict[int, Dropped] = {}
+    with capture_logs():
+        for _ in range(500):
+            # A dropped connection is closed before the next one, and leaves a low number.
+            opened = {number: each for number, each in opened.items() if not each.is_dropped}
+            connection = Dropped()
+            number = next(number for number in range(501) if number not in opened)
+            assert guard.admit(connection, number, len(opened))
+            opened[number] = connection
+            assert len(opened) <= guard.max_descriptor + 1
 
 
 async def test_incomplete_requests_do_not_keep_new_clients_out(serve: Serve) -> None:

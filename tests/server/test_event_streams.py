@@ -4,77 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import jwt
 import pytest
-from starlette.applications import Starlette
 
 from server.app import create_app
 from server.settings import load_settings
 from store.deployment.event_streams import MAX_QUEUED_OPERATIONS, EventStreamStore, QueueOutcome
 from tests.conftest import own_database, own_prefix
 from tests.server.sse_peer import SSEPeer
+from tests.server.stream_server import SEND, Server, authorization, client_of, events_of
 from tests.server.tokens import SECRET
 
 EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typename
     ... on MessageCreated { cursor message { content } } ... on CaughtUp { cursor reset } } }"""
 SESSIONS = "subscription { syncSession { reason } }"
-SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { content } } }"
 ME = "{ me { id } }"
-HEADER = "x-graphql-event-stream-token"
-
-
-def authorization(user: str) -> str:
-    claims = {"sub": user, "exp": time.time() + 3600}
-    return f"Bearer {jwt.encode(claims, SECRET, algorithm='HS256')}"
-
-
-@dataclass
-class Server:
-    """One server, called without a socket."""
-
-    app: Starlette
-    client: httpx.AsyncClient
-    peers: list[SSEPeer] = field(default_factory=list)
-
-    async def ask(self, method: str, user: str | None, stream: str | None = None, **more: Any) -> httpx.Response:
-        headers = {"authorization": authorization(user)} if user else {}
-        if stream is not None:
-            headers[HEADER] = stream
-        return await self.client.request(method, "/graphql", headers=headers, **more)
-
-    async def reserve(self, user: str) -> str:
-        response = await self.ask("PUT", user)
-        assert (response.status_code, response.headers["content-type"]) == (201, "text/plain; charset=utf-8")
-        return response.text
-
-    async def open(self, user: str, stream: str) -> SSEPeer:
-        peer = SSEPeer(self.app, parameters={"token": stream}, authorization=authorization(user))
-        self.peers.append(peer)
-        await peer.until(lambda: peer.chunks)
-        return peer
-
-    async def perform(self, user: str, stream: str, id: Any, query: str, **variables: Any) -> httpx.Response:
-        extensions = {} if id is None else {"operationId": id}
-        body = {"query": query, "variables": variables, "extensions": extensions}
-        return await self.ask("POST", user, stream, json=body)
-
-    async def begin(self, user: str, stream: str, id: str, query: str, **variables: Any) -> None:
-        response = await self.perform(user, stream, id, query, **variables)
-        assert (response.status_code, response.content) == (202, b""), response.text
-
-    async def stop(self, user: str, stream: str, id: str) -> httpx.Response:
-        return await self.ask("DELETE", user, stream, params={"operationId": id})
-
-    async def send(self, sender: str, to: str, content: str) -> None:
-        body = {"query": SEND, "variables": {"input": {"toUserId": to, "content": content}}}
-        response = await self.ask("POST", sender, json=body)
-        assert "errors" not in response.json(), response.text
+MAX_WAITING = 24
+"""Operations of a user that may wait on the servers of these tests."""
 
 
 @pytest.fixture(scope="module")
@@ -90,17 +39,14 @@ async def servers(
             redis_prefix=prefix,
             jwt_secret=SECRET,
             ws_max_subscriptions=MAX_QUEUED_OPERATIONS,
+            sse_max_waiting_operations_per_user=MAX_WAITING,
         )
         one, two = create_app(settings), create_app(settings)
         async with one.router.lifespan_context(one), two.router.lifespan_context(two):
-            made = [Server(app, _client_of(app)) for app in (one, two)]
+            made = [Server(app, client_of(app)) for app in (one, two)]
             yield made[0], made[1]
             for server in made:
                 await server.client.aclose()
-
-
-def _client_of(app: Starlette) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://confab")
 
 
 @pytest.fixture
@@ -127,15 +73,6 @@ async def people(there: Server) -> tuple[str, str]:
     for user in (alice, bob):
         assert (await there.ask("POST", user, json={"query": ME})).status_code == 200
     return alice, bob
-
-
-def events_of(peer: SSEPeer, id: str) -> list[Any]:
-    """Return the events of one operation: data or errors of responses, and None for complete."""
-    return [
-        None if name == "complete" else data["payload"].get("errors") or data["payload"]["data"]
-        for name, data in peer.events
-        if data["id"] == id
-    ]
 
 
 def code(response: httpx.Response) -> tuple[int, str]:
@@ -320,6 +257,30 @@ async def test_queued_operations_start_when_the_stream_is_opened(
     assert events_of(peer, "bad")[0][0]["extensions"]["code"] == "INVALID_INPUT"
     assert events_of(peer, "live")[1]["messageEvents"]["message"] == {"content": "hello"}
     assert not {"withdrawn", "more"} & {data["id"] for _, data in peer.events}
+
+
+async def test_operations_of_a_user_that_wait_for_all_their_streams_are_limited(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    streams = [await here.reserve(alice) for _ in range(3)]
+    for stream in streams[:2]:
+        for number in range(MAX_WAITING // 2):
+            await there.begin(alice, stream, str(number), ME)
+    refused = await there.perform(alice, streams[2], "more", ME)
+    assert code(refused) == (429, "RATE_LIMITED")
+    assert (refused.headers["retry-after"], refused.json()["errors"][0]["extensions"]["retryAfterMs"]) == ("1", 1_000)
+    # Other users are not affected. A stream that is opened makes room, and runs what waits for it.
+    await there.begin(bob, await here.reserve(bob), "me", ME)
+    assert (await there.stop(alice, streams[0], "0")).status_code == 200
+    await there.begin(alice, streams[2], "first", ME)
+    assert code(await there.perform(alice, streams[2], "more", ME)) == (429, "RATE_LIMITED")
+    peer = await there.open(alice, streams[1])
+    await peer.until(lambda: events_of(peer, "0")[-1:] == [None])
+    await there.begin(alice, streams[2], "more", ME)
+    last = await here.open(alice, streams[2])
+    await last.until(lambda: all(events_of(last, id)[-1:] == [None] for id in ("first", "more")))
+    assert {data["id"] for _, data in last.events} == {"first", "more"}
 
 
 async def test_operation_during_opening_starts_exactly_once(

@@ -91,6 +91,8 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "ws_max_queued_events": "1",
         "sse_max_streams": "1",
         "sse_max_streams_per_user": "1",
+        "sse_max_waiting_operations_per_user": "1",
+        "sse_max_waiting_bytes": "65536",
         "sends_per_minute": "0",
         "group_changes_per_minute": "1",
         "connections_per_minute": "1000000",

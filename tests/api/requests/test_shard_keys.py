@@ -10,11 +10,14 @@ import pytest
 from graphql import FieldNode, OperationDefinitionNode, build_schema, parse
 
 from schema.sdl import print_sdl
-from store.base.ids import kind_of
+from store.base.ids import UserId, kind_of
 from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
+from store.store import Store
+from store.workspaces.policy import MemberFacts
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
 
 TYPING = "mutation ($id: ID!) { startTyping(conversationId: $id) stopTyping(conversationId: $id) }"
@@ -46,6 +49,12 @@ def root_fields(query: str) -> set[str]:
     return {
         field.name.value for o in operations for field in o.selection_set.selections if isinstance(field, FieldNode)
     }
+
+
+async def use_workspaces(store: Store) -> None:
+    await insert_workspace(store, sample_policy(), MemberFacts(UserId("alice"), 1))
+    assert await store.policies.find_members(W, [UserId("alice"), UserId("bob")])
+    assert await store.policies.current_version(W) == 1
 
 
 async def test_every_operation_names_its_shards(
@@ -134,6 +143,7 @@ async def test_every_operation_names_its_shards(
     await api.dismiss(alice, other)
     await api.upsert_users({"id": dave, "displayName": "Dave"})
     await api.expect_refusal(alice, 'mutation { renewAuth(token: "x") }')
+    await use_workspaces(api.services.app.store)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])
     await resumed.next()
     await api.wait_until_idle()

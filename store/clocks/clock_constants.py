@@ -1,0 +1,29 @@
+"""Constants that the Lua scripts on shared clocks take from Python."""
+
+from __future__ import annotations
+
+LOG_LENGTH = 10_000
+"""Events in the log of a shared clock, roughly; and the largest number of members of its lists."""
+
+IDLE_MS = 24 * 3600 * 1000
+"""Time after its last use at which a shared clock is dropped."""
+
+TOUCH_INTERVAL_MS = 3600 * 1000
+"""Interval at which a clock that is used gets more time to live."""
+
+LEAD_MS = 1_000
+"""A new epoch begins this much ahead of time.
+
+The ticks of a lost epoch are below that unless it was further ahead: they run ahead of time while a clock has more than
+one event per millisecond, and by the differences between the clocks of servers.
+"""
+
+
+def clock_literals() -> dict[str, str]:
+    """Return the Lua literal of each constant."""
+    return {
+        "CLOCK_LOG_LENGTH": str(LOG_LENGTH),
+        "CLOCK_IDLE_MS": str(IDLE_MS),
+        "CLOCK_TOUCH_INTERVAL_MS": str(TOUCH_INTERVAL_MS),
+        "CLOCK_LEAD_MS": str(LEAD_MS),
+    }

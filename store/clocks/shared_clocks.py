@@ -1,0 +1,222 @@
+"""Shared clocks in Redis: one per workspace, and one per conversation that people look at.
+
+A tick is the time in ms, or one more than the tick before if that is later. Nothing of a clock is in MongoDB. When
+Redis loses it, a new epoch begins, and positions from before it cannot be resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from store.base.clock import Clock
+from store.redis.cache import Cache, Call
+from store.redis.keys import Keys
+
+_MAX_REPEATED_MS = 60_000
+"""An entry is in the log no more than this before the time that its event has in MongoDB: servers' clocks differ."""
+
+
+class ChangeList(StrEnum):
+    """The list of a clock that names the object of an event."""
+
+    RECENT = "recent"
+    """Channels by their newest message."""
+    CHANGED = "changed"
+    """Objects by their newest change."""
+    NONE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockEntry:
+    """An event to append to a shared clock.
+
+    Attributes:
+        text: The log entry. No two events of a clock have the same one.
+        version: The version of the rights that decide who may see it.
+        list: The list that gets `member`.
+        member: The object of the event.
+        may_repeat_from_ms: Set if the entry may be in the log already: a time before it was appended.
+    """
+
+    text: str
+    version: str = ""
+    list: ChangeList = ChangeList.NONE
+    member: str = ""
+    may_repeat_from_ms: int | None = None
+
+
+class Appended(NamedTuple):
+    """An event on its clock.
+
+    Attributes:
+        epoch: The clock's epoch.
+        tick: The event's tick; 0 if the same entry was in the log already.
+        previous: The tick before it.
+        servers: The servers with connections that look at the clock.
+    """
+
+    epoch: str
+    tick: int
+    previous: int
+    servers: Sequence[str]
+
+
+class LoggedEvent(NamedTuple):
+    """An event in the log: its tick, its entry, and the version of the rights that decide who may see it."""
+
+    tick: int
+    entry: bytes
+    version: str
+
+
+class ClockReading(NamedTuple):
+    """A clock at one moment, with the newest known policy version. State that is read later includes `tick`."""
+
+    epoch: str
+    tick: int
+    policy_version: int | None
+
+
+class ClockPosition(NamedTuple):
+    """A clock and the end of a server's route to it, ms; 0 without a route."""
+
+    epoch: str
+    clock: int
+    route_until: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesSince:
+    """Changes on a clock after a tick, with the tick of the newest change of each.
+
+    `is_complete`: False if the tick is in the future, or too old.
+    """
+
+    reading: ClockReading
+    is_complete: bool
+    recent: Mapping[str, int]
+    changed: Mapping[str, int]
+
+
+class SharedClocks:
+    """Reads and advances shared clocks. An owner is the id of a workspace or of a conversation."""
+
+    def __init__(self, cache: Cache, keys: Keys, clock: Clock) -> None:
+        self._cache = cache
+        self._keys = keys
+        self._clock = clock
+
+    def append_call(self, owner: str, entry: ClockEntry, *, needs_route: bool = False) -> Call:
+        """Return the call that appends an event. `parse_appended` reads its answer.
+
+        `needs_route`: do nothing unless a server has connections that look at the clock.
+        """
+        from_ms = entry.may_repeat_from_ms
+        repeated_after = "" if from_ms is None else max(0, from_ms - _MAX_REPEATED_MS)
+        args = (entry.text, entry.version, entry.list.value, entry.member, repeated_after, int(needs_route))
+        return self._call("clock_append", owner, *args)
+
+    async def append(self, owner: str, entry: ClockEntry) -> Appended:
+        """Append an event. Raises Unreachable: it may have been appended."""
+        appended = parse_appended(await self._cache.one(self.append_call(owner, entry)))
+        assert appended is not None
+        return appended
+
+    async def read(self, owners: Sequence[str]) -> list[ClockReading]:
+        """Return the present clocks, in one round trip. Clocks that are not there begin."""
+        return [_reading(answer) for answer in await self._cache.run([self._call("clock_read", one) for one in owners])]
+
+    async def read_changes(self, since: Mapping[str, int]) -> dict[str, ChangesSince]:
+        """Return what changed on each clock after a tick, in one round trip."""
+        calls = [self._call("clock_read_changes", owner, tick) for owner, tick in since.items()]
+        answers = await self._cache.run(calls)
+        return {owner: _changes(answer) for owner, answer in zip(since, answers, strict=True)}
+
+    async def read_log(
+        self, owner: str, since: int, limit: int, *, epoch: str = ""
+    ) -> tuple[str, list[LoggedEvent]] | None:
+        """Return the present epoch and the events after a tick; None if the log lacks some, or the tick is not past.
+
+        `epoch`: of the tick, if it is known.
+        """
+        self._cache.require_shared()
+        answer = await self._cache.one(self._call("clock_read_log", owner, since, epoch, limit))
+        if not answer[2]:
+            return None
+        rows = answer[3:]
+        events = [LoggedEvent(int(rows[i]), rows[i + 1], rows[i + 2].decode()) for i in range(0, len(rows), 3)]
+        return answer[0].decode(), events
+
+    async def attach(self, owner: str, server: str, until_ms: int) -> tuple[str, int]:
+        """Register that connections of a server look at a clock until a time (ms).
+
+        Returns epoch and clock: all later events reach that server.
+        """
+        self._cache.require_shared()
+        epoch, clock = await self._cache.one(self._call("clock_attach", owner, server, until_ms))
+        return epoch.decode(), int(clock)
+
+    async def read_positions(self, owners: Sequence[str], server: str) -> list[ClockPosition | None]:
+        """Return each clock with the route to a server, in one round trip. Changes nothing.
+
+        None: there is no clock, or Redis did not answer for it.
+        """
+        self._cache.require_shared()
+        calls = []
+        for owner in owners:
+            calls.append(Call("HMGET", self._keys.clock(owner), ("epoch", "clock")))
+            calls.append(Call("ZSCORE", (self._keys.of_clock(owner, "routes"),), (server,)))
+        answers = await self._cache.attempt(calls)
+        return [_position(meta, score) for meta, score in zip(answers[::2], answers[1::2], strict=True)]
+
+    async def detach(self, owners: Collection[str], server: str) -> None:
+        """Remove the routes to a server. One round trip that no request waits for."""
+        self._cache.require_shared()
+        if owners:
+            await self._cache.run_in_background(
+                [Call("ZREM", (self._keys.of_clock(owner, "routes"),), (server,)) for owner in owners]
+            )
+
+    async def list_servers(self, owner: str) -> list[str]:
+        """Return the servers with connections that look at a clock."""
+        routes = (self._keys.of_clock(owner, "routes"),)
+        servers = await self._cache.one(Call("ZRANGEBYSCORE", routes, (self._clock.now_ms(), "+inf")))
+        return [server.decode() for server in servers]
+
+    def _call(self, script: str, owner: str, *args: str | int) -> Call:
+        return Call(script, self._keys.clock(owner), (self._clock.now_ms(), *args))
+
+
+def parse_appended(answer: Sequence[bytes]) -> Appended | None:
+    """Return the answer of an append; None if nothing was done."""
+    if not answer:
+        return None
+    epoch, tick, previous, *servers = answer
+    return Appended(epoch.decode(), int(tick), int(previous), [server.decode() for server in servers])
+
+
+def _reading(answer: Sequence[bytes]) -> ClockReading:
+    epoch, clock, version = answer[:3]
+    return ClockReading(epoch.decode(), int(clock), int(version) if version else None)
+
+
+def _changes(answer: Sequence[Any]) -> ChangesSince:
+    first_changed = 5 + 2 * answer[4]
+    recent, changed = answer[5:first_changed], answer[first_changed:]
+    return ChangesSince(_reading(answer), bool(answer[3]), _pairs(recent), _pairs(changed))
+
+
+def _pairs(flat: Sequence[bytes]) -> dict[str, int]:
+    return {flat[i].decode(): int(flat[i + 1]) for i in range(0, len(flat), 2)}
+
+
+def _position(meta: Any, score: Any) -> ClockPosition | None:
+    if isinstance(meta, Exception) or isinstance(score, Exception):
+        return None
+    epoch, clock = meta
+    if epoch is None or clock is None:
+        return None
+    return ClockPosition(epoch.decode(), int(clock), int(score) if score is not None else 0)

@@ -1,0 +1,126 @@
+"""Stored names of the fields of workspaces, their channels and their members, in MongoDB and Redis (ADR 56)."""
+
+from __future__ import annotations
+
+
+class WorkspaceField:
+    """Fields of a document in `workspaces` (`_id`: the workspace). Times are in ms."""
+
+    NAME = "name"
+    DOMAIN = "dom"
+    ICON = "ic"
+    PLAN = "pl"
+    METADATA = "md"
+    """Application data, as JSON text."""
+    IS_OPEN = "op"
+    """True, or absent."""
+    OWNER = "own"
+    MEMBER_COUNT = "mc"
+    RETENTION_DAYS = "rd"
+    """Absent: messages are kept."""
+    CREATED_BY = "by"
+    CREATED_AT = "ct"
+    DELETED_AT = "del"
+    """Absent while the workspace exists."""
+
+    # The policy, except for the channels.
+    POLICY_VERSION = "pv"
+    """Number of changes of rights so far; raised in the transaction of each change."""
+    ROLES = "ro"
+    """List of documents with the fields of `RoleField`."""
+    CATEGORIES = "ca"
+    """List of documents with the fields of `CategoryField`."""
+    MEMBER_CHANGES = "mch"
+    """[[user, policy version], …]: newest changes of what single members may do, each user once, oldest first."""
+    MEMBERS_SINCE = "ms"
+    """Facts about members of an earlier policy version are outdated."""
+    PENDING = "pn"
+    """Channels whose heads may have an earlier policy version, or ALL_CHANNELS; absent: none (see `PolicyChanges`)."""
+
+
+ALL_CHANNELS = "*"
+"""Value of `WorkspaceField.PENDING` that stands for all channels."""
+
+
+class RoleField:
+    """Fields of a role in `WorkspaceField.ROLES`."""
+
+    ID = "i"
+    NAME = "n"
+    POSITION = "p"
+    PERMISSIONS = "b"
+    """Bits of `Permission`."""
+    COLOR = "c"
+    IS_MENTIONABLE = "m"
+    """True, or absent."""
+    IS_HOISTED = "h"
+    """True, or absent."""
+    MEMBER_COUNT = "mc"
+    """Members with this role. Absent for the role of everyone: it is the member count of the workspace."""
+
+
+class CategoryField:
+    """Fields of a channel category in `WorkspaceField.CATEGORIES`."""
+
+    ID = "i"
+    NAME = "n"
+    POSITION = "p"
+    OVERWRITES = "ow"
+    """List of documents with the fields of `OverwriteField`."""
+
+
+class OverwriteField:
+    """Fields of an overwrite. It has ROLE or USER."""
+
+    ROLE = "r"
+    USER = "u"
+    ALLOW = "a"
+    """Bits of `Permission`."""
+    DENY = "d"
+    """Bits of `Permission`."""
+
+
+class ChannelField:
+    """Fields of a document in `channels` (`_id`: "<workspace> <channel>"). Times are in ms."""
+
+    NAME = "name"
+    KIND = "k"
+    """A `ChannelKind`."""
+    POSITION = "p"
+    CREATED_AT = "ct"
+    TOPIC = "to"
+    CATEGORY = "ca"
+    IS_DEFAULT = "df"
+    """True, or absent."""
+    IS_ARCHIVED = "ar"
+    """True, or absent."""
+    HAS_OWN_PERMISSIONS = "own"
+    """True, or absent: it inherits those of its category."""
+    OVERWRITES = "ow"
+    """List of documents with the fields of `OverwriteField`."""
+    SINCE_JOINED = "sj"
+    """True: members see the history from their joining on. Absent: all of it."""
+    SLOW_MODE_SECONDS = "sm"
+    MEMBER_COUNT = "mc"
+    """PRIVATE: members. PUBLIC: followers."""
+    METADATA = "md"
+    """Application data, as JSON text."""
+
+
+class WorkspaceMemberField:
+    """Fields of a document in `workspace_members` (`_id`: "<workspace> <user>"). Times are in ms."""
+
+    ROLES = "r"
+    """Roles, without the role of everyone."""
+    NICKNAME = "nn"
+    JOINED_AT = "j"
+    TIMED_OUT_UNTIL = "to"
+    SORT_NAME = "sn"
+    """Name or nickname, as members are listed by it."""
+
+
+class WorkspaceMetaField:
+    """Fields of the hash `meta` of a workspace in Redis."""
+
+    POLICY_VERSION = "pv"
+    """It only grows. Absent: not cached."""
