@@ -91,7 +91,9 @@ class HeadLoader:
         )
         groups = [c for c in conversations if kind_of(c) is ConversationKind.GROUP] if with_members else []
         found, policy_versions, *members = await self._mongo.gather(
-            heads, self._read_policy_versions(conversations), *(self._mongo.find(MEMBERS, members_of(c)) for c in groups)
+            heads,
+            self._read_policy_versions(conversations),
+            *(self._mongo.find(MEMBERS, members_of(c)) for c in groups),
         )
         rows = {ConversationId(row["_id"]): row for row in found}
         for channel in [c for c in rows if kind_of(c) is ConversationKind.CHANNEL]:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
-
-import orjson
+from typing import Any, NamedTuple
 
 from store.base.clock import Clock
-from store.base.ids import PARTITIONS, ConversationId, ConversationKind, MessageId, UserId, kind_of
-from store.conversations.group_change import ProposedChange, group_change_from
+from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_entries import reserved_message_from
 from store.messages.revision_store import Revision, revision_from
@@ -62,9 +59,6 @@ class ChannelTerms:
     slow_mode_ms: int = 0
 
 
-_NO_TERMS = ChannelTerms()
-
-
 class OutboxStore:
     """Reserves places and reads the outbox."""
 
@@ -74,44 +68,66 @@ class OutboxStore:
         self._clock = clock
 
     async def reserve(
-        self,
-        message: Message,
-        *,
-        by_moderator: bool = False,
-        terms: ChannelTerms = _NO_TERMS,
-        replaces_taken_place: bool = False,
-    ) -> ReservedMessage | Refusal | OutdatedRights | SlowMode:
+        self, message: Message, *, by_moderator: bool = False, replaces_taken_place: bool = False
+    ) -> ReservedMessage | Refusal:
         """Check that the sender may write, give the message its place and put it into the outbox, in one step.
 
-        One round trip. A message with an idempotency key gets one place only, unless it replaces one.
+        For private conversations and groups. One round trip. A message with an idempotency key gets one place only,
+        unless it replaces one.
 
         Args:
             message: The message, without a place.
-            by_moderator: In a group: refuse senders that are neither owner nor admin.
-            terms: In a channel: what was decided before.
-            replaces_taken_place: The message had a place that was taken in MongoDB. In a group rights were checked
-                then.
+            by_moderator: Refuse senders that are neither owner nor admin.
+            replaces_taken_place: The message had a place that was taken in MongoDB. Rights were checked then.
         """
-        is_channel = kind_of(message.conversation) is ConversationKind.CHANNEL
-        if is_channel:
-            judged_version = "" if terms.judged_version is None else terms.judged_version
-            specific: tuple[str | int, ...] = (judged_version, terms.slow_mode_ms, self._clock.now_ms())
-        else:
-            specific = message.mentions
+        flags = (int(by_moderator), int(replaces_taken_place))
+        answer = await self._reserve(message, self._keys_of(message), flags, message.mentions)
+        return answer if isinstance(answer, ReservedMessage) else Refusal(answer[0].decode())
+
+    async def reserve_in_channel(
+        self, message: Message, terms: ChannelTerms, *, replaces_taken_place: bool = False
+    ) -> ReservedMessage | Refusal | OutdatedRights | SlowMode:
+        """Like `reserve`, in a channel. Refuses the message if rights have changed since they were judged.
+
+        Args:
+            message: The message, without a place.
+            terms: The terms under which it gets a place.
+            replaces_taken_place: The message had a place that was taken in MongoDB.
+        """
+        judged_version = "" if terms.judged_version is None else terms.judged_version
+        keys = self._keys_of(message)
+        if terms.slow_mode_ms:
+            keys = (*keys, self._keys.last_sent(message.conversation, message.sender))
+        specific = (judged_version, terms.slow_mode_ms, self._clock.now_ms())
+        answer = await self._reserve(message, keys, (0, int(replaces_taken_place)), specific)
+        if isinstance(answer, ReservedMessage):
+            return answer
+        match answer[0]:
+            case b"outdated_rights":
+                return OutdatedRights(answer[1])
+            case b"slow_mode":
+                return SlowMode(answer[1])
+            case refusal:
+                return Refusal(refusal.decode())
+
+    def _keys_of(self, message: Message) -> tuple[str, ...]:
+        keys = self._keys.conversation(message.conversation)
+        if message.key is not None:
+            keys = (*keys, self._keys.reservation(message.conversation, message.id))
+        return keys
+
+    async def _reserve(
+        self, message: Message, keys: tuple[str, ...], flags: tuple[int, int], specific: tuple[str | int, ...]
+    ) -> ReservedMessage | list[Any]:
+        """Return the message with its place, or the refusal and its details."""
         args = (
             message.sender,
             int(message.kind.countable),
             message.to_json(),
-            int(by_moderator),
-            int(replaces_taken_place),
+            *flags,
             message.conversation,
             *specific,
         )
-        keys = self._keys.conversation(message.conversation)
-        if message.key is not None:
-            keys = (*keys, self._keys.reservation(message.conversation, message.id))
-        if is_channel and terms.slow_mode_ms:
-            keys = (*keys, self._keys.last_sent(message.conversation, message.sender))
         answer, (epoch, noted), record = await self._cache.run(
             [
                 Call("reserve", keys, args),
@@ -119,15 +135,8 @@ class OutboxStore:
                 Call("HGET", (self._keys.of_user(message.sender, "sessions"),), (message.conversation,)),
             ]
         )
-        match answer[0]:
-            case b"ok":
-                pass
-            case b"outdated_rights":
-                return OutdatedRights(answer[1])
-            case b"slow_mode":
-                return SlowMode(answer[1])
-            case refusal:
-                return Refusal(refusal.decode())
+        if answer[0] != b"ok":
+            return list(answer)
         _, seq, n, version, entry = answer
         session = session_from(message.sender, message.conversation, record) if epoch and record else None
         waiting = waiting_from(noted)

@@ -55,7 +55,9 @@ class ChannelRightsFinder:
         self.members = ChannelMembers(mongo)
         self._starts: OrderedDict[tuple[ConversationId, int], int] = OrderedDict()
 
-    async def find_many(self, user: UserId, channels: Mapping[ConversationId, int]) -> dict[ConversationId, ChannelRights]:
+    async def find_many(
+        self, user: UserId, channels: Mapping[ConversationId, int]
+    ) -> dict[ConversationId, ChannelRights]:
         """Return the rights of a user in the channels that they can see.
 
         channels: For each the smallest policy version to judge under.
@@ -90,7 +92,7 @@ class ChannelRightsFinder:
         return self._rights(policy, facts, policy.channels[channel], self.members.known(policy, channel, user))
 
     def may_read(self, user: UserId, channel: ConversationId, seq: int) -> bool:
-        """Return whether this process knows, without waiting, that a user may read the message at a seq of a channel."""
+        """Return whether a user may read a channel's message, as far as this process knows, without waiting."""
         rights = self.known(user, channel)
         if rights is None or not rights.may(Permission.READ_HISTORY):
             return False
