@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import orjson
+
 from store.base.clock import Clock
-from store.base.ids import ConversationId, MessageId, UserId
+from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId
+from store.conversations.group_change import ProposedChange, group_change_from
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_entries import reserved_message_from
 from store.messages.revision_store import Revision, revision_from
