@@ -37,10 +37,10 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
-from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
 from subscriptions.realtime.typing_notifier import TypingNotifier
+from subscriptions.realtime.user_hub import UserHub
 from subscriptions.transport.engine import GraphQLEngine
 
 _log = structlog.get_logger()
@@ -50,6 +50,9 @@ _CHECK_SECONDS = 2.0
 
 START_WAIT_SECONDS = 2.0
 """Time to wait for the databases at startup. After it the server starts, and waits in the background."""
+
+_LEASE_HEARTBEAT_MS = 10_000
+"""Interval at which the MongoDB client for the lease checks each member. Short ones cost CPU time on an idle server."""
 
 _RELEASE_SECONDS = 2.0
 """Time limit for giving back the worker number."""
@@ -109,6 +112,10 @@ async def open_services(
     default is START_WAIT_SECONDS.
     """
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    # The lease must be renewed in time, however many operations wait for connections.
+    lease_mongo = Mongo(
+        settings.mongo_url, settings.mongo_database, settings.mongo_driver, heartbeat_ms=_LEASE_HEARTBEAT_MS
+    )
     cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
     rates = RatesPerMinute(
         settings.sends_per_minute,
@@ -125,10 +132,11 @@ async def open_services(
         settings.data_center,
         rates=rates,
         fallback=fallback_redis,
+        lease_mongo=lease_mongo,
         has_directory=settings.user_directory,
     )
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), store.conversations.find_many)
-    hub = Hub(store.deployment.owner, store.sessions, replayer.since, store.clock)
+    hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)
@@ -188,6 +196,7 @@ async def open_services(
         await _release(store, settings.data_center)
         await cache.close()
         await fallback_redis.close()
+        await lease_mongo.close()
         await mongo.close()
 
 
@@ -210,7 +219,7 @@ async def _open(
             return
         except NewerData as newer:
             _log.critical("data_version_too_new", reason=str(newer))
-            store.mongo.refuse_calls()
+            store.deployment.refuse_calls()
             data_is_newer.set()
             raise
         except StoreError as error:

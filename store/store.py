@@ -79,6 +79,7 @@ def build_store(
     *,
     rates: RatesPerMinute | None = None,
     fallback: FallbackServer | None = None,
+    lease_mongo: Mongo | None = None,
     has_directory: bool = False,
 ) -> Store:
     """Connect the repositories with each other.
@@ -92,10 +93,11 @@ def build_store(
         data_center: Part of the ids of messages.
         rates: Rates per user; None: no limits.
         fallback: The Redis to use while the deployment's is unavailable.
+        lease_mongo: See Deployment.
         has_directory: Users may search the directory.
     """
     keys = cache.keys
-    deployment = Deployment(mongo, cache, keys, clock, fallback, has_directory=has_directory)
+    deployment = Deployment(mongo, cache, keys, clock, fallback, lease_mongo=lease_mongo, has_directory=has_directory)
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)

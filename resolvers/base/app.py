@@ -13,9 +13,9 @@ from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
-from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.typing_notifier import TypingNotifier
+from subscriptions.realtime.user_hub import UserHub
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Confab:
     """The parts of one process, passed to every use case. Has no state of its own."""
 
     store: Store
-    hub: Hub
+    hub: UserHub
     bus: Bus
     delivery: MessageDelivery
     replayer: Replayer

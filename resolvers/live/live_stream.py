@@ -6,15 +6,16 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from resolvers.base.catch_ups import CatchUps
+from store.base.ids import UserId
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
 from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.hub import Hub
-from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position
+from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, Receive
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,12 @@ class LiveEvent(NamedTuple):
     cursor: Position | None
 
 
+class Several(tuple[LivePayload, ...]):
+    """Several events that a subscriber sees of one item."""
+
+    __slots__ = ()
+
+
 Parts = AsyncIterator[Sequence[LiveEvent]]
 """Events that are read from the databases, in parts."""
 
@@ -56,7 +63,7 @@ Parts = AsyncIterator[Sequence[LiveEvent]]
 class View(Protocol):
     """Decides what one subscriber sees of the items in its mailbox. It is asked once for each item, in order."""
 
-    def show(self, event: Event, position: Position) -> LivePayload | None:
+    def show(self, event: Event, position: Position) -> LivePayload | Several | None:
         """Return what the subscriber sees of an event; None: nothing."""
         ...
 
@@ -64,8 +71,8 @@ class View(Protocol):
         """Return what the subscriber sees of an event without a tick; None: nothing."""
         ...
 
-    def show_lagged(self, position: Position) -> LiveEvent | Parts:
-        """Return the event for a subscriber that lost events, or the parts to read."""
+    def show_lagged(self, lagged: Lagged) -> Sequence[LiveEvent] | Parts:
+        """Return the events for a subscriber that lost events, or the parts to read."""
         ...
 
 
@@ -85,8 +92,8 @@ class LiveEventReceiver(Protocol):
 class LiveStream:
     """The events of one subscription, taken one by one, or handed to a receiver.
 
-    Parts that are read from the databases come before live events. They are read only as fast as they are taken: one
-    part at a time, and only a few of one user (`CatchUps`).
+    A subscription to several clocks has a mailbox for each. Parts that are read from the databases come before live
+    events. They are read only as fast as they are taken: one part at a time, and only a few of one user (`CatchUps`).
     """
 
     __slots__ = (
@@ -94,37 +101,45 @@ class LiveStream:
         "_failure",
         "_holds_part",
         "_hub",
-        "_mailbox",
+        "_mailboxes",
+        "_on_close",
         "_parts",
         "_reading",
         "_ready",
         "_receiver",
+        "_user",
         "_view",
         "_waiting",
     )
 
     def __init__(
         self,
-        hub: Hub,
-        mailbox: Mailbox,
+        user: UserId,
+        hub: Hub[Any],
+        mailboxes: Sequence[Mailbox],
         view: View,
         catch_ups: CatchUps,
         *,
         first: Iterable[LiveEvent] = (),
         parts: Parts | None = None,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
-        """Create a stream of a mailbox. The stream closes the mailbox.
+        """Create a stream of mailboxes. The stream closes them.
 
         Args:
-            hub: The hub that the mailbox is attached to.
-            mailbox: The live items.
+            user: The subscriber.
+            hub: The hub that the mailboxes are attached to.
+            mailboxes: The live items. No two are of the same clock.
             view: Decides what the subscriber sees of them.
             catch_ups: Bounds the parts that are held.
             first: Events before the parts.
             parts: Events before the live ones.
+            on_close: Called once, when the stream is closed.
         """
+        self._user = user
         self._hub = hub
-        self._mailbox = mailbox
+        self._mailboxes = tuple(mailboxes)
+        self._on_close = on_close or _ignore
         self._view = view
         self._catch_ups = catch_ups
         self._holds_part = False
@@ -143,7 +158,8 @@ class LiveStream:
     def on_ready(self, call: Callable[[], None]) -> None:
         """Make `call` when `take` has returned None and may return an event again."""
         self._ready = call
-        self._mailbox.on_ready(call)
+        for mailbox in self._mailboxes:
+            mailbox.on_ready(call)
 
     def hand_over_to(self, receiver: LiveEventReceiver) -> None:
         """From the time when `take` has returned None, hand events to a receiver while it is ready.
@@ -166,27 +182,42 @@ class LiveStream:
                 if self._reading is None:
                     self._reading = asyncio.create_task(self._read(self._parts))
                 return None
-            item = self._mailbox.take()
+            item = self._take_item()
             if item is None:
                 if self._receiver is not None:
-                    self._mailbox.receive_with(self._receive)
+                    self._receive_with(self._receive)
                 return None
             event = self._show(item)
             if event is not None:
                 return event
 
+    def _take_item(self) -> Item | None:
+        for mailbox in self._mailboxes:
+            item = mailbox.take()
+            if item is not None:
+                return item
+        return None
+
+    def _receive_with(self, receive: Receive | None) -> None:
+        for mailbox in self._mailboxes:
+            mailbox.receive_with(receive)
+
     def _show(self, item: Item) -> LiveEvent | None:
-        """Return the event that the subscriber sees for an item. If it has to read parts, they come next."""
+        """Return the event that the subscriber sees for an item. If it sees several, or reads parts, they come next."""
         match item:
             case MailboxEvent(position, event):
                 payload = self._view.show(event, position)
+                if isinstance(payload, Several):
+                    self._wait_for_taking(LiveEvent(each, position) for each in payload)
+                    return None
                 return LiveEvent(payload, position) if payload is not None else None
-            case Lagged(position):
-                shown = self._view.show_lagged(position)
-                if isinstance(shown, LiveEvent):
-                    return shown
-                self._parts = shown
-                self._mailbox.receive_with(None)
+            case Lagged():
+                shown = self._view.show_lagged(item)
+                if isinstance(shown, Sequence):
+                    self._wait_for_taking(shown)
+                else:
+                    self._parts = shown
+                    self._receive_with(None)
                 return None
             case EphemeralEvent():
                 payload = self._view.show_ephemeral(item)
@@ -198,13 +229,23 @@ class LiveStream:
         if receiver is None or not receiver.is_ready:
             return False
         payload = self._view.show(event, position)
-        if payload is not None:
+        if payload is None:
+            return True
+        if isinstance(payload, Several):
+            self._wait_for_taking(LiveEvent(each, position) for each in payload)
+            self._ready()
+        else:
             receiver.receive(payload, position)
         return True
 
+    def _wait_for_taking(self, events: Iterable[LiveEvent]) -> None:
+        """Let events be taken before any later one."""
+        self._waiting = deque(events)
+        self._receive_with(None)
+
     async def _read(self, parts: Parts) -> None:
         try:
-            await self._catch_ups.begin_part(self._mailbox.user)
+            await self._catch_ups.begin_part(self._user)
             self._holds_part = True
             self._waiting = deque(await anext(parts))
         except StopAsyncIteration:
@@ -217,18 +258,25 @@ class LiveStream:
     def _release_part(self) -> None:
         if self._holds_part:
             self._holds_part = False
-            self._catch_ups.end_part(self._mailbox.user)
+            self._catch_ups.end_part(self._user)
 
     def drop(self, position: Position) -> None:
         """Drop the events up to a position and those that wait. The subscriber has to start over."""
         self._waiting = None
-        self._mailbox.drop(position)
+        if len(self._mailboxes) == 1:
+            self._mailboxes[0].drop(position)
+            return
+        for mailbox in self._mailboxes:
+            mailbox.drop(self._hub.find_position(mailbox.owner) or mailbox.start)
 
     def close(self) -> None:
         """End the stream. Idempotent."""
         self._ready = _ignore
         self._receiver = None
-        self._hub.detach(self._mailbox)
+        for mailbox in self._mailboxes:
+            self._hub.detach(mailbox)
+        on_close, self._on_close = self._on_close, _ignore
+        on_close()
         if self._reading is not None:
             self._reading.cancel()
         self._release_part()

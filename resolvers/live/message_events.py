@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +17,7 @@ from store.base.ids import ConversationId, MessageId, UserId
 from store.conversations.conversation import Head
 from store.messages.message import Message
 from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
-from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, Position, QueueBudget
+from subscriptions.realtime.mailboxes import Lagged, MailboxEvent, Position, QueueBudget
 from subscriptions.realtime.replay import sort_replay
 
 _REMEMBERED_MESSAGES = 1_000
@@ -40,8 +41,10 @@ async def message_events(
     mailbox = await read_patiently(partial(app.hub.attach, user, budget))
     view = _MessageView(mailbox.start, conversation)
     if since is None:
-        return LiveStream(app.hub, mailbox, view, app.catch_ups, first=[LiveEvent(_CAUGHT_UP, mailbox.start)])
-    return LiveStream(app.hub, mailbox, view, app.catch_ups, parts=view.missed(app, mailbox, since))
+        caught_up = LiveEvent(_CAUGHT_UP, mailbox.start)
+        return LiveStream(user, app.hub, (mailbox,), view, app.catch_ups, first=[caught_up])
+    parts = view.missed(app, user, mailbox.start, since)
+    return LiveStream(user, app.hub, (mailbox,), view, app.catch_ups, parts=parts)
 
 
 class _MessageView:
@@ -54,11 +57,10 @@ class _MessageView:
         self._conversation = conversation
         self._newest = _NewestStates()
 
-    async def missed(self, app: Confab, mailbox: Mailbox, since: str) -> Parts:
+    async def missed(self, app: Confab, user: UserId, start: Position, since: str) -> Parts:
         """Yield one part: the events after a cursor, then CaughtUp."""
-        missed = await read_patiently(
-            partial(app.catch_ups.read, mailbox.user, partial(_read_missed, app, mailbox, since))
-        )
+        read = partial(_read_missed, app, user, start, since)
+        missed = await read_patiently(partial(app.catch_ups.read, user, read))
         if missed is None:
             app.hub.resets += 1
             yield [LiveEvent(_RESET, self._seen)]
@@ -76,10 +78,10 @@ class _MessageView:
         """Return the event, if it belongs to the subscriber's conversation."""
         return event if self._is_selected(event) else None
 
-    def show_lagged(self, position: Position) -> LiveEvent:
+    def show_lagged(self, lagged: Lagged) -> Sequence[LiveEvent]:
         """Return the event that makes the client start over."""
-        self._seen = position
-        return LiveEvent(_RESET, position)
+        self._seen = lagged.position
+        return [LiveEvent(_RESET, lagged.position)]
 
     def _select(self, event: Event) -> MessageStreamEvent | None:
         shown = event.message_event
@@ -103,22 +105,22 @@ class _Missed:
     until: Position
 
 
-async def _read_missed(app: Confab, mailbox: Mailbox, since: str) -> _Missed | None:
-    """Return the events after the cursor, up to the mailbox's start; None if some of them are not known.
+async def _read_missed(app: Confab, user: UserId, start: Position, since: str) -> _Missed | None:
+    """Return the events after the cursor, up to the start of live events; None if some of them are not known.
 
     A cursor may be later than that start if the client got it from another server. Then this server gets the events
     soon.
     """
-    cursor = decode_sync(app.store.deployment.name, mailbox.user, since)
-    if cursor is None or cursor.epoch != mailbox.start.epoch:
+    cursor = decode_sync(app.store.deployment.name, user, since)
+    if cursor is None or cursor.epoch != start.epoch:
         return None
-    logged = await app.replayer.since(mailbox.user, cursor)
+    logged = await app.replayer.since(user, cursor)
     if logged is None:
         return None
-    if cursor.tick >= mailbox.start.tick:
+    if cursor.tick >= start.tick:
         return _Missed([], cursor)
-    due = [item for item in logged if item.position.tick <= mailbox.start.tick]
-    return _Missed(sort_replay(cursor, due), mailbox.start)
+    due = [item for item in logged if item.position.tick <= start.tick]
+    return _Missed(sort_replay(cursor, due), start)
 
 
 class _NewestStates:

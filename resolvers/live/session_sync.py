@@ -16,7 +16,7 @@ from store.base.ids import UserId
 from store.sessions.fields import SyncReason
 from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.events.sessions import SessionChanged
-from subscriptions.realtime.mailboxes import Mailbox, Position, QueueBudget
+from subscriptions.realtime.mailboxes import Lagged, Position, QueueBudget
 
 T = TypeVar("T")
 
@@ -28,8 +28,8 @@ async def sync_session(app: Confab, user: UserId, since: str | None, budget: Que
     """
     app.catch_ups.check(user)
     mailbox = await read_patiently(partial(app.hub.attach, user, budget))
-    view = _SessionView(app, mailbox)
-    return LiveStream(app.hub, mailbox, view, app.catch_ups, parts=view.missed(since))
+    view = _SessionView(app, user, mailbox.start)
+    return LiveStream(user, app.hub, (mailbox,), view, app.catch_ups, parts=view.missed(since))
 
 
 class _SessionView:
@@ -37,10 +37,10 @@ class _SessionView:
 
     __slots__ = ("_app", "_seen", "_start", "_user")
 
-    def __init__(self, app: Confab, mailbox: Mailbox) -> None:
+    def __init__(self, app: Confab, user: UserId, start: Position) -> None:
         self._app = app
-        self._user = mailbox.user
-        self._start = self._seen = mailbox.start
+        self._user = user
+        self._start = self._seen = start
 
     async def missed(self, since: str | None) -> Parts:
         """Yield the sessions that changed after a cursor; without a cursor, one part with only the total."""
@@ -62,7 +62,7 @@ class _SessionView:
     def show_ephemeral(self, event: EphemeralEvent) -> None:
         """Return None: these events change no session."""
 
-    def show_lagged(self, position: Position) -> Parts:
+    def show_lagged(self, lagged: Lagged) -> Parts:
         """Return all sessions."""
         return self._catch_up(None)
 

@@ -42,13 +42,22 @@ class Deployment:
         clock: DeploymentClock,
         fallback: FallbackServer | None = None,
         *,
+        lease_mongo: Mongo | None = None,
         has_directory: bool = False,
     ) -> None:
         """Connect the parts; `open` reads the state.
 
-        fallback: used while Redis is unavailable. has_directory: users may search the directory.
+        Args:
+            mongo: The deployment's MongoDB.
+            cache: Its Redis.
+            keys: Names of its Redis keys.
+            clock: Its time.
+            fallback: Used while Redis is unavailable.
+            lease_mongo: The same MongoDB with connections of its own, for the lease of the worker number.
+            has_directory: Users may search the directory.
         """
         self._mongo = mongo
+        self._lease_mongo = lease_mongo or mongo
         self._cache = cache
         self._keys = keys
         self._clock = clock
@@ -57,7 +66,9 @@ class Deployment:
         self.owner = secrets.token_hex(8)
         """Random name of this process."""
         self._time = DeploymentTime(mongo, clock)
-        self.worker_numbers = WorkerNumbers(mongo, clock, self._time, self.owner)
+        self.worker_numbers = WorkerNumbers(
+            self._lease_mongo, clock, DeploymentTime(self._lease_mongo, clock), self.owner
+        )
         self.name = ""
         self._check_lock = asyncio.Lock()
         self.redis_epoch = ""
@@ -69,6 +80,11 @@ class Deployment:
         """True if Redis may not know the newest messages: it lost its contents lately, or the fallback is used."""
         lost_recently = self._clock.now_ms() - self.redis_lost_at_ms < _RECENTLY_LOST_MS
         return lost_recently or not self._cache.is_shared
+
+    def refuse_calls(self) -> None:
+        """Make all calls of MongoDB fail from now on: see `Mongo.refuse_calls`."""
+        self._mongo.refuse_calls()
+        self._lease_mongo.refuse_calls()
 
     async def open(self) -> None:
         """Create indexes, and read the deployment's name, its time and the state of Redis. Idempotent.

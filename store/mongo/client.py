@@ -52,6 +52,7 @@ class Mongo:
         driver: Literal["pymongo", "motor"] = "pymongo",
         *,
         timeout_ms: int = 10_000,
+        heartbeat_ms: int = _HEARTBEAT_MS,
     ) -> None:
         """Create the client. The first call connects.
 
@@ -60,6 +61,7 @@ class Mongo:
             database: The database's name.
             driver: `pymongo` for PyMongo's async client.
             timeout_ms: Longest time of one call; half of it may pass until a primary is found.
+            heartbeat_ms: Interval at which the driver checks each member.
         """
         self._primary = PrimaryWatch(timeout_ms / 2000)
         options: dict[str, Any] = {
@@ -69,7 +71,7 @@ class Mongo:
             "connectTimeoutMS": 5_000,
             "timeoutMS": timeout_ms,
             # Calls do not look for a primary while it is lost, so the monitor has to find it soon.
-            "heartbeatFrequencyMS": _HEARTBEAT_MS,
+            "heartbeatFrequencyMS": heartbeat_ms,
             "event_listeners": [self._primary],
             "maxPoolSize": 100,
             "tz_aware": False,

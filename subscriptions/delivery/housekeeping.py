@@ -21,7 +21,8 @@ from store.store import Store
 from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.revisions import Revisions
-from subscriptions.realtime.hub import CHECK_SECONDS, Hub
+from subscriptions.realtime.hub import CHECK_SECONDS
+from subscriptions.realtime.user_hub import UserHub
 
 _log = structlog.get_logger()
 
@@ -31,6 +32,12 @@ TAKEOVER_MS = 5_000
 _SLICES = 4
 """Parts of the outbox's partitions, of which one is swept each second."""
 
+_LEASE_SECONDS = 15.0
+"""Time between two renewals of the worker number's lease. At most 40 s may pass until ids can no longer be made."""
+
+_RETRY_SECONDS = 2.0
+"""Longest time after which work that failed is tried again."""
+
 _ENTRIES = 100
 _SWEEPER_LOCK_MS = 900
 
@@ -39,7 +46,7 @@ class Housekeeper:
     """Runs the periodic work. Each task tries again after a failure."""
 
     def __init__(
-        self, store: Store, hub: Hub, delivery: MessageDelivery, revisions: Revisions, data_center: int
+        self, store: Store, hub: UserHub, delivery: MessageDelivery, revisions: Revisions, data_center: int
     ) -> None:
         self._store = store
         self._hub = hub
@@ -60,7 +67,7 @@ class Housekeeper:
             for seconds, name, work in (
                 (1.0, "redis", self.check_redis),
                 (1.0, "outbox", self._sweep_slice),
-                (15.0, "lease", self._lease),
+                (_LEASE_SECONDS, "lease", self._lease),
                 (1.0, "loss_recovery", self._loss_recovery.recover),
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
                 (0.2, "mutes", self._end_mutes),
@@ -120,10 +127,13 @@ class Housekeeper:
         await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)
 
     async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run periodic work at an interval. Of consecutive failures only the first is logged."""
+        """Run periodic work at an interval, and sooner after a failure.
+
+        Of consecutive failures only the first is logged.
+        """
         is_failing = False
         while not self._closing:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(min(seconds, _RETRY_SECONDS) if is_failing else seconds)
             try:
                 await work()
                 is_failing = False

@@ -30,10 +30,10 @@ from store.sessions.apply_messages import EventRecipient
 from store.sessions.session_rows import SessionRows, Tick
 from subscriptions.realtime.events.base import Event, Fields
 from subscriptions.realtime.events.registry import decode_event
-from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 from subscriptions.realtime.server_calls import ServerCalls
 from subscriptions.realtime.server_silence import ServerSilence
+from subscriptions.realtime.user_hub import UserHub
 
 _log = structlog.get_logger()
 
@@ -74,7 +74,7 @@ class Bus:
         cache: Cache,
         keys: Keys,
         rows: SessionRows,
-        hub: Hub,
+        hub: UserHub,
         forget_users: Callable[[Iterable[UserId] | None], None],
         wake_waiter: Callable[[str], None],
     ) -> None:

@@ -18,8 +18,8 @@ from store.store import Store
 from subscriptions.realtime.bus import ALL_SERVERS, Bus
 from subscriptions.realtime.events.base import EphemeralEvent
 from subscriptions.realtime.events.registry import EPHEMERAL_KINDS
-from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.recent_keys import RecentKeys
+from subscriptions.realtime.user_hub import UserHub
 
 _log = structlog.get_logger()
 
@@ -36,7 +36,7 @@ _ANY_SEQ = 1 << 53
 class EphemeralDelivery:
     """Sends ephemeral events of this process's users, and delivers those from the bus."""
 
-    def __init__(self, store: Store, hub: Hub, bus: Bus) -> None:
+    def __init__(self, store: Store, hub: UserHub, bus: Bus) -> None:
         self._store = store
         self._hub = hub
         self._bus = bus

@@ -1,16 +1,18 @@
-"""Feeds: the events of one user on one process, in the order of the user's clock."""
+"""Feeds: the events of one clock on one process, in the order of the clock."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Generic, TypeVar
 
-from store.base.ids import UserId
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.mailboxes import Lagged, Mailbox, Position
 
+Owner = TypeVar("Owner", bound=str)
 
-class Feed:
-    """The position of a user's subscriptions, their mailboxes, and the events that wait for an earlier one."""
+
+class Feed(Generic[Owner]):
+    """The position of a clock's subscriptions, their mailboxes, and the events that wait for an earlier one."""
 
     __slots__ = (
         "attaching",
@@ -18,21 +20,19 @@ class Feed:
         "lock",
         "mailboxes",
         "may_miss_events",
-        "mute_ends",
+        "owner",
         "position",
         "repair",
-        "user",
     )
 
-    def __init__(self, user: UserId) -> None:
-        self.user = user
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
         self.position: Position | None = None
         self.mailboxes: set[Mailbox] = set()
         self.early: dict[int, tuple[int, Event | None]] = {}
         """Events that arrived before an earlier event: tick and event by the tick before."""
         self.lock = asyncio.Lock()
         self.attaching = 0
-        self.mute_ends: int | None = None
         self.may_miss_events = False
         """True if events may be missing although the chain shows no gap."""
         self.repair: asyncio.Task[None] | None = None
@@ -50,7 +50,7 @@ class Feed:
         self.position = position
         self.early.clear()
         for mailbox in tuple(self.mailboxes):
-            mailbox.put(Lagged(position))
+            mailbox.put(Lagged(position, self.owner))
 
     def deliver_early(self) -> None:
         """Deliver the early events that are next in the chain."""

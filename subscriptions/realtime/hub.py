@@ -1,23 +1,20 @@
-"""The hub: one per process. It delivers the events of users to the subscriptions of this process.
+"""Hubs deliver the events of clocks to the subscriptions of this process. A clock has an owner: a user, or a workspace.
 
-The events of a user form a chain: each names the tick before it. Frames from other servers may arrive late, out of
+The events of a clock form a chain: each names the tick before it. Frames from other servers may arrive late, out of
 order, twice or never. The chain shows this, so that a feed delivers every event once and in order. It reads missing
-events from the user's log. If the log does not have them either, subscribers get Lagged.
+events from the clock's log. If the log does not have them either, subscribers get Lagged.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from heapq import heappop, heappush
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
 
 from store.base.clock import Clock
 from store.base.errors import StoreError
-from store.base.ids import UserId
-from store.sessions.apply_messages import EventRecipient
-from store.sessions.session_store import SessionStore
 from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.feed import Feed
 from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, Position, QueueBudget
@@ -28,51 +25,84 @@ ROUTE_MS = 6 * 3600 * 1000
 """Time that a route stays valid. It is renewed when half of it has passed."""
 
 CHECK_SECONDS = 30.0
-"""Interval at which all feeds are compared with their users' clocks."""
-
-_MUTES_AHEAD_MS = 90_000
-"""Mutes that end within this time are remembered. More than the interval of checks."""
+"""Interval at which all feeds are compared with their clocks."""
 
 _REPAIR_DELAY_SECONDS = 0.05
 _LONGEST_REPAIR_DELAY_SECONDS = 2.0
-_USERS_AT_ONCE = 200
+_OWNERS_AT_ONCE = 200
 _MAX_EARLY = 1_000
-"""Events of one user that wait for an earlier event. Further ones are read from the log."""
+"""Events of one clock that wait for an earlier event. Further ones are read from the log."""
 
 
-Replay = Callable[[UserId, Position], Awaitable[list[MailboxEvent] | None]]
+Owner = TypeVar("Owner", bound=str)
+_OwnerOf = TypeVar("_OwnerOf", bound=str, contravariant=True)
 
 
-class Hub:
-    """The feeds of this process, by user. Runs on one event loop. Delivering never waits."""
+class LivePosition(NamedTuple):
+    """A clock as Redis has it, compared with the position of a feed.
 
-    def __init__(self, server: str, sessions: SessionStore, replay: Replay, clock: Clock) -> None:
+    Attributes:
+        position: The clock.
+        route_until: Time until which the route to this server is valid, ms; 0 without a route.
+        is_uncertain: True if only registering again shows whether the clock is still valid.
+    """
+
+    position: Position
+    route_until: int
+    is_uncertain: bool = False
+
+
+class Clocks(Protocol[_OwnerOf]):
+    """The clocks that a hub serves, in Redis."""
+
+    async def attach(self, owner: _OwnerOf, server: str, until_ms: int) -> Position:
+        """Store a route to a server until a time (ms), and return the clock. Raises StoreError.
+
+        All events after that position reach the server, except for frames that get lost.
+        """
+        ...
+
+    async def read_positions(self, owners: Sequence[_OwnerOf], server: str) -> Sequence[LivePosition | None]:
+        """Return each clock; None for one that is not in Redis. One round trip that changes nothing."""
+        ...
+
+    async def detach(self, owners: Collection[_OwnerOf], server: str) -> None:
+        """Remove the routes to a server. Raises StoreError."""
+        ...
+
+
+Replay = Callable[[Owner, Position], Awaitable[list[MailboxEvent] | None]]
+"""Returns the events of a clock after a position; None if some of them are not known."""
+
+
+class Hub(Generic[Owner]):
+    """The feeds of this process, by owner. Runs on one event loop. Delivering never waits."""
+
+    def __init__(self, server: str, clocks: Clocks[Owner], replay: Replay[Owner], clock: Clock) -> None:
         self.server = server
-        self._sessions = sessions
+        self._clocks = clocks
         self._replay = replay
         self._clock = clock
-        self._feeds: dict[UserId, Feed] = {}
-        self._mutes: list[tuple[int, UserId]] = []
-        self._has_mutes = asyncio.Event()
-        self._users_without_feed: set[UserId] = set()
+        self._feeds: dict[Owner, Feed[Owner]] = {}
+        self._owners_without_feed: set[Owner] = set()
         """Recipients of frames that have no connection here."""
-        self._users_losing_routes: frozenset[UserId] = frozenset()
-        """Users whose routes are being removed."""
+        self._owners_losing_routes: frozenset[Owner] = frozenset()
+        """Owners whose routes are being removed."""
         self._routes_removed = asyncio.Event()
         self.resets = 0
         """The number of times that a client had to start over."""
 
-    async def attach(self, user: UserId, budget: QueueBudget) -> Mailbox:
-        """Return a mailbox that gets every event of the user after its `start`. Raises Unreachable."""
-        feed = self._feeds.get(user)
+    async def attach(self, owner: Owner, budget: QueueBudget) -> Mailbox:
+        """Return a mailbox that gets every event of the clock after its `start`. Raises Unreachable."""
+        feed = self._feeds.get(owner)
         if feed is None:
-            feed = self._feeds[user] = Feed(user)
+            feed = self._feeds[owner] = Feed(owner)
         feed.attaching += 1
         try:
             async with feed.lock:
                 if feed.position is None:
                     feed.position = await self._register(feed)
-            mailbox = Mailbox(user, feed.position, budget)
+            mailbox = Mailbox(owner, feed.position, budget)
             feed.mailboxes.add(mailbox)
             if feed.early or feed.may_miss_events:
                 self._start_repair(feed)
@@ -84,7 +114,7 @@ class Hub:
     def detach(self, mailbox: Mailbox) -> None:
         """Close a mailbox. Idempotent."""
         mailbox.close()
-        feed = self._feeds.get(mailbox.user)
+        feed = self._find(mailbox.owner)
         if feed is not None:
             feed.mailboxes.discard(mailbox)
             self._drop_if_idle(feed)
@@ -94,24 +124,29 @@ class Hub:
         """The number of mailboxes on this process."""
         return sum(len(feed.mailboxes) for feed in self._feeds.values())
 
-    def has_mailbox(self, user: UserId) -> bool:
-        """Return whether a connection of this process subscribes to the user's events."""
-        feed = self._feeds.get(user)
+    def has_mailbox(self, owner: Owner) -> bool:
+        """Return whether a connection of this process subscribes to the clock's events."""
+        feed = self._feeds.get(owner)
         return feed is not None and bool(feed.mailboxes)
 
-    def receive(self, event: Event | None, recipients: Iterable[EventRecipient]) -> None:
-        """Take an event of some users from any server, in any order, any number of times.
+    def find_position(self, owner: str) -> Position | None:
+        """Return the position up to which a clock's events are delivered; None if nothing here subscribes to it."""
+        feed = self._find(owner)
+        return feed.position if feed is not None else None
 
-        Without an event, only the users' clocks move to the ticks.
+    def _find(self, owner: str) -> Feed[Owner] | None:
+        return self._feeds.get(owner)  # type: ignore[arg-type]  # an owner is a str
+
+    def receive(self, event: Event | None, recipients: Sequence[tuple[Owner, str, int, int]]) -> None:
+        """Take an event of some clocks from any server, in any order, any number of times.
+
+        Without an event, only the clocks move to the ticks. A recipient is owner, epoch, tick, and the tick before.
         """
-        mute_ends = event.next_mute_end_ms if event is not None else None
-        for user, epoch, tick, previous in recipients:
-            feed = self._feeds.get(user)
+        for owner, epoch, tick, previous in recipients:
+            feed = self._feeds.get(owner)
             if feed is None:
-                self._users_without_feed.add(user)
+                self._owners_without_feed.add(owner)
                 continue
-            if mute_ends is not None:
-                self._schedule_mute_end(feed, mute_ends)
             position = feed.position
             if position is not None and previous <= position.tick < tick and epoch == position.epoch:
                 feed.deliver(Position(epoch, tick), event)
@@ -120,7 +155,9 @@ class Hub:
             else:
                 self._receive_out_of_order(feed, epoch, tick, previous, event)
 
-    def _receive_out_of_order(self, feed: Feed, epoch: str, tick: int, previous: int, event: Event | None) -> None:
+    def _receive_out_of_order(
+        self, feed: Feed[Owner], epoch: str, tick: int, previous: int, event: Event | None
+    ) -> None:
         """Take an event that is not the next one of a feed."""
         position = feed.position
         if position is None:
@@ -135,136 +172,103 @@ class Hub:
                 feed.may_miss_events = True
             self._start_repair(feed)
 
-    def deliver_ephemeral(self, users: Iterable[UserId], event: EphemeralEvent) -> None:
-        """Put an event without a tick into the mailboxes of users. Best effort: it is not repeated if it gets lost."""
-        for user in users:
-            feed = self._feeds.get(user)
+    def deliver_ephemeral(self, owners: Iterable[Owner], event: EphemeralEvent) -> None:
+        """Put an event without a tick into mailboxes. Best effort: it is not repeated if it gets lost."""
+        for owner in owners:
+            feed = self._feeds.get(owner)
             if feed is None:
-                self._users_without_feed.add(user)
+                self._owners_without_feed.add(owner)
             else:
                 for mailbox in tuple(feed.mailboxes):
                     mailbox.put(event)
 
     def resync(self) -> None:
-        """Compare the position of all feeds with the users' clocks. Called when frames may have been lost."""
+        """Compare the position of all feeds with their clocks. Called when frames may have been lost."""
         for feed in self._feeds.values():
             self._check_for_missed(feed)
 
-    async def check_feeds(self) -> None:
-        """Find feeds that missed events, whose state is no longer cached, or whose route is missing or ends soon.
+    def check_owner(self, owner: Owner) -> None:
+        """Compare the position of one feed with its clock, soon."""
+        feed = self._feeds.get(owner)
+        if feed is not None:
+            self._check_for_missed(feed)
 
-        Idle users cost two reads in a shared round trip. Raises StoreError if it failed for one of them, after all were
-        attempted.
+    async def check_feeds(self) -> None:
+        """Find feeds that missed events, whose clock is no longer in Redis, or whose route is missing or ends soon.
+
+        Idle clocks cost two reads in a shared round trip. Raises StoreError if it failed for one of them, after all
+        were attempted.
         """
         failures: list[StoreError] = []
         feeds = [feed for feed in self._feeds.values() if feed.position is not None]
-        for start in range(0, len(feeds), _USERS_AT_ONCE):
+        for start in range(0, len(feeds), _OWNERS_AT_ONCE):
             try:
-                await self._check(feeds[start : start + _USERS_AT_ONCE])
+                await self._check(feeds[start : start + _OWNERS_AT_ONCE])
             except StoreError as failure:
                 failures.append(failure)
         await self._remove_unused_routes()
         if failures:
             raise failures[0]
 
-    async def _check(self, feeds: Sequence[Feed]) -> None:
-        found = await self._sessions.read_positions([feed.user for feed in feeds], self.server)
+    async def _check(self, feeds: Sequence[Feed[Owner]]) -> None:
+        found = await self._clocks.read_positions([feed.owner for feed in feeds], self.server)
         renew_before = self._clock.now_ms() + ROUTE_MS // 2
         to_register = []
         for feed, live in zip(feeds, found, strict=True):
-            if live is None or live.is_held or live.route_until < renew_before:
+            if live is None or live.is_uncertain or live.route_until < renew_before:
                 to_register.append(feed)
             else:
-                self._compare(feed, self._position_from(feed, live.epoch, live.clock, live.mute_ends_at))
+                self._compare(feed, live.position)
         outcomes = await asyncio.gather(*(self._check_clock(feed) for feed in to_register), return_exceptions=True)
         for failure in filter(None, outcomes):
             raise failure
 
-    async def remove_routes(self, users: Collection[UserId], server: str) -> None:
-        """Remove the routes of users to a server that has ended. Raises StoreError.
+    async def remove_routes(self, owners: Collection[Owner], server: str) -> None:
+        """Remove the routes of clocks to a server that has ended. Raises StoreError.
 
         If the server is alive after all, its next check stores them again, and finds the events that it missed.
         """
-        await self._sessions.detach(users, server)
+        await self._clocks.detach(owners, server)
 
     async def _remove_unused_routes(self) -> None:
-        """Remove the routes of users that frames arrived for although they have no connection here."""
-        users, self._users_without_feed = list(self._users_without_feed), set()
-        for start in range(0, len(users), _USERS_AT_ONCE):
-            self._users_losing_routes = frozenset(
-                user for user in users[start : start + _USERS_AT_ONCE] if user not in self._feeds
+        """Remove the routes of clocks that frames arrived for although they have no connection here."""
+        owners, self._owners_without_feed = list(self._owners_without_feed), set()
+        for start in range(0, len(owners), _OWNERS_AT_ONCE):
+            self._owners_losing_routes = frozenset(
+                owner for owner in owners[start : start + _OWNERS_AT_ONCE] if owner not in self._feeds
             )
             try:
-                await self._sessions.detach(self._users_losing_routes, self.server)
+                await self._clocks.detach(self._owners_losing_routes, self.server)
             finally:
-                self._users_losing_routes = frozenset()
+                self._owners_losing_routes = frozenset()
                 self._routes_removed.set()
                 self._routes_removed.clear()
 
-    async def _check_clock(self, feed: Feed) -> None:
+    async def _check_clock(self, feed: Feed[Owner]) -> None:
         self._compare(feed, await self._register(feed))
 
-    def _compare(self, feed: Feed, clock: Position) -> None:
+    def _compare(self, feed: Feed[Owner], clock: Position) -> None:
         at = feed.position
         if at is not None and (at.epoch != clock.epoch or at.tick < clock.tick):
             self._check_for_missed(feed)
 
-    async def end_mutes(self) -> None:
-        """End due mutes of users with connections here. Any script on the user's state ends them and logs the event."""
-        now = self._clock.now_ms()
-        due = []
-        while self._mutes and self._mutes[0][0] <= now:
-            at, user = heappop(self._mutes)
-            feed = self._feeds.get(user)
-            if feed is not None and feed.mute_ends == at:
-                feed.mute_ends = None
-                due.append(feed)
-        await asyncio.gather(*(self._end_mutes_of(feed) for feed in due))
-
-    async def _end_mutes_of(self, feed: Feed) -> None:
-        try:
-            await self._check_clock(feed)
-        except StoreError:
-            self._check_for_missed(feed)
-
-    def _schedule_mute_end(self, feed: Feed, ends: int) -> None:
-        # Later ends are found by the next checks.
-        if ends > self._clock.now_ms() + _MUTES_AHEAD_MS:
-            return
-        if feed.mute_ends is None or ends < feed.mute_ends:
-            feed.mute_ends = ends
-            heappush(self._mutes, (ends, feed.user))
-            self._has_mutes.set()
-
-    async def wait_for_mutes(self) -> None:
-        """Wait until a mute of a user with connections here ends soon."""
-        if not self._mutes:
-            self._has_mutes.clear()
-            await self._has_mutes.wait()
-
-    async def _register(self, feed: Feed) -> Position:
-        """Store the route, and return the user's clock at that moment."""
-        while feed.user in self._users_losing_routes:
+    async def _register(self, feed: Feed[Owner]) -> Position:
+        """Store the route, and return the clock at that moment."""
+        while feed.owner in self._owners_losing_routes:
             # Redis may execute calls of different connections in any order.
             await self._routes_removed.wait()
-        until = self._clock.now_ms() + ROUTE_MS
-        return self._position_from(feed, *await self._sessions.attach(feed.user, self.server, until))
+        return await self._clocks.attach(feed.owner, self.server, self._clock.now_ms() + ROUTE_MS)
 
-    def _position_from(self, feed: Feed, epoch: str, clock: int, mute_ends: int | None) -> Position:
-        if mute_ends is not None:
-            self._schedule_mute_end(feed, mute_ends)
-        return Position(epoch, clock)
-
-    def _check_for_missed(self, feed: Feed) -> None:
+    def _check_for_missed(self, feed: Feed[Owner]) -> None:
         feed.may_miss_events = True
         self._start_repair(feed)
 
-    def _start_repair(self, feed: Feed) -> None:
+    def _start_repair(self, feed: Feed[Owner]) -> None:
         # A feed without mailboxes is repaired when the next one is attached.
         if feed.repair is None and feed.mailboxes:
             feed.repair = asyncio.create_task(self._repair(feed))
 
-    async def _repair(self, feed: Feed) -> None:
+    async def _repair(self, feed: Feed[Owner]) -> None:
         """Wait a moment for late frames, then read what is missing from the log. Repeats until nothing is missing."""
         pause = _REPAIR_DELAY_SECONDS
         try:
@@ -276,22 +280,22 @@ class Hub:
                     await self._read_log(feed)
                     pause = _REPAIR_DELAY_SECONDS
                 except StoreError as error:
-                    _log.warning("feed_not_repaired_yet", user=feed.user, reason=str(error))
+                    _log.warning("feed_not_repaired_yet", owner=feed.owner, reason=str(error))
                     pause = min(2 * pause, _LONGEST_REPAIR_DELAY_SECONDS)
         except Exception:
-            _log.exception("feed_repair_failed", user=feed.user)
+            _log.exception("feed_repair_failed", owner=feed.owner)
             if feed.position is not None:
                 feed.lag(feed.position)
         finally:
             feed.repair = None
 
-    async def _read_log(self, feed: Feed) -> None:
+    async def _read_log(self, feed: Feed[Owner]) -> None:
         try:
             # Frames that arrive during this may set it again.
             feed.may_miss_events = False
             clock = await self._register(feed)
             assert feed.position is not None
-            missed = await self._replay(feed.user, feed.position)
+            missed = await self._replay(feed.owner, feed.position)
         except StoreError:
             feed.may_miss_events = True
             raise
@@ -306,9 +310,9 @@ class Hub:
         feed.early = {before: late for before, late in feed.early.items() if late[0] > feed.position.tick}
         feed.deliver_early()
 
-    def _drop_if_idle(self, feed: Feed) -> None:
-        if not feed.mailboxes and not feed.attaching and self._feeds.get(feed.user) is feed:
-            del self._feeds[feed.user]
+    def _drop_if_idle(self, feed: Feed[Owner]) -> None:
+        if not feed.mailboxes and not feed.attaching and self._feeds.get(feed.owner) is feed:
+            del self._feeds[feed.owner]
             if feed.repair is not None:
                 feed.repair.cancel()
 

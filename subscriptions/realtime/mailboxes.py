@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 import structlog
 
-from store.base.ids import UserId
 from subscriptions.realtime.events.base import EphemeralEvent, Event
 
 _log = structlog.get_logger()
 
 
 class Position(NamedTuple):
-    """A position on a user's clock. Ticks are comparable within one epoch.
+    """A position on a clock. Ticks are comparable within one epoch.
 
     `ahead`: later ticks whose events were delivered too. `began`: the clock's tick when a client began to page through
     all of its sessions; set until it has the last page.
@@ -39,9 +38,10 @@ class MailboxEvent(NamedTuple):
 
 
 class Lagged(NamedTuple):
-    """The subscriber lost events up to a position and has to read its state again. No event after it is missing."""
+    """The subscriber lost events up to a position on an owner's clock. No event after it is missing."""
 
     position: Position
+    owner: str
 
 
 Item = MailboxEvent | Lagged | EphemeralEvent
@@ -90,10 +90,10 @@ class Mailbox:
     When the budget is used up the queue is emptied, and the reader finds Lagged in it.
     """
 
-    __slots__ = ("_budget", "_closed", "_items", "_ready", "_receive", "start", "user")
+    __slots__ = ("_budget", "_closed", "_items", "_ready", "_receive", "owner", "start")
 
-    def __init__(self, user: UserId, start: Position, budget: QueueBudget) -> None:
-        self.user = user
+    def __init__(self, owner: str, start: Position, budget: QueueBudget) -> None:
+        self.owner = owner
         self.start = start
         self._budget = budget
         self._items: deque[Item] | None = None
@@ -117,8 +117,8 @@ class Mailbox:
                     return
             except Exception:
                 # It is not known whether the subscriber has the event.
-                _log.exception("subscriber_failed", user=self.user)
-                self.put(Lagged(position))
+                _log.exception("subscriber_failed", owner=self.owner)
+                self.put(Lagged(position, self.owner))
                 return
         self.put(MailboxEvent(position, event))
 
@@ -134,19 +134,19 @@ class Mailbox:
                 self._items = deque()
             self._items.append(item)
         elif isinstance(item, MailboxEvent):
-            self._replace_all(Lagged(item.position))
+            self._replace_all(Lagged(item.position, self.owner))
             self._budget.mark_behind()
         if self._ready is not None:
             try:
                 self._ready()
             except Exception:
-                _log.exception("subscriber_failed", user=self.user)
+                _log.exception("subscriber_failed", owner=self.owner)
 
     def drop(self, position: Position) -> None:
         """Drop the events up to a position and those in the queue. The reader finds Lagged next."""
         newest = next((item for item in reversed(self._items or ()) if isinstance(item, MailboxEvent | Lagged)), None)
         self._budget.mark_behind()
-        self.put(Lagged(newest.position if newest is not None else position))
+        self.put(Lagged(newest.position if newest is not None else position, self.owner))
 
     def _replace_all(self, lagged: Lagged) -> None:
         """Replace the queue by one item, which does not count in the budget."""

@@ -101,7 +101,7 @@ async def test_an_abandoned_write_does_not_count_against_a_slow_peer(written: Wr
 
 async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> None:
     budget, ticks = QueueBudget(2), itertools.count(1)
-    mailbox = Mailbox(cast(Any, "somebody"), Position("e", 0), budget)
+    mailbox = Mailbox("somebody", Position("e", 0), budget)
 
     def put(count: int) -> None:
         for _ in range(count):
@@ -120,7 +120,7 @@ async def test_repeated_resets_do_not_restart_the_deadline_of_a_slow_peer() -> N
         pass
     assert (budget.used, budget.behind_since) == (0, None)
     put(1)
-    mailbox.put(Lagged(Position("e", next(ticks))))
+    mailbox.put(Lagged(Position("e", next(ticks)), "somebody"))
     assert (budget.used, budget.behind_since) == (0, None)
 
 

@@ -22,8 +22,8 @@ from store.redis.cache import Call
 from store.sessions.apply_messages import FanoutCalls, MessageDelta
 from subscriptions.realtime import hub
 from subscriptions.realtime.events.messages import MessageCreated
-from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, QueueBudget
+from subscriptions.realtime.user_hub import UserHub
 from tests.mailboxes import next_item
 
 _names = itertools.count()
@@ -53,7 +53,7 @@ class HubUser:
         self.services = services
         self.user = UserId(f"hub{next(_names)}")
         replay = services.app.replayer.since
-        self.hub = Hub(f"hub-{self.user}", self.store.sessions, replay, self.store.clock)
+        self.hub = UserHub(f"hub-{self.user}", self.store.sessions, replay, self.store.clock)
         self.mailbox: Mailbox
 
     async def listen(self, limit: int = 100) -> None:
@@ -151,18 +151,18 @@ async def test_lost_frames_at_the_end_are_found_by_the_periodic_check(listener: 
 async def test_a_user_that_cannot_be_checked_does_not_stop_others(
     listener: HubUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "_USERS_AT_ONCE", 1)
+    monkeypatch.setattr(hub, "_OWNERS_AT_ONCE", 1)
     unlucky = await listener.hub.attach(UserId(f"{listener.user}x"), QueueBudget())
     listener.hub._feeds = dict(reversed(listener.hub._feeds.items()))
     register = listener.hub._register
 
     async def fails(feed: Any) -> Position:
-        if feed.user == unlucky.user:
+        if feed.owner == unlucky.owner:
             raise Unreachable("not that one")
         return await register(feed)
 
     async def fails_too(users: Sequence[UserId], *args: Any) -> Any:
-        if unlucky.user in users:
+        if unlucky.owner in users:
             raise Unreachable("not that one")
         return await read_positions(users, *args)
 

@@ -132,7 +132,7 @@ async def test_a_user_who_returns_while_the_route_is_removed_keeps_it(
 
     monkeypatch.setattr(sessions, "detach", slow_detach)
     check = asyncio.create_task(own.check_feeds())
-    while user not in own._users_losing_routes:  # noqa: ASYNC110
+    while user not in own._owners_losing_routes:  # noqa: ASYNC110
         await asyncio.sleep(0)
     attaching = asyncio.create_task(own.attach(user, QueueBudget()))
     await asyncio.sleep(0.01)
