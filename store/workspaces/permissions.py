@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntFlag
+from typing import Self
 
 
 class Permission(IntFlag):
@@ -42,6 +43,23 @@ class Permission(IntFlag):
     DEAFEN_OTHERS = 1 << 31
     MOVE_OTHERS = 1 << 32
 
+    # Enum's own goes by the name, which combinations do not have here.
+    __hash__ = int.__hash__
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        """Return a combination, or bits that a later version has. Enum would keep each of them for ever."""
+        if not isinstance(value, int):
+            raise ValueError(f"{value!r} is not a permission")
+        combination = int.__new__(cls, value & _ALL_BITS)
+        combination._name_ = None
+        combination._value_ = value & _ALL_BITS
+        return combination
+
+
+_ALL_BITS = (1 << 52) - 1
+"""Bits that a permission may have: a client reads them as a JSON number."""
+
 
 P = Permission
 
@@ -59,6 +77,9 @@ NEEDS_SENDING = (
     P.SEND_THREADS | P.CREATE_THREADS | P.ATTACH_FILES | P.EMBED_LINKS | P.MENTION_EVERYONE
 )  # fmt: skip
 """Permissions that nobody has without SEND_MESSAGES."""
+
+WRITING = P.SEND_MESSAGES | NEEDS_SENDING | P.ADD_REACTIONS | P.PIN_MESSAGES
+"""Permissions that nobody has in an archived channel."""
 
 WHILE_TIMED_OUT = P.VIEW_CHANNEL | P.READ_HISTORY
 """Permissions that a member with a time-out keeps."""

@@ -107,6 +107,11 @@ class Policy:
     pending: frozenset[ConversationId] | None = frozenset()
     """Channels whose heads may have an earlier policy version, until that change of rights is complete. None: all."""
 
+    rights_of_roles: dict[tuple[frozenset[RoleId], ConversationId], Permission] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
+    """Computed rights of sets of roles in channels (`rights.py`)."""
+
     def accepts(self, facts: MemberFacts) -> bool:
         """Return whether facts about a member are as new as this policy."""
         return facts.version >= max(self.members_since, self.member_changes.get(facts.user, 0))
