@@ -30,6 +30,7 @@ from schema.users.token_renewal import ConnectionMutations
 from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
 from schema.users.user_types import find_user
+from schema.workspaces.channel_types import ChannelType
 from store.base.ids import ConversationKind, kind_of, parse_message_id, parse_session_id
 
 CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProxyType(
@@ -37,6 +38,7 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
         ConversationKind.PRIVATE: PrivateConversation,
         ConversationKind.GROUP: Group,
         ConversationKind.SUB_BIZ: SubBizGateway,
+        ConversationKind.CHANNEL: ChannelType,
     }
 )
 """The GraphQL type of each kind of conversation, for the context. Types cannot import those of higher packages."""
@@ -97,7 +99,7 @@ SCHEMA = _without_null_defaults(
         query=Query,
         mutation=Mutation,
         subscription=Subscription,
-        types=[PrivateConversation, SubBizGateway, Group, ErrorCode],
+        types=[PrivateConversation, SubBizGateway, Group, ChannelType, ErrorCode],
         config=CONFIG,
     )
 )

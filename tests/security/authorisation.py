@@ -150,6 +150,10 @@ ROOT_FIELDS = [
 VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
+    Channel: id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
+    Channel: historyVisibility slowModeSeconds messageCount
+    ChannelCategory: id workspaceId name position
+    PermissionOverwrite: roleId userId allow deny
     Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
     GroupEdge: node cursor
@@ -184,6 +188,8 @@ VIEWERS_OWN = """
     PrivateConversation: lastMessage session
     SubBizGateway: lastMessage session
     Group: lastMessage session visibleRanges
+    Channel: lastMessage session overwrites viewerPermissions viewerMayWriteAt
+    ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
     Session: *
