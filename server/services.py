@@ -18,6 +18,7 @@ from resolvers.conversations.visibility import list_viewers
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from schema.execution.engine import Engine
+from schema.execution.event_slots import EventSlots
 from schema.execution.query_limits import QueryLimits
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.settings import Settings
@@ -64,6 +65,7 @@ class Services:
 
     engine: GraphQLEngine
     app: Confab
+    event_slots: EventSlots
     housekeeper: Housekeeper
     revocations: Revocations
     migrator: Migrator
@@ -179,7 +181,7 @@ async def open_services(
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, housekeeper, revocations, migrator, opened, data_is_newer)
+        yield Services(engine, app, engine.event_slots, housekeeper, revocations, migrator, opened, data_is_newer)
     finally:
         await end_tasks(opening)
         await migrator.close()

@@ -130,7 +130,8 @@ class OperationSettings(_Section):
     """Most rows that an operation may lead to; pages inside pages multiply."""
     document_cpu_percent: int = Field(25, ge=0, le=100)
     """Share of a core for parsing and validating documents of one user that are not cached. Ten seconds of it may be
-    used at once. More documents are refused with RATE_LIMITED; 0 means no limit."""
+    used at once. More documents are refused with RATE_LIMITED; 0 means no limit. Documents of all users together wait
+    while they use more than this share."""
     anonymous_cpu_percent: int = Field(5, ge=0, le=100)
     """The same for all requests without a token together. They are served only with `introspection`."""
     max_operations: int = Field(500, ge=1, le=100_000)

@@ -45,7 +45,7 @@ class PermissionRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PermissionReason:
-    """Whether a permission is given, and why. `role`: the role of the rule, if it has one."""
+    """A permission that is given or not, and why. `role`: the role of the rule, if it has one."""
 
     permission: Permission
     allowed: bool
@@ -128,7 +128,7 @@ def explain(
 
 
 def highest_position(policy: Policy, facts: MemberFacts) -> int:
-    """Return the position of a member's highest role. Whoever changes the member or a role has to be above it."""
+    """Return the position of a member's highest role. Only members above it may change this member."""
     if facts.user == policy.owner:
         return OWNER_POSITION
     return max((role.position for role in _roles_of(policy, facts.roles)), default=0)
