@@ -16,10 +16,12 @@ from schema.base.batch_loader import BatchLoader
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Head
 from store.messages.message import Message
 from store.sessions.session import Session
 from store.users.user import User
+from store.workspaces.policy import MemberFacts
 
 
 class Loaders:
@@ -58,6 +60,11 @@ class Loaders:
     def progress(self) -> BatchLoader[ConversationId, GroupProgress]:
         """The delivered and read positions of a conversation's recipients."""
         return BatchLoader(self._load_progress)
+
+    @cached_property
+    def workspace_members(self) -> BatchLoader[tuple[WorkspaceId, UserId], MemberFacts | None]:
+        """Members of workspaces; None if the user is not a member."""
+        return BatchLoader(self._load_workspace_members)
 
     @cached_property
     def messages(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
@@ -155,6 +162,15 @@ class Loaders:
     async def _load_progress(self, conversations: list[ConversationId]) -> list[GroupProgress]:
         found = await self._app.store.receipts.list_recipients(conversations)
         return [GroupProgress(found.get(conversation, ()), self._viewer.id) for conversation in conversations]
+
+    async def _load_workspace_members(self, members: list[tuple[WorkspaceId, UserId]]) -> list[MemberFacts | None]:
+        by_workspace: dict[WorkspaceId, list[UserId]] = {}
+        for workspace, user in members:
+            by_workspace.setdefault(workspace, []).append(user)
+        policies = self._app.store.policies
+        found = await asyncio.gather(*(policies.find_members(w, users) for w, users in by_workspace.items()))
+        facts = dict(zip(by_workspace, found, strict=True))
+        return [facts[workspace].get(user) for workspace, user in members]
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)

@@ -65,15 +65,14 @@ class SampleWorkspace:
         """Store another policy with the next version, and raise the versions in Redis as a change of rights does."""
         version = self.policy.version + 1
         changes = dict(self.policy.member_changes) | {UserId(user): version for user in changed_members}
-        self.policy = replace(policy, version=version, member_changes=changes, rights_of_roles={})
-        mongo, keys = self.store.mongo, self.store.keys
+        self.policy = replace(policy, version=version, member_changes=changes)
+        mongo = self.store.mongo
         await mongo.update_one(WORKSPACES, {"_id": self.id}, {"$set": policy_fields(self.policy)})
         for channel in self.policy.channels.values():
             row = channel_document(self.id, channel)
             await mongo.update_one(CHANNELS, {"_id": row["_id"]}, [{"$replaceWith": {"$literal": row}}])
         await raise_versions(self.store, self.policy)
         await self.store.cache.one(self.store.policies.versions.raise_call(self.id, version))
-        assert keys
 
     async def change_channel(self, channel: ConversationId, **fields: object) -> None:
         """Store other settings of a channel."""
@@ -102,9 +101,7 @@ class SampleWorkspace:
     async def set_facts(self, user: str, **facts: object) -> None:
         """Store other facts about a member."""
         row = member_document(self.id, MemberFacts(UserId(user), 0, joined_at_ms=1, **facts), user)  # type: ignore[arg-type]
-        await self.store.mongo.update_one(
-            WORKSPACE_MEMBERS, {"_id": row["_id"]}, [{"$replaceWith": {"$literal": row}}]
-        )
+        await self.store.mongo.update_one(WORKSPACE_MEMBERS, {"_id": row["_id"]}, [{"$replaceWith": {"$literal": row}}])
         await self.change(self.policy, user)
 
 
@@ -134,9 +131,7 @@ async def create_sample_workspace(api: Api, **members: MemberFacts) -> SampleWor
         Channel(staff, "staff", ChannelKind.PRIVATE, 1, now),
         Channel(old, "old", ChannelKind.PUBLIC, 2, now, is_archived=True),
     )
-    policy = Policy(
-        workspace, 1, UserId(users["owner"]), {r.id: r for r in roles}, {}, {c.id: c for c in channels}
-    )
+    policy = Policy(workspace, 1, UserId(users["owner"]), {r.id: r for r in roles}, {}, {c.id: c for c in channels})
     own_roles = {"admin": admin, "moderator": moderator}
     facts = [
         MemberFacts(UserId(user), 1, frozenset({own_roles[name]} if name in own_roles else ()), joined_at_ms=now)
@@ -160,7 +155,8 @@ async def create_sample_workspace(api: Api, **members: MemberFacts) -> SampleWor
     ]
     await store.mongo.insert_many(CONVERSATIONS, heads)
     rows = [
-        {"_id": member_row_id(staff, UserId(users[name]))} | Member(UserId(users[name]), "", ((1, None),), now).to_fields()
+        {"_id": member_row_id(staff, UserId(users[name]))}
+        | Member(UserId(users[name]), "", ((1, None),), now).to_fields()
         for name in ("member", "moderator")
     ]
     await store.mongo.insert_many(MEMBERS, rows)
