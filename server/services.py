@@ -124,6 +124,8 @@ async def open_services(
         settings.group_changes_per_minute,
         settings.connections_per_minute,
         settings.operations_per_minute,
+        settings.workspace_changes_per_minute,
+        settings.invite_lookups_per_minute,
     )
     fallback_redis = FallbackRedisServer()
     deployment_clock = DeploymentClock(clock or SystemClock())
@@ -148,7 +150,11 @@ async def open_services(
     ephemeral = EphemeralDelivery(store, hub, bus)
     typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
-    limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
+    limits = Limits(
+        max_group_members=settings.max_group_members,
+        recall_seconds=settings.recall_seconds,
+        max_workspaces_per_user=settings.max_workspaces_per_user,
+    )
     work = WorkBudgets(settings.work_per_second, settings.work_budget)
     catch_ups = CatchUps(settings.max_catch_ups_per_user)
     app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits, work, catch_ups)

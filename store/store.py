@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.channels.channel_rights import ChannelRightsFinder
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -32,8 +33,12 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
-from store.workspaces.channel_rights import ChannelRightsFinder
+from store.workspaces.invite_store import InviteStore
+from store.workspaces.member_search import MemberSearch
+from store.workspaces.membership_store import MembershipStore
 from store.workspaces.policies import Policies
+from store.workspaces.user_workspaces import UserWorkspaces
+from store.workspaces.workspace_store import WorkspaceStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,11 @@ class Store:
     channel_rights: ChannelRightsFinder
     clocks: SharedClocks
     policies: Policies
+    workspaces: WorkspaceStore
+    user_workspaces: UserWorkspaces
+    memberships: MembershipStore
+    member_search: MemberSearch
+    invites: InviteStore
 
 
 def build_store(
@@ -103,6 +113,7 @@ def build_store(
     conversations = ConversationStore(mongo, cache, keys)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    user_workspaces = UserWorkspaces(mongo)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     return Store(
         mongo=mongo,
@@ -134,4 +145,9 @@ def build_store(
         clocks=SharedClocks(cache, keys, clock),
         policies=policies,
         channel_rights=ChannelRightsFinder(mongo, policies, messages, clock),
+        workspaces=WorkspaceStore(mongo, user_workspaces),
+        user_workspaces=user_workspaces,
+        memberships=MembershipStore(mongo, user_workspaces),
+        member_search=MemberSearch(mongo, user_workspaces),
+        invites=InviteStore(mongo),
     )

@@ -25,6 +25,7 @@ class Limits:
     max_group_members: int = 5_000
     recall_seconds: int = 120
     """Time for which a sender may recall their own message."""
+    max_workspaces_per_user: int = 100
 
 
 @dataclass(frozen=True, slots=True)

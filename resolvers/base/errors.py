@@ -16,6 +16,7 @@ ConfabError
 ├── PrivateCannotDelete      PRIVATE_CANNOT_DELETE
 ├── SlowDown                 SLOW_MODE               retryable
 ├── Archived                 ARCHIVED
+├── LimitReached             LIMIT_REACHED
 └── Unavailable              UNAVAILABLE             retryable
 
 Any other exception is a defect: the caller receives INTERNAL, the details are in the log only.
@@ -136,6 +137,12 @@ class Archived(ConfabError):
     """Raised for a change of what is in an archived channel."""
 
     code = "ARCHIVED"
+
+
+class LimitReached(ConfabError):
+    """Raised when there would be too many of something."""
+
+    code = "LIMIT_REACHED"
 
 
 class Unavailable(ConfabError):

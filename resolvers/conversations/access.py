@@ -10,9 +10,9 @@ from resolvers.base.errors import NotAMember, NotFound
 from resolvers.conversations.channel_access import find_channel_rights
 from resolvers.conversations.visibility import SeqRange, is_visible, visible_ranges
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
+from store.channels.channel_rights import ChannelRights
 from store.conversations.conversation import Head, Member
 from store.store import Store
-from store.workspaces.channel_rights import ChannelRights
 
 
 class Access(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from resolvers.conversations.visibility import SeqRange, visible_ranges
 from store.base.ids import ConversationId, UserId
+from store.channels.channel_rights import ChannelRights
 from store.conversations.conversation import Head
 from store.store import Store
-from store.workspaces.channel_rights import ChannelRights
 from store.workspaces.permissions import Permission
 
 

@@ -7,9 +7,9 @@ from resolvers.base.errors import Archived, ConfabError, Forbidden, SlowDown, Un
 from resolvers.conversations.access import no_conversation
 from resolvers.messages.new_messages import mentioned_outsider, unknown_role
 from store.base.workspace_ids import workspace_of_channel
+from store.channels.channel_rights import ChannelRights
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_store import ChannelTerms, OutdatedRights, Refusal, SlowMode
-from store.workspaces.channel_rights import ChannelRights
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import Channel, Policy
 

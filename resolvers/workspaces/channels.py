@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from store.workspaces.channel_rights import ChannelRights
+from store.channels.channel_rights import ChannelRights
 
 
 async def find_write_time(app: Confab, rights: ChannelRights) -> int | None:

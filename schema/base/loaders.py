@@ -12,6 +12,7 @@ from resolvers.conversations.access import Access, FoundConversation, access_fro
 from resolvers.conversations.visibility import is_visible, list_viewers
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
+from resolvers.workspaces.access import WorkspaceAccess, list_accesses
 from schema.base.batch_loader import BatchLoader
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
@@ -51,6 +52,11 @@ class Loaders:
     def sessions(self) -> BatchLoader[ConversationId, Session | None]:
         """The viewer's sessions by conversation."""
         return BatchLoader(self._load_sessions)
+
+    @cached_property
+    def workspaces(self) -> BatchLoader[WorkspaceId, WorkspaceAccess | None]:
+        """Workspaces with the viewer's membership; None if there is no such workspace."""
+        return BatchLoader(self._load_workspaces)
 
     @cached_property
     def _messages_up_to(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
@@ -131,6 +137,9 @@ class Loaders:
     async def _load_conversations(self, conversations: list[ConversationId]) -> list[FoundConversation | None]:
         found = await find_conversations(self._app.store, self._viewer.id, conversations)
         return [found.get(conversation) for conversation in conversations]
+
+    async def _load_workspaces(self, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
+        return await list_accesses(self._app, self._viewer.id, workspaces)
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
         sessions = await self._app.store.sessions.find_each(self._viewer.id, conversations)

@@ -9,7 +9,7 @@ from typing import Protocol
 from resolvers.base.errors import Unauthenticated
 from resolvers.users.callers import Caller
 from store.base.ids import ConversationId, UserId
-from store.workspaces.channel_rights import ChannelRightsFinder
+from store.channels.channel_rights import ChannelRightsFinder
 
 NEEDS_TOKEN = (
     "this needs a token: Authorization: Bearer <token>, as a header, on a WebSocket in the payload of connection_init"

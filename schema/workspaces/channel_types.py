@@ -26,20 +26,21 @@ from schema.conversations.conversation_types import (
 from schema.sessions.session_types import SessionType
 from schema.workspaces.category_types import ChannelCategoryType, category_from
 from schema.workspaces.permission_types import (
-    Permission,
     PermissionOverwrite,
+    PermissionType,
     list_overwrites,
     list_permissions,
 )
+from schema.workspaces.workspace_types import WorkspaceType, workspace_from
 from store.base.ids import ConversationId
 from store.base.workspace_ids import workspace_of_channel
 from store.workspaces import policy
-from store.workspaces.permissions import Permission as StoredPermission
+from store.workspaces.permissions import Permission
 from store.workspaces.rights import rights_in_workspace
 
 
-@strawberry.enum
-class ChannelKind(Enum):
+@strawberry.enum(name="ChannelKind")
+class ChannelKindType(Enum):
     PUBLIC = policy.ChannelKind.PUBLIC
     PRIVATE = policy.ChannelKind.PRIVATE
     VOICE = policy.ChannelKind.VOICE
@@ -50,7 +51,7 @@ class ChannelType(Conversation, Node):
     access: strawberry.Private[Access]
     record: strawberry.Private[policy.Channel]
     id: strawberry.ID = reads("record.id")
-    kind: ChannelKind = reads("record.kind")
+    kind: ChannelKindType = reads("record.kind")
     name: str = reads("record.name")
     topic: str | None = reads("record.topic")
     metadata: JSON | None = reads("record.metadata")
@@ -94,6 +95,13 @@ class ChannelType(Conversation, Node):
         return load_session(info.context, self.conversation_id)
 
     @strawberry.field
+    def workspace(self, info: Info) -> WorkspaceType:
+        return then(
+            info.context.loaders.workspaces.find(workspace_of_channel(self.conversation_id)),
+            lambda access: workspace_from(access.info),
+        )
+
+    @strawberry.field
     def category(self, info: Info) -> ChannelCategoryType | None:
         rights = self.access.rights
         category = self.record.category
@@ -108,12 +116,12 @@ class ChannelType(Conversation, Node):
     )
     def overwrites(self) -> list[PermissionOverwrite] | None:
         rights = self.access.rights
-        if rights is None or not rights.may(StoredPermission.MANAGE_ROLES):
+        if rights is None or not rights.may(Permission.MANAGE_ROLES):
             return None
         return list_overwrites(rights.policy.overwrites_of(self.record))
 
     @strawberry.field(metadata=holds(20))
-    def viewer_permissions(self) -> list[Permission]:
+    def viewer_permissions(self) -> list[PermissionType]:
         rights = self.access.rights
         return list_permissions(rights.permissions) if rights is not None else []
 

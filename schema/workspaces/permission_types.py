@@ -12,6 +12,7 @@ from store.workspaces.policy import Overwrite, Overwrites
 
 
 @strawberry.enum(
+    name="Permission",
     description=(
         "Computed in this order: the role of everyone and all roles of the member together; ADMINISTRATOR and the "
         "owner have everything; then the channel's overwrites: deny and allow for everyone, then the denies and then "
@@ -21,9 +22,9 @@ from store.workspaces.policy import Overwrite, Overwrites
         "what is allowed. New permissions are appended. The role of everyone starts with VIEW_CHANNEL, READ_HISTORY, "
         "SEND_MESSAGES, SEND_THREADS, CREATE_THREADS, ATTACH_FILES, EMBED_LINKS, ADD_REACTIONS, CREATE_INVITES, "
         "CHANGE_NICKNAME, CONNECT, SPEAK and VIDEO."
-    )
+    ),
 )
-class Permission(Enum):
+class PermissionType(Enum):
     ADMINISTRATOR = permissions.Permission.ADMINISTRATOR
     VIEW_CHANNEL = permissions.Permission.VIEW_CHANNEL
     READ_HISTORY = permissions.Permission.READ_HISTORY
@@ -59,9 +60,9 @@ class Permission(Enum):
     MOVE_OTHERS = permissions.Permission.MOVE_OTHERS
 
 
-def list_permissions(rights: permissions.Permission) -> list[Permission]:
+def list_permissions(rights: permissions.Permission) -> list[PermissionType]:
     """Return permissions in the order of the enum."""
-    return [Permission(permission) for permission in rights]
+    return [PermissionType(permission) for permission in rights]
 
 
 @strawberry.type
@@ -71,11 +72,11 @@ class PermissionOverwrite:
     user_id: strawberry.ID | None
 
     @strawberry.field(metadata=holds(10))
-    def allow(self) -> list[Permission]:
+    def allow(self) -> list[PermissionType]:
         return list_permissions(self.overwrite.allow)
 
     @strawberry.field(metadata=holds(10))
-    def deny(self) -> list[Permission]:
+    def deny(self) -> list[PermissionType]:
         return list_permissions(self.overwrite.deny)
 
 

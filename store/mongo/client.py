@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from bson.codec_options import CodecOptions
-from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, timeout
+from pymongo import AsyncMongoClient, DeleteOne, IndexModel, ReadPreference, ReturnDocument, timeout
 from pymongo.read_concern import ReadConcern
 from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
@@ -177,15 +177,16 @@ class Mongo:
         sort: Sort | None = None,
         limit: int = 0,
         hint: Sort | None = None,
+        session: Any = None,
     ) -> list[Document]:
         """Return all documents that match, in order. One round trip for up to 16 MiB. hint: the index to use."""
         self._count()
         size = limit + 1 if limit else _ROWS_PER_BATCH
-        with translate_errors():
-            if self._direct is not None:
+        with _translate_outside(session):
+            if self._direct is not None and session is None:
                 return await self._find_directly(self._direct, collection, query, projection, sort, limit, size, hint)
             cursor = self._database[collection].find(
-                query, projection, sort=sort, limit=limit, batch_size=size, hint=hint
+                query, projection, sort=sort, limit=limit, batch_size=size, hint=hint, session=session
             )
             rows: list[Document] = await cursor.to_list(None)
         return rows
@@ -327,6 +328,16 @@ class Mongo:
             result = await self._database[collection].delete_one(query)
         removed: int = result.deleted_count
         return removed
+
+    async def delete_ids(self, collection: str, ids: Sequence[Any], session: Any = None) -> int:
+        """Delete the documents with these ids. Returns their number."""
+        self._count()
+        with _translate_outside(session):
+            result = await self._database[collection].bulk_write(
+                [DeleteOne({"_id": document}) for document in ids], ordered=False, session=session
+            )
+        deleted: int = result.deleted_count
+        return deleted
 
     async def find_one_and_update(
         self,

@@ -12,12 +12,12 @@ from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
 from store.base.group_commit import GroupCommit
 from store.base.ids import ConversationKind, kind_of
 from store.base.tasks import end_tasks
+from store.channels.second_places import reserve_again_in_channel
 from store.messages.message import CommittedMessage, ReservedMessage
 from store.messages.outbox_store import Refusal
 from store.redis.request_scope import RequestScope
 from store.store import Store
 from subscriptions.delivery.batch_window import BatchWindow
-from subscriptions.delivery.channel_places import reserve_again_in_channel
 from subscriptions.delivery.commit_timestamps import CommitTimestamps
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, StageQueue
 
@@ -168,7 +168,9 @@ class CommitStage:
                 await store.conversations.drop(conversation, old.message.seq)
                 message_without_place = old.message.with_place(0, 0)
                 if kind_of(conversation) is ConversationKind.CHANNEL:
-                    reserved = await reserve_again_in_channel(store, message_without_place)
+                    reserved = await reserve_again_in_channel(
+                        store.conversations, store.channel_rights, store.outbox, message_without_place
+                    )
                 else:
                     await store.conversations.load((conversation,), with_members=True)
                     reserved = await store.outbox.reserve(message_without_place, replaces_taken_place=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.api.client import Api
-from tests.api.sample_workspace import SampleWorkspace, create_sample_workspace
+from tests.api.sample_channels import SampleChannels, create_sample_channels
 
 
 @pytest.fixture
-async def workspace(api: Api) -> SampleWorkspace:
-    return await create_sample_workspace(api)
+async def workspace(api: Api) -> SampleChannels:
+    return await create_sample_channels(api)

@@ -8,13 +8,13 @@ from resolvers.users.callers import CallerRole
 from store.base.workspace_ids import role_id, workspace_id
 from store.workspaces.permissions import Permission
 from tests.api.client import SEND, Api, Refusal, make_caller, message_input
-from tests.api.sample_workspace import SampleWorkspace
+from tests.api.sample_channels import SampleChannels
 
 RECEIPTS = """mutation ($input: SendMessageInput!) { sendMessage(input: $input) {
     message { delivery { status } receipts { edges { cursor } } } } }"""
 
 
-async def test_members_read_what_others_write(api: Api, workspace: SampleWorkspace) -> None:
+async def test_members_read_what_others_write(api: Api, workspace: SampleChannels) -> None:
     sent = await api.send(workspace.member, workspace.general, "hello everybody")
     assert sent["message"]["seq"] == 1 and sent["session"]["readSeq"] == 1
     await api.send(workspace.other, workspace.general, "hello you")
@@ -22,7 +22,7 @@ async def test_members_read_what_others_write(api: Api, workspace: SampleWorkspa
     assert [message["content"] for message in history] == ["hello everybody", "hello you"]
 
 
-async def test_a_message_writes_only_the_session_of_its_sender(api: Api, workspace: SampleWorkspace) -> None:
+async def test_a_message_writes_only_the_session_of_its_sender(api: Api, workspace: SampleChannels) -> None:
     before = await api.stored_documents()
     await api.send(workspace.member, workspace.general)
     after = await api.stored_documents()
@@ -34,13 +34,13 @@ async def test_a_message_writes_only_the_session_of_its_sender(api: Api, workspa
     assert after["members"] == before["members"]
 
 
-async def test_there_are_no_receipts_in_channels(api: Api, workspace: SampleWorkspace) -> None:
+async def test_there_are_no_receipts_in_channels(api: Api, workspace: SampleChannels) -> None:
     await api.send(workspace.other, workspace.general)
     sent = await api.data(workspace.member, RECEIPTS, input=message_input(workspace.general))
     assert sent["sendMessage"]["message"] == {"delivery": None, "receipts": None}
 
 
-async def test_the_same_key_answers_the_first_message(api: Api, workspace: SampleWorkspace) -> None:
+async def test_the_same_key_answers_the_first_message(api: Api, workspace: SampleChannels) -> None:
     first = await api.send(workspace.member, workspace.general, idempotencyKey="k")
     again = await api.send(workspace.member, workspace.general, idempotencyKey="k")
     assert again["replayed"] and again["message"]["id"] == first["message"]["id"]
@@ -52,7 +52,7 @@ async def test_the_same_key_answers_the_first_message(api: Api, workspace: Sampl
     assert (await api.send(workspace.member, workspace.general, idempotencyKey="k"))["replayed"]
 
 
-async def test_a_refused_message_releases_its_key(api: Api, workspace: SampleWorkspace) -> None:
+async def test_a_refused_message_releases_its_key(api: Api, workspace: SampleChannels) -> None:
     policy = workspace.policy
     await workspace.overwrite(workspace.general, workspace.member, Permission.SEND_MESSAGES)
     refusal = await api.expect_send_refusal(workspace.member, workspace.general, idempotencyKey="k")
@@ -75,7 +75,7 @@ async def test_a_refused_message_releases_its_key(api: Api, workspace: SampleWor
     ],
 )
 async def test_who_may_not_write_changes_nothing(
-    api: Api, workspace: SampleWorkspace, sender: str, channel: str, code: str
+    api: Api, workspace: SampleChannels, sender: str, channel: str, code: str
 ) -> None:
     target, user = getattr(workspace, channel), getattr(workspace, sender)
     before = await api.stored_documents()
@@ -85,7 +85,7 @@ async def test_who_may_not_write_changes_nothing(
 
 
 async def test_a_private_channel_cannot_be_told_from_one_that_does_not_exist(
-    api: Api, workspace: SampleWorkspace
+    api: Api, workspace: SampleChannels
 ) -> None:
     unknown = workspace.staff.rpartition(".")[0] + ".99"
     answers = [
@@ -95,7 +95,7 @@ async def test_a_private_channel_cannot_be_told_from_one_that_does_not_exist(
     assert answers[0]["errors"][0]["extensions"]["code"] == "NOT_FOUND"
 
 
-async def test_a_right_that_ended_elsewhere_is_not_used(api: Api, other_api: Api, workspace: SampleWorkspace) -> None:
+async def test_a_right_that_ended_elsewhere_is_not_used(api: Api, other_api: Api, workspace: SampleChannels) -> None:
     await api.send(workspace.member, workspace.general)
     await other_api.send(workspace.member, workspace.general)
     await workspace.overwrite(workspace.general, workspace.member, Permission.SEND_MESSAGES)
@@ -105,7 +105,7 @@ async def test_a_right_that_ended_elsewhere_is_not_used(api: Api, other_api: Api
 
 
 async def test_a_right_that_was_given_elsewhere_is_used_at_once(
-    api: Api, other_api: Api, workspace: SampleWorkspace
+    api: Api, other_api: Api, workspace: SampleChannels
 ) -> None:
     policy = workspace.policy
     await workspace.overwrite(workspace.general, workspace.member, Permission.SEND_MESSAGES)
@@ -116,7 +116,7 @@ async def test_a_right_that_was_given_elsewhere_is_used_at_once(
         await process.send(workspace.member, workspace.general)
 
 
-async def test_a_member_who_was_removed_writes_nothing(api: Api, workspace: SampleWorkspace) -> None:
+async def test_a_member_who_was_removed_writes_nothing(api: Api, workspace: SampleChannels) -> None:
     await api.send(workspace.member, workspace.general)
     await api.send(workspace.member, workspace.staff)
     await workspace.remove_from_staff(workspace.member)
@@ -125,7 +125,7 @@ async def test_a_member_who_was_removed_writes_nothing(api: Api, workspace: Samp
     assert (await api.expect_send_refusal(workspace.member, workspace.general)).code == "NOT_FOUND"
 
 
-async def test_a_member_with_a_time_out_reads_and_does_not_write(api: Api, workspace: SampleWorkspace) -> None:
+async def test_a_member_with_a_time_out_reads_and_does_not_write(api: Api, workspace: SampleChannels) -> None:
     sent = await api.send(workspace.member, workspace.general)
     until = api.services.app.store.clock.now_ms() + 3_600_000
     await workspace.set_facts(workspace.member, timed_out_until_ms=until)
@@ -156,7 +156,7 @@ async def test_a_member_with_a_time_out_reads_and_does_not_write(api: Api, works
     ],
 )
 async def test_wrong_mentions_are_refused(
-    api: Api, workspace: SampleWorkspace, sender: str, more: dict[str, object], field: str | None, code: str
+    api: Api, workspace: SampleChannels, sender: str, more: dict[str, object], field: str | None, code: str
 ) -> None:
     def fill_in(value: object) -> object:
         if isinstance(value, list):
@@ -174,7 +174,7 @@ async def test_wrong_mentions_are_refused(
     assert await api.stored_documents() == before
 
 
-async def test_mentions_need_people_who_can_see_the_channel(api: Api, workspace: SampleWorkspace) -> None:
+async def test_mentions_need_people_who_can_see_the_channel(api: Api, workspace: SampleChannels) -> None:
     for user in (workspace.other, workspace.owner):
         refusal = await api.expect_send_refusal(workspace.member, workspace.staff, mentions=[user])
         assert refusal == Refusal("INVALID_INPUT", "mentions")
@@ -182,7 +182,7 @@ async def test_mentions_need_people_who_can_see_the_channel(api: Api, workspace:
     assert sent["message"]["mentions"] == [{"id": workspace.moderator}]
 
 
-async def test_roles_and_everybody_are_mentioned_with_the_right_to(api: Api, workspace: SampleWorkspace) -> None:
+async def test_roles_and_everybody_are_mentioned_with_the_right_to(api: Api, workspace: SampleChannels) -> None:
     messages = api.services.app.store.messages
     await api.send(workspace.member, workspace.general, mentionRoleIds=[workspace.guide_role])
     roles = [workspace.admin_role, workspace.guide_role]
@@ -192,7 +192,7 @@ async def test_roles_and_everybody_are_mentioned_with_the_right_to(api: Api, wor
     assert [message.mentioned_roles for message in found.values()] == [(workspace.guide_role,), tuple(roles)]
 
 
-async def test_services_write_system_messages_into_any_channel(api: Api, workspace: SampleWorkspace) -> None:
+async def test_services_write_system_messages_into_any_channel(api: Api, workspace: SampleChannels) -> None:
     service = make_caller("service", CallerRole.SERVICE)
     for channel in (workspace.general, workspace.staff):
         sent = await api.data(service, SEND, input=message_input(channel, contentType="SYSTEM"))
@@ -206,7 +206,7 @@ async def test_services_write_system_messages_into_any_channel(api: Api, workspa
     assert (await api.expect_refusal(service, SEND, input=message_input(workspace.general))).code == "NOT_FOUND"
 
 
-async def test_the_author_has_the_nickname_in_the_workspace(api: Api, workspace: SampleWorkspace) -> None:
+async def test_the_author_has_the_nickname_in_the_workspace(api: Api, workspace: SampleChannels) -> None:
     await workspace.set_facts(workspace.member, nickname="Trail Boss")
     sent = await api.send(workspace.member, workspace.general)
     assert sent["message"]["authorName"] == "Trail Boss"
@@ -216,5 +216,5 @@ async def test_the_author_has_the_nickname_in_the_workspace(api: Api, workspace:
     assert message["authorName"] == message["sender"]["displayName"]
 
 
-async def test_an_unknown_workspace_has_no_channels(api: Api, workspace: SampleWorkspace) -> None:
+async def test_an_unknown_workspace_has_no_channels(api: Api, workspace: SampleChannels) -> None:
     assert await api.expect_send_refusal(workspace.member, "c_1.1") == Refusal("NOT_FOUND", "conversationId")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
+from store.channels.channel_members import ChannelMembers
 from store.conversations.conversation import Member
 from store.messages.message_store import MessageStore
 from store.mongo.client import Mongo
-from store.workspaces.channel_members import ChannelMembers
 from store.workspaces.permissions import Permission
 from store.workspaces.policies import Policies
 from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Policy
@@ -23,7 +23,7 @@ _MAX_STARTS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class ChannelRights:
-    """What one user may do in a channel that they can see, and the facts that decided it.
+    """The permissions of one user in a channel that they can see, and the facts that decided them.
 
     `member`: their membership, if the channel is PRIVATE.
     """
