@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -98,11 +98,13 @@ def as_sharded(*, filled: bool = False) -> Iterator[Watch]:
     """Let stores treat MongoDB as a sharded cluster, and record commands. `filled`: as after `confab shard`."""
     begin = DirectCommands.begin
 
-    def watched(direct: DirectCommands, commands: Sequence[Command]) -> list[asyncio.Future[dict[str, Any]]]:
+    def watched(
+        direct: DirectCommands, commands: Sequence[Command], on_end: Callable[[], None] | None = None
+    ) -> list[asyncio.Future[dict[str, Any]]]:
         # The driver's listeners do not see these commands.
         for body, field, statements in commands:
             _watch.record(next(iter(body)), body | {field: statements} if field else body, direct.database)
-        return begin(direct, commands)
+        return begin(direct, commands, on_end)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Mongo, "is_sharded", True)

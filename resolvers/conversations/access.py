@@ -16,9 +16,9 @@ from store.store import Store
 
 
 class Access(NamedTuple):
-    """A conversation that a viewer is or was in, with the ranges they may read.
+    """A conversation that a viewer is or was in, with the ranges they may read. `member`: groups only.
 
-    `member`: groups only. `rights`: channels only.
+    `rights`: channels only. `head`: of a group that the viewer has left, the group as it was then.
     """
 
     head: Head
@@ -82,6 +82,15 @@ async def list_readable(
     found = await find_conversations(store, viewer, {conversation for conversation, _ in places})
     access = {conversation: access_from(each) for conversation, each in found.items()}
     return [(c, seq) for c, seq in places if (a := access.get(c)) is not None and is_visible(seq, a.ranges)]
+
+
+async def list_shown_groups(
+    store: Store, viewer: UserId, groups: Collection[ConversationId]
+) -> dict[ConversationId, Head]:
+    """Return the groups that the viewer may see, as they see them: one round trip if all are cached."""
+    found = await store.conversations.find_with_member(viewer, groups)
+    access = {group: access_from(FoundConversation(*each)) for group, each in found.items()}
+    return {group: a.head for group, a in access.items() if a is not None}
 
 
 def may_be_in(viewer: UserId, conversation: str) -> bool:

@@ -37,6 +37,7 @@ from store.messages.outbox_store import Refusal
 from store.messages.system_events import CUSTOM
 from store.redis.single_flight import retry_until_true
 from store.sessions.session import Session, invalid_session
+from store.store import Store
 
 _ATTEMPTS = 4
 
@@ -166,6 +167,8 @@ async def _reserve(app: Confab, message: Message, *, may_create: bool) -> Reserv
             return place
         if place is Refusal.ALREADY_RESERVED:
             return None
+        if place in (Refusal.NOT_LOADED, Refusal.NOT_A_MEMBER) and message.kind.countable:
+            await _check_membership(store, message)
         if place is not Refusal.NOT_LOADED:
             raise refusal_error(place)
         if await store.conversations.load((message.conversation,), with_members=True):
@@ -174,6 +177,13 @@ async def _reserve(app: Confab, message: Message, *, may_create: bool) -> Reserv
             raise no_conversation()
         await store.conversations.open_private(message.conversation, store.clock.now_ms())
     raise _not_loaded()
+
+
+async def _check_membership(store: Store, message: Message) -> None:
+    """Raise NotFound if the sender never was in a group, with the same reads whether the group exists or not."""
+    group = message.conversation
+    if kind_of(group) is ConversationKind.GROUP and not await store.conversations.list_joined(message.sender, [group]):
+        raise no_conversation()
 
 
 async def _reserve_when_settled(app: Confab, message: Message) -> ReservedMessage | Refusal:

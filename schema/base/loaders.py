@@ -20,6 +20,7 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Head
 from store.messages.message import Message
+from store.receipts.receipt_pages import ReceiptQuery, ReceiptRows
 from store.sessions.session import Session
 from store.users.user import User
 from store.workspaces.policy import MemberFacts
@@ -45,8 +46,13 @@ class Loaders:
 
     @cached_property
     def conversations(self) -> BatchLoader[ConversationId, FoundConversation | None]:
-        """Conversations with what decides the viewer's access; None if there is no such conversation."""
+        """Conversations as the viewer may see them, with what decides the access; None if they were never in it."""
         return BatchLoader(self._load_conversations)
+
+    @cached_property
+    def heads(self) -> BatchLoader[ConversationId, Head | None]:
+        """Heads as they are at present, without a check of access; None if there is no such conversation."""
+        return BatchLoader(self._load_heads)
 
     @cached_property
     def sessions(self) -> BatchLoader[ConversationId, Session | None]:
@@ -73,6 +79,11 @@ class Loaders:
         return BatchLoader(self._load_workspace_members)
 
     @cached_property
+    def receipts(self) -> BatchLoader[ReceiptQuery, ReceiptRows]:
+        """Pages of receipts."""
+        return BatchLoader(self._load_receipts)
+
+    @cached_property
     def messages(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
         """Messages by conversation and seq, without a check of access."""
         return BatchLoader(self._load_messages)
@@ -90,7 +101,7 @@ class Loaders:
         return await self._app.store.users.list_shown(users)
 
     async def head(self, conversation: ConversationId) -> Head | None:
-        """Return the head of a conversation, without a check of access. None if there is no such conversation."""
+        """Return the head of a conversation as the viewer may see it. None if the viewer never was in it."""
         found = await self.conversations.load(conversation)
         return found.head if found is not None else None
 
@@ -138,6 +149,10 @@ class Loaders:
         found = await find_conversations(self._app.store, self._viewer.id, conversations)
         return [found.get(conversation) for conversation in conversations]
 
+    async def _load_heads(self, conversations: list[ConversationId]) -> list[Head | None]:
+        found = await self._app.store.conversations.find_many(conversations)
+        return [found.get(conversation) for conversation in conversations]
+
     async def _load_workspaces(self, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
         return await list_accesses(self._app, self._viewer.id, workspaces)
 
@@ -180,6 +195,10 @@ class Loaders:
         found = await asyncio.gather(*(policies.find_members(w, users) for w, users in by_workspace.items()))
         facts = dict(zip(by_workspace, found, strict=True))
         return [facts[workspace].get(user) for workspace, user in members]
+
+    async def _load_receipts(self, queries: list[ReceiptQuery]) -> list[ReceiptRows]:
+        found = await self._app.store.receipts.read_receipts(queries)
+        return [found[query] for query in queries]
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)

@@ -19,7 +19,8 @@ from schema.compiler import prefetched_by, reads, then
 from schema.conversations.conversation_types import Conversation, ConversationType, HistoryVisibility
 from schema.users.user_types import UserType, load_user
 from store.base.ids import ConversationId
-from store.conversations.conversation import GroupInfo, Head, Member
+from store.conversations.conversation import Head, Member
+from store.conversations.group_info import GroupInfo
 
 
 @strawberry.enum
@@ -93,7 +94,15 @@ class Group(Conversation, Node):
     @classmethod
     def load(cls, context: Context, conversation: ConversationId) -> Any:
         """Return a Deferred of a group in which the viewer has a session."""
-        return then(context.loaders.conversations.find(conversation), lambda found: group_from(found[0]))
+        loaders = context.loaders
+
+        def seen_by_viewer(found: tuple[Head, Member | None] | None) -> Any:
+            if found is not None:
+                return group_from(found[0])
+            # A service that has written into a group without being a member has a session in the answer.
+            return then(loaders.heads.find(conversation), group_from)
+
+        return then(loaders.conversations.find(conversation), seen_by_viewer)
 
     @classmethod
     async def find(cls, context: Context, conversation: ConversationId) -> Group | None:

@@ -140,6 +140,8 @@ class OperationSettings(_Section):
     """Operations of one user that run at once on a busy process. More wait, and go after those of other users."""
     max_waiting_per_user: int = Field(500, ge=1, le=100_000)
     """Operations of one user that may wait for others of the same user. More are refused with RATE_LIMITED."""
+    max_reads_per_user: int = Field(4, ge=1, le=100_000)
+    """Reads of MongoDB that a process runs at once for the operations of one user. More wait for their turn."""
     max_waiting_events_per_user: int = Field(500, ge=1, le=100_000)
     """Events that may wait to be rendered for one user, one per subscription. Further subscriptions get `reset`."""
     max_catch_ups_per_user: int = Field(200, ge=1, le=100_000)

@@ -11,9 +11,11 @@ from typing import Any
 import orjson
 
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.request_user import SharedWork
 from store.base.workspace_ids import workspace_of_channel
-from store.conversations.conversation import group_info_from, member_from
+from store.conversations.conversation import member_from
 from store.conversations.conversation_fields import ConversationField, HeadField
+from store.conversations.group_info import group_info_from
 from store.messages.message import MessageField, message_from
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, WORKSPACES, members_of
@@ -69,7 +71,9 @@ class HeadLoader:
             claimed = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"go"]
             busy = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"busy"]
             if claimed:
-                rows, members = await self._read_mongo(claimed, with_members)
+                # Requests of other users, and of other processes, wait for the claims.
+                with SharedWork():
+                    rows, members = await self._read_mongo(claimed, with_members)
                 missing = [c for c in claimed if c not in rows]
                 absent.update(missing)
                 found = [c for c in claimed if c in rows]

@@ -59,6 +59,8 @@ class MessageField:
     """[kind] or [kind, text]. Absent in SYSTEM messages that were stored before the field existed."""
     GROUP_CHANGED_AT = "ga"
     """Time at which the group change that a SYSTEM message announces became durable (ms). MongoDB only."""
+    GROUP_STATE = "gs"
+    """The group after a departure, as a `GroupState`, in the SYSTEM message that announces it. MongoDB only."""
 
 
 _F = MessageField

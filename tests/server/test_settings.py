@@ -112,6 +112,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "anonymous_cpu_percent": "100",
         "max_operations": "1",
         "max_running_per_user": "1",
+        "max_reads_per_user": "3",
         "max_waiting_per_user": "1",
         "max_waiting_events_per_user": "1",
         "max_catch_ups_per_user": "1",
