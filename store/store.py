@@ -114,6 +114,7 @@ def build_store(
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     user_workspaces = UserWorkspaces(mongo)
+    member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     return Store(
         mongo=mongo,
@@ -123,7 +124,9 @@ def build_store(
         ids=Snowflakes(clock, data_center),
         deployment=deployment,
         users=UserStore(mongo, has_directory=has_directory),
-        user_search=UserSearch(mongo, clock, has_directory=has_directory),
+        user_search=UserSearch(
+            mongo, clock, has_directory=has_directory, refresh_members=member_search.refresh_changed
+        ),
         conversations=conversations,
         messages=messages,
         outbox=OutboxStore(cache, keys, clock),
@@ -148,6 +151,6 @@ def build_store(
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces),
-        member_search=MemberSearch(mongo, user_workspaces),
+        member_search=member_search,
         invites=InviteStore(mongo),
     )
