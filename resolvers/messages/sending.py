@@ -6,13 +6,24 @@ from dataclasses import dataclass
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content, check_key, check_sub_biz
-from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RateLimited, Unavailable
+from resolvers.base.errors import (
+    Archived,
+    Forbidden,
+    InvalidInput,
+    NotAMember,
+    NotFound,
+    RateLimited,
+    SlowDown,
+    Unavailable,
+)
 from resolvers.base.metadata import encode_metadata
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import left_conversation, no_conversation
+from resolvers.messages.channel_sending import reserve_in_channel
 from resolvers.messages.idempotency import claim_message, wait_for_duplicate
 from resolvers.messages.new_messages import (
     NewMessage,
+    check_mentioned_roles,
     check_mentions,
     find_reply_target,
     input_digest,
@@ -47,7 +58,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
     send SYSTEM messages to any conversation.
 
     Raises:
-        InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited: Nothing was stored.
+        InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited, SlowDown, Archived: Nothing was
+            stored.
         Unavailable, Unreachable: The message may have been stored. Sending it again with the same key is safe.
     """
     check_content(new.content)
@@ -62,6 +74,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         check_rate(app.store.rate_limits.sends, sender)
     conversation = await resolve_destination(app, sender, new)
     mentions = check_mentions(conversation, new)
+    mentioned_roles = check_mentioned_roles(conversation, new)
     # Checked before the reservation, which would keep the message until MongoDB has a primary again, when its sender
     # may no longer want it.
     app.store.mongo.require_primary()
@@ -74,6 +87,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         text=new.content,
         mentions=mentions,
         mentions_all=new.mention_all,
+        mentioned_roles=mentioned_roles,
         reply_to=reply_to,
         key=new.key,
         digest=input_digest(conversation, new, mentions, metadata) if new.key else None,
@@ -91,7 +105,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         # Checked here only: replays are not limited.
         check_rate(app.store.rate_limits.sends, sender)
         return await _send(app, message._replace(id=claimed), may_create=may_create)
-    except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited):
+    except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited, SlowDown, Archived):
         await app.store.claims.release(sender, message.key, claim)
         raise
 
@@ -145,6 +159,8 @@ async def _reserve(app: Confab, message: Message, *, may_create: bool) -> Reserv
     may_create: create the private conversation if it does not exist.
     """
     store = app.store
+    if kind_of(message.conversation) is ConversationKind.CHANNEL:
+        return await reserve_in_channel(app, message)
     for _ in range(_ATTEMPTS):
         place = await _reserve_when_settled(app, message)
         if isinstance(place, ReservedMessage):

@@ -16,7 +16,7 @@ from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON, DateTime
 from schema.compiler import prefetched_by, reads, then
-from schema.conversations.conversation_types import Conversation, ConversationType
+from schema.conversations.conversation_types import Conversation, ConversationType, HistoryVisibility
 from schema.users.user_types import UserType, load_user
 from store.base.ids import ConversationId
 from store.conversations.conversation import Head, Member
@@ -35,16 +35,6 @@ class GroupStatus(Enum):
     # The values are those of `Head.has_ended`.
     ACTIVE = False
     DISSOLVED = True
-
-
-@strawberry.enum(
-    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came "
-    "before they joined and between memberships; former members up to when they last left."
-)
-class HistoryVisibility(Enum):
-    # The values are those of `GroupInfo.full_history`.
-    SINCE_JOIN = False
-    FULL = True
 
 
 @strawberry.type

@@ -70,6 +70,8 @@ class Head:
     dismissed: bool = False
     version: int = 0
     """Number of changes of the group so far."""
+    policy_version: int = 0
+    """Channels only: the smallest policy version under which rights may be judged."""
 
     @property
     def has_ended(self) -> bool:

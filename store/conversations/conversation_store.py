@@ -37,8 +37,10 @@ _HEAD_FIELDS = (
     ConversationField.END,
     ConversationField.ENDED_AT,
     ConversationField.GROUP_VERSION,
+    HeadField.POLICY_VERSION,
 )
 _VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
+_KINDS = {b"P": ConversationKind.PRIVATE, b"G": ConversationKind.GROUP, b"C": ConversationKind.CHANNEL}
 _MAX_HEADS = 4_000
 """Decoded heads that a process keeps. Each takes some kilobytes at most."""
 
@@ -86,10 +88,10 @@ class ConversationStore:
         rows = await self._cache.run([Call("HMGET", (self._keys.conversation(c)[0],), _HEAD_FIELDS) for c in wanted])
         missing = []
         for conversation, row in zip(wanted, rows, strict=True):
-            if row[0] is None:
-                missing.append(conversation)
-            else:
+            if _is_cached(conversation, row):
                 heads[conversation] = self._head_from(conversation, row)
+            else:
+                missing.append(conversation)
         self.heads.misses += len(missing)
         self.heads.hits += len(wanted) - len(missing)
         return missing
@@ -184,7 +186,7 @@ class ConversationStore:
             version = answer.pop()
             known = self._memberships.take(conversation, viewer, version) if is_group else None
             counter = self.groups if is_group else self.heads
-            if answer[0] is None:
+            if not _is_cached(conversation, answer):
                 missing.append(conversation)
                 counter.misses += 1
             elif is_group and known is None:
@@ -325,6 +327,11 @@ class ConversationStore:
         return known
 
 
+def _is_cached(conversation: ConversationId, row: Sequence[bytes | None]) -> bool:
+    """Return whether the values of `_HEAD_FIELDS` are those of a cached head."""
+    return row[0] is not None and (row[-1] is not None or kind_of(conversation) is not ConversationKind.CHANNEL)
+
+
 def _eviction_error() -> Unreachable:
     return Unreachable("Redis evicts conversations as soon as they are loaded: give it more memory")
 
@@ -336,10 +343,10 @@ def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:
 
 def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
     """Return the head of the values of `_HEAD_FIELDS`."""
-    newest_seq, newest, member_count, group, kind, end, ended_at, version = row
+    newest_seq, newest, member_count, group, kind, end, ended_at, version, policy_version = row
     return Head(
         conversation=conversation,
-        kind=ConversationKind.GROUP if kind == b"G" else ConversationKind.PRIVATE,
+        kind=_KINDS.get(kind or b"", ConversationKind.PRIVATE),
         seq=int(newest_seq or 0),
         newest=message_from(orjson.loads(newest)) if newest else None,
         member_count=int(member_count or 0),
@@ -347,4 +354,5 @@ def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> H
         ended_at=int(ended_at) if ended_at is not None else None,
         dismissed=end == GroupEnd.DISMISSED.value.encode(),
         version=int(version or 0),
+        policy_version=int(policy_version or 0),
     )

@@ -107,6 +107,7 @@ ROOT_FIELDS = [
     query("message", "message(id: $id) { content }", CURRENT_MEMBERS, id="@later"),
     query("offlineMessages", "offlineMessages { edges { node { id } } }", SIGNED_IN),
     query("conversation", "conversation(id: $id) { id title }", CURRENT_AND_FORMER, **_GROUP),
+    query("channel", 'channel(id: "c_1.1") { name }', outcomes_by_relation(*[NULL] * 5)),
     query("group", "group(id: $id) { name }", CURRENT_AND_FORMER, **_GROUP),
     query("myGroups", "myGroups { edges { node { id } } }", SIGNED_IN),
     query("node", "node(id: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
@@ -180,6 +181,10 @@ ROOT_FIELDS = [
 VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
+    Channel: workspace id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
+    Channel: historyVisibility slowModeSeconds messageCount
+    ChannelCategory: id workspaceId name position
+    PermissionOverwrite: roleId userId allow deny
     Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
     GroupEdge: node cursor
@@ -222,6 +227,8 @@ VIEWERS_OWN = """
     PrivateConversation: lastMessage session
     SubBizGateway: lastMessage session
     Group: lastMessage session visibleRanges
+    Channel: lastMessage session overwrites viewerPermissions viewerMayWriteAt
+    ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
     Workspace: viewer

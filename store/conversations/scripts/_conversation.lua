@@ -43,9 +43,15 @@ local function pending_change_in_outbox()
   return false
 end
 
+-- Returns whether the head is cached. A server that knows no channels leaves the policy version out.
+local function head_exists()
+  local head = redis.call('HMGET', HEAD, HEAD_SEQ, HEAD_KIND, HEAD_POLICY_VERSION)
+  return head[1] and (head[2] ~= 'C' or head[3]) and true or false
+end
+
 -- Returns whether everything that a writer needs is cached.
 local function is_loaded()
-  if redis.call('HEXISTS', HEAD, HEAD_SEQ) == 0 or not pending_change_in_outbox() then return false end
+  if not head_exists() or not pending_change_in_outbox() then return false end
   return not is_group() or members_loaded()
 end
 
