@@ -33,6 +33,7 @@ from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 from store.workspaces.policies import Policies
+from store.workspaces.policy_changes import PolicyChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class Store:
     rate_limits: RateLimits
     clocks: SharedClocks
     policies: Policies
+    policy_changes: PolicyChanges
 
 
 def build_store(
@@ -101,6 +103,7 @@ def build_store(
     conversations = ConversationStore(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
+    policies = Policies(mongo, cache, keys)
     return Store(
         mongo=mongo,
         cache=cache,
@@ -129,5 +132,6 @@ def build_store(
         incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
         clocks=SharedClocks(cache, keys, clock),
-        policies=Policies(mongo, cache, keys),
+        policies=policies,
+        policy_changes=PolicyChanges(mongo, cache, keys, clock, policies),
     )

@@ -39,6 +39,9 @@ BY_ID = (("_id", 1),)
 BY_SEARCH_KEY = (("k", 1), ("s", 1))
 """Fields of the index of `users` for the directory."""
 
+PENDING_SINCE = "pn.a"
+"""Field of the index of `workspaces` for changes of rights that are not complete."""
+
 
 def at_place(conversation: ConversationId, seq: int) -> dict[str, Any]:
     """Return the query for the message at a seq."""

@@ -15,7 +15,7 @@ from pymongo import IndexModel
 
 from store.base.errors import StoreError, Unreachable
 from store.mongo.client import Mongo
-from store.mongo.collections import BY_SEARCH_KEY, CLAIMS, MESSAGES, ORIGINS, PLACE, USERS
+from store.mongo.collections import BY_SEARCH_KEY, CLAIMS, MESSAGES, ORIGINS, PENDING_SINCE, PLACE, USERS, WORKSPACES
 
 _log = structlog.get_logger()
 
@@ -27,6 +27,8 @@ OPTIONAL = (
     (CLAIMS, IndexModel([("until", 1)], expireAfterSeconds=0)),
     # Most rows have no end.
     (ORIGINS, IndexModel([("until", 1)], expireAfterSeconds=0, partialFilterExpression={"until": {"$exists": True}})),
+    # Nearly all workspaces have nothing pending.
+    (WORKSPACES, IndexModel([(PENDING_SINCE, 1)], sparse=True)),
 )
 """Built in the background."""
 
