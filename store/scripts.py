@@ -16,7 +16,7 @@ from store.clocks.clock_constants import clock_literals
 from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import record_functions, script_literals
-from store.workspaces.lua_fields import workspace_literals
+from store.workspaces.workspace_fields import workspace_literals
 
 LITERALS: Mapping[str, Mapping[str, str]] = {
     "clocks": clock_literals(),

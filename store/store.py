@@ -32,11 +32,11 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.workspaces.changing.policy_changes import PolicyChanges
 from store.workspaces.invite_store import InviteStore
 from store.workspaces.member_search import MemberSearch
 from store.workspaces.membership_store import MembershipStore
 from store.workspaces.policies import Policies
-from store.workspaces.policy_changes import PolicyChanges
 from store.workspaces.user_workspaces import UserWorkspaces
 from store.workspaces.workspace_store import WorkspaceStore
 

@@ -41,6 +41,7 @@ BY_SEARCH_KEY = (("k", 1), ("s", 1))
 
 PENDING_SINCE = "pn.a"
 """Field of the index of `workspaces` for changes of rights that are not complete."""
+
 # Short names of fields of workspaces and their members: `WorkspaceField`, `WorkspaceMemberField`.
 BY_OPEN_SIZE = (("mc", -1), ("_id", 1))
 """Fields of the index of open workspaces, largest first."""

@@ -137,7 +137,7 @@ class Policy:
     members_since: int = 0
     """Facts about members of an earlier policy version are outdated."""
     pending: PendingChange | None = None
-    """What remains to be done for the newest changes."""
+    """The newest changes, if they are not complete."""
     is_deleted: bool = False
     """True if the workspace was deleted."""
 

@@ -154,3 +154,8 @@ class WorkspaceMetaField:
 
     POLICY_VERSION = "pv"
     """It only grows. Absent: not cached."""
+
+
+def workspace_literals() -> dict[str, str]:
+    """Return Lua literals by the names that the scripts on workspaces use for them."""
+    return {"META_POLICY_VERSION": f"'{WorkspaceMetaField.POLICY_VERSION}'"}

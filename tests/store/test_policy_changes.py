@@ -18,10 +18,10 @@ from store.mongo.client import Mongo
 from store.mongo.collections import CLAIMS, WORKSPACES
 from store.redis.cache import Call
 from store.store import Store
-from store.workspaces import policy_changes as changes_module
+from store.workspaces.changing import policy_changes as changes_module
+from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import MemberFacts, PendingChange, Policy, Role
-from store.workspaces.proposed_change import MemberChange, ProposedPolicyChange
 from tests.store.workspaces import (
     ADMIN,
     ALICE,
@@ -141,7 +141,7 @@ async def test_channels_are_inserted_changed_and_deleted(store: Store, told: lis
     read = await store.policies.read(W)
     assert after is not None and read is not None and read.channels == after.channels
     ((_, change),) = told
-    # Others do not have to judge anew who may do what in #general.
+    # Rights in #general are the same as before.
     assert (change.heads, change.channels, change.changes_rights) == ({OLD}, {NEW, GENERAL}, True)
 
 

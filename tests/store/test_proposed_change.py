@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from store.base.workspace_ids import role_id
+from store.workspaces.changing.proposed_change import channels_concerned
 from store.workspaces.permissions import NOTHING, Permission
 from store.workspaces.policy import ChannelKind, Overwrite, Overwrites, Policy, Role
-from store.workspaces.proposed_change import channels_concerned
 from tests.store.workspaces import ADMIN, BOB, DAVE, EVERYONE, GENERAL, GUIDE, OLD, TRAILS, W, sample_policy
 
 

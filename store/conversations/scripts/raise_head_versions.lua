@@ -1,8 +1,9 @@
--- Raises the policy version of the heads of channels, after it was raised in MongoDB. A head that is being loaded is read
--- from MongoDB again. In a cluster, all of them are on one node as far as the caller knows.
+-- Raises the policy version of the heads of channels, after it was raised in MongoDB. A head that is being loaded is
+-- read from MongoDB again. In a cluster, all of them are on one node as far as the caller knows.
 -- KEYS[1]: the head of one of the channels.
 -- ARGV: policy version, then for each channel in turn the keys of its head and of its load (_conversation.lua).
--- Returns the positions, from 0, of channels whose slot is not, or not completely, on this node: nothing was done there.
+-- Returns the positions, from 0, of channels whose slot is not, or not completely, on this node: nothing was done
+-- there.
 local version = ARGV[1]
 local FIRST_CHANNEL = 2
 local elsewhere = {}

@@ -15,8 +15,8 @@ from store.base.ids import UserId, kind_of
 from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
 from store.store import Store
+from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.policy import MemberFacts, Policy
-from store.workspaces.proposed_change import MemberChange, ProposedPolicyChange
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.workspaces.calls import (

@@ -21,11 +21,11 @@ from store.mongo.collections import CHANNELS, PENDING_SINCE, WORKSPACE_MEMBERS, 
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.redis.request_scope import discard_request_cache
+from store.workspaces.changing.policy_fence import PolicyFence
+from store.workspaces.changing.proposed_change import ProposedPolicyChange, channel_operations, member_operations
 from store.workspaces.documents import pending_fields, policy_fields
 from store.workspaces.policies import Policies
 from store.workspaces.policy import PendingChange, Policy
-from store.workspaces.policy_fence import PolicyFence
-from store.workspaces.proposed_change import ProposedPolicyChange, channel_operations, member_operations
 from store.workspaces.workspace_fields import WorkspaceField
 
 _log = structlog.get_logger()
