@@ -13,11 +13,12 @@ import structlog
 from resolvers.base.app import Confab, Limits
 from resolvers.base.catch_ups import CatchUps
 from resolvers.base.work_budgets import WorkBudgets
-from resolvers.conversations.access import list_readable
+from resolvers.conversations.access import list_readable, list_shown_groups
 from resolvers.conversations.visibility import list_viewers
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from schema.execution.engine import Engine
+from schema.execution.event_slots import EventSlots
 from schema.execution.query_limits import QueryLimits
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.settings import Settings
@@ -64,6 +65,7 @@ class Services:
 
     engine: GraphQLEngine
     app: Confab
+    event_slots: EventSlots
     housekeeper: Housekeeper
     revocations: Revocations
     migrator: Migrator
@@ -111,7 +113,12 @@ async def open_services(
     Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the
     default is START_WAIT_SECONDS.
     """
-    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    mongo = Mongo(
+        settings.mongo_url,
+        settings.mongo_database,
+        settings.mongo_driver,
+        reads_per_user=settings.max_reads_per_user,
+    )
     # The lease must be renewed in time, however many operations wait for connections.
     lease_mongo = Mongo(
         settings.mongo_url, settings.mongo_database, settings.mongo_driver, heartbeat_ms=_LEASE_HEARTBEAT_MS
@@ -122,6 +129,8 @@ async def open_services(
         settings.group_changes_per_minute,
         settings.connections_per_minute,
         settings.operations_per_minute,
+        settings.workspace_changes_per_minute,
+        settings.invite_lookups_per_minute,
     )
     fallback_redis = FallbackRedisServer()
     deployment_clock = DeploymentClock(clock or SystemClock())
@@ -135,7 +144,8 @@ async def open_services(
         lease_mongo=lease_mongo,
         has_directory=settings.user_directory,
     )
-    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), store.conversations.find_many)
+    list_groups = partial(list_shown_groups, store)
+    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups)
     hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     revocations = Revocations(store.revocations, bus)
@@ -146,7 +156,11 @@ async def open_services(
     ephemeral = EphemeralDelivery(store, hub, bus)
     typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
-    limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
+    limits = Limits(
+        max_group_members=settings.max_group_members,
+        recall_seconds=settings.recall_seconds,
+        max_workspaces_per_user=settings.max_workspaces_per_user,
+    )
     work = WorkBudgets(settings.work_per_second, settings.work_budget)
     catch_ups = CatchUps(settings.max_catch_ups_per_user)
     app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits, work, catch_ups)
@@ -179,7 +193,7 @@ async def open_services(
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, housekeeper, revocations, migrator, opened, data_is_newer)
+        yield Services(engine, app, engine.event_slots, housekeeper, revocations, migrator, opened, data_is_newer)
     finally:
         await end_tasks(opening)
         await migrator.close()

@@ -95,6 +95,11 @@ class Engine:
         self._event_slots = EventSlots(self._slices, max_waiting_events_per_user)
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
+    @property
+    def event_slots(self) -> EventSlots:
+        """The executions of events."""
+        return self._event_slots
+
     def check_caller(self, caller: object | None) -> None:
         """Refuse callers without a token, unless introspection is enabled. Raises RequestRefused."""
         if caller is None and not self._introspection:
@@ -164,9 +169,10 @@ class Engine:
         sizes: PageSizes,
     ) -> Json:
         """Execute an operation with pages of some sizes. Raises ResultTooLarge."""
-        with self._app.request_scope():
+        user = _user_of(context)
+        with self._app.request_scope(user):
             if prepared.compiled is not None:
-                yield_control = partial(self._slices.next, _user_of(context))
+                yield_control = partial(self._slices.next, user)
                 result: Any = prepared.compiled.execute(
                     request.variables, None, self._context(context, sizes), yield_control, self._max_values(prepared)
                 )
@@ -208,7 +214,7 @@ class Engine:
         except ConfabError as error:
             raise refusal_for(error) from error
         try:
-            with self._app.request_scope():
+            with self._app.request_scope(caller.user_id):
                 source: Any = create_source_event_stream(executor)
                 if hasattr(source, "__await__"):
                     source = await source
@@ -258,7 +264,7 @@ class Engine:
             context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
             return execution(event, context, yield_control)
 
-        with self._app.request_scope():
+        with self._app.request_scope(user):
             outcome = execute_once()
             if isinstance(outcome, ExecutionResult):
                 response = _format_result(outcome, request_id)
@@ -283,7 +289,7 @@ class Engine:
                 await asyncio.sleep(_EVENT_RETRY_PAUSE_SECONDS)
             finally:
                 await self._event_slots.start(user)
-            with self._app.request_scope():
+            with self._app.request_scope(user):
                 outcome = execute_once()
                 if hasattr(outcome, "__await__"):
                     outcome = await outcome

@@ -103,6 +103,7 @@ class SubscriptionCosts:
         if not cost.is_used_by(user):
             used, allowed = self._units[user], self._budgets.per_second
             if self._budgets.has_limit and used + cost.units > allowed:
+                self._budgets.refused += 1
                 message = f"An event of this subscription costs {cost.units:,} units of work"
                 if cost.units > allowed:
                     raise QueryTooComplex(f"{message}, where {allowed:,} are allowed. Select less.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -102,8 +103,8 @@ class Connection:
         """The caller of operations that start from now on; None without a token, and before the authentication."""
         return self._context.caller if self._context is not None else None
 
-    async def run(self, refusal: Close | None = None) -> None:
-        """Accept and serve the socket until it ends. Only its mutations may run longer.
+    async def run(self, refusal: Close | None = None) -> Close | None:
+        """Serve the socket until it ends, and return how this server closed it. Only its mutations may run longer.
 
         With a `refusal`, the socket is closed directly after it is accepted: a socket has no close code before.
         """
@@ -126,6 +127,7 @@ class Connection:
             self._is_running = False
             self._log_end()
             await self._clean_up()
+        return self._close_frame
 
     def close(self, close: Close) -> None:
         """End the connection at the next turn of the event loop. Only the first call has an effect."""
@@ -300,10 +302,8 @@ class Connection:
         await self._acknowledge()
 
     async def _acknowledge(self) -> None:
-        try:
+        with suppress(PeerGone):
             await self._writer.write(frames.ACK_FRAME)
-        except PeerGone:
-            return
 
     def _close_at(self, expires_at: float | None) -> None:
         self._cancel_deadline()

@@ -36,6 +36,14 @@ ADMINS = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, NOT_PERMITTED, OK, OK)
 OWNER = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, NOT_PERMITTED, NOT_PERMITTED, OK)
 
 
+def in_workspace(outsider: str, member: str, owner: str) -> dict[str, str]:
+    """Return the outcome of a field about the workspace of an `AuthorisationSample` for every relation to the group.
+
+    Admins of the group are members of the workspace without a role; its former members are no members.
+    """
+    return outcomes_by_relation(outsider, outsider, member, member, owner)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One root field with one kind of argument, and its outcome for each relation.
@@ -70,8 +78,12 @@ def session_mutation(call: SessionCall) -> Rule:
     return Rule(f"Mutation.{name}", call.query, OWN_SESSION, call.variables_for("@group"))
 
 
+def _type_of(value: Any) -> str:
+    return "[ID!]!" if isinstance(value, list) else "String!" if value == "@code" else "ID!"
+
+
 def _declare(kind: str, variables: dict[str, Any]) -> str:
-    types = {name: "[ID!]!" if isinstance(value, list) else "ID!" for name, value in variables.items()}
+    types = {name: _type_of(value) for name, value in variables.items()}
     return f"{kind} ({', '.join(f'${name}: {type_}' for name, type_ in types.items())})" if variables else kind
 
 
@@ -95,6 +107,7 @@ ROOT_FIELDS = [
     query("message", "message(id: $id) { content }", CURRENT_MEMBERS, id="@later"),
     query("offlineMessages", "offlineMessages { edges { node { id } } }", SIGNED_IN),
     query("conversation", "conversation(id: $id) { id title }", CURRENT_AND_FORMER, **_GROUP),
+    query("channel", 'channel(id: "c_1.1") { name }', outcomes_by_relation(*[NULL] * 5)),
     query("group", "group(id: $id) { name }", CURRENT_AND_FORMER, **_GROUP),
     query("myGroups", "myGroups { edges { node { id } } }", SIGNED_IN),
     query("node", "node(id: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
@@ -143,6 +156,24 @@ ROOT_FIELDS = [
         user="@other_member", **_GROUP),
     mutation("dismissGroup", "dismissGroup(groupId: $id)", OWNER, True, **_GROUP),
     mutation("deleteConversation", "deleteConversation(conversationId: $id)", OWNER, True, **_GROUP),
+    query("workspace", "workspace(id: $id) { name members { edges { node { joinedAt } } } }",
+        in_workspace(NULL, OK, OK), id="@workspace"),
+    query("workspace", "workspace(id: $id) { name }", SIGNED_IN, id="@open_workspace"),
+    query("node", "node(id: $id) { id }", in_workspace(NULL, OK, OK), id="@workspace"),
+    query("myWorkspaces", "myWorkspaces { edges { node { id } } }", SIGNED_IN),
+    query("openWorkspaces", "openWorkspaces { edges { node { id } } }", SIGNED_IN),
+    query("invite", 'invite(code: "1-aaaaaaaaaaaaaaaa") { name }', in_workspace(NULL, NULL, NULL)),
+    mutation("createWorkspace", 'createWorkspace(input: {name: "Mine"}) { id }', SIGNED_IN),
+    mutation("joinWorkspace", "joinWorkspace(workspaceId: $id) { id }", in_workspace(INVISIBLE, OK, OK),
+        id="@workspace"),
+    mutation("joinWorkspace", "joinWorkspace(workspaceId: $id) { id }", SIGNED_IN, id="@open_workspace"),
+    mutation("createInvite", "createInvite(workspaceId: $id) { code }", in_workspace(INVISIBLE, OK, OK),
+        id="@workspace"),
+    mutation("revokeInvite", "revokeInvite(code: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
+        id="@code"),
+    # For services and admins only.
+    mutation("addToWorkspace", "addToWorkspace(workspaceId: $id, userIds: $ids) { id }",
+        in_workspace(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED), id="@workspace", ids=["@outsider"]),
     # Valid on a WebSocket only: tests/server/test_token_renewal.py.
     mutation("renewAuth", 'renewAuth(token: "x")', outcomes_by_relation(*["INVALID_INPUT"] * 5)),
 ]  # fmt: skip
@@ -150,6 +181,10 @@ ROOT_FIELDS = [
 VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
+    Channel: workspace id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
+    Channel: historyVisibility slowModeSeconds messageCount
+    ChannelCategory: id workspaceId name position
+    PermissionOverwrite: roleId userId allow deny
     Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
     GroupEdge: node cursor
@@ -174,6 +209,14 @@ VISIBLE_WITH_OBJECT = """
     TypingStarted: conversationId at user
     TypingStopped: conversationId at user
     CaughtUp: cursor reset
+    Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
+    WorkspaceConnection: edges pageInfo
+    WorkspaceEdge: node cursor
+    WorkspaceMember: user nickname joinedAt timedOutUntil
+    WorkspaceMemberConnection: edges pageInfo
+    WorkspaceMemberEdge: node cursor
+    Invite: code workspaceId expiresAt uses maxUses createdBy
+    InvitePreview: workspaceId name iconUrl memberCount expiresAt
     User: id displayName avatarUrl isBot metadata
     SendMessagePayload: message replayed
     PageInfo: hasNextPage hasPreviousPage startCursor endCursor
@@ -184,8 +227,11 @@ VIEWERS_OWN = """
     PrivateConversation: lastMessage session
     SubBizGateway: lastMessage session
     Group: lastMessage session visibleRanges
+    Channel: lastMessage session overwrites viewerPermissions viewerMayWriteAt
+    ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
+    Workspace: viewer
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
@@ -205,8 +251,9 @@ SENDER_ONLY = """
 
 MEMBERS_ONLY = """
     Group: members viewerRole
+    Workspace: members metadata retentionDays
 """
-"""Null for former members."""
+"""Null, or empty, for former members and for users who only see that a workspace is open."""
 
 
 def fields_of(rules: str) -> set[str]:
