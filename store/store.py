@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.channels.channel_rights import ChannelRightsFinder
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -71,6 +72,7 @@ class Store:
     stale_caches: StaleCaches
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
+    channel_rights: ChannelRightsFinder
     clocks: SharedClocks
     policies: Policies
     policy_changes: PolicyChanges
@@ -111,10 +113,11 @@ def build_store(
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
+    messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     user_workspaces = UserWorkspaces(mongo)
+    member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
-    policies = Policies(mongo, cache, keys)
     return Store(
         mongo=mongo,
         cache=cache,
@@ -123,10 +126,12 @@ def build_store(
         ids=Snowflakes(clock, data_center),
         deployment=deployment,
         users=UserStore(mongo, has_directory=has_directory),
-        user_search=UserSearch(mongo, clock, has_directory=has_directory),
+        user_search=UserSearch(
+            mongo, clock, has_directory=has_directory, refresh_members=member_search.refresh_changed
+        ),
         conversations=conversations,
-        messages=MessageStore(mongo),
-        outbox=OutboxStore(cache, keys),
+        messages=messages,
+        outbox=OutboxStore(cache, keys, clock),
         commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
         claims=ClaimStore(mongo, cache, keys),
@@ -145,9 +150,10 @@ def build_store(
         clocks=SharedClocks(cache, keys, clock),
         policies=policies,
         policy_changes=PolicyChanges(mongo, cache, keys, clock, policies),
+        channel_rights=ChannelRightsFinder(mongo, policies, messages, clock),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces),
-        member_search=MemberSearch(mongo, user_workspaces),
+        member_search=member_search,
         invites=InviteStore(mongo),
     )
