@@ -18,8 +18,8 @@ WORKSPACE = "w_7"
 _entries = itertools.count()
 
 
-def entry(member: str = "", kind: ChangeList = ChangeList.NONE, text: str | None = None) -> ClockEntry:
-    return ClockEntry(text or f"entry {next(_entries)}", "3", kind, member)
+def entry(member: str = "", kind: ChangeList | None = None, text: str | None = None) -> ClockEntry:
+    return ClockEntry(text or f"entry {next(_entries)}", "3", [(kind, member)] if kind is not None else [])
 
 
 async def append(store: Store, *entries: ClockEntry) -> list[Appended]:
@@ -160,6 +160,9 @@ async def test_a_known_policy_version_survives_the_begin_of_an_epoch(store: Stor
     await store.cache.one(Call("HSET", store.keys.clock(WORKSPACE), ("pv", "12")))
     (reading,) = await store.clocks.read([WORKSPACE])
     assert reading.policy_version == 12
+    (appended,) = await append(store, entry())
+    assert appended.version == "12"
+    assert (await store.clocks.append(WORKSPACE, ClockEntry("newer", "13"))).version == "13"
     assert (await store.clocks.read(["w_8"]))[0].policy_version is None
 
 
