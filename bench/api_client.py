@@ -56,7 +56,7 @@ class InsideAsker:
         """Return the value of the operation's one field."""
         request = GraphQLRequest(query, variables)
         await self._services.sign_in(self._caller)
-        prepared = self._engine.prepare(request, self._caller)
+        prepared = await self._engine.prepare(request, self._caller)
         answer = await self._engine.execute(prepared, request, ConnectionContext(self._caller, "bench"))
         content = orjson.dumps(answer)
         self.received += len(content)

@@ -30,7 +30,11 @@ from schema.users.token_renewal import ConnectionMutations
 from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
 from schema.users.user_types import find_user
+from schema.workspaces.workspace_mutations import WorkspaceMutations
+from schema.workspaces.workspace_queries import WorkspaceQueries
+from schema.workspaces.workspace_types import WorkspaceType
 from store.base.ids import ConversationKind, kind_of, parse_message_id, parse_session_id
+from store.base.workspace_ids import is_workspace_id
 
 CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProxyType(
     {
@@ -57,12 +61,14 @@ async def _find_by_form(context: Context, id: str) -> Node | None:
         return conversation
     if parse_message_id(id) is not None:
         return await find_message(context, id)
+    if is_workspace_id(id):
+        return await WorkspaceType.find(context, id)
     session = parse_session_id(id)
     return await find_session(context, session[1]) if session is not None and session[0] == viewer else None
 
 
 @strawberry.type
-class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, GroupQueries):
+class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, GroupQueries, WorkspaceQueries):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:
         return await find_node(info.context, id)
@@ -75,6 +81,7 @@ class Mutation(
     SendingMutations,
     MessageMutations,
     GroupMutations,
+    WorkspaceMutations,
     TypingMutations,
     ConnectionMutations,
 ):

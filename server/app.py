@@ -41,6 +41,7 @@ from server.overload.admission_control import AdmissionControl
 from server.overload.load_shedding import LOAD_SHEDDING_STATE, MIN_OPERATIONS, LoadShedding
 from server.overload.operation_meter import OperationMeter
 from server.overload.operation_queue import OperationQueue
+from server.overload.queued_operations import QueuedOperations
 from server.overload.shielded_mutations import ShieldedMutations
 from server.overload.unread_answers import UnreadAnswersEngine
 from server.process.fd_limits import max_sockets
@@ -48,7 +49,6 @@ from server.process.gc_tuning import tune_garbage_collection
 from server.process.graceful_shutdown import SHUTDOWN_STATE, GracefulShutdown
 from server.services import Services, open_services
 from server.settings import Settings, find_foreign_token_warning, load_settings
-from server.sse.queued_operations import QueuedOperations
 from server.sse.setup import open_event_streams
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import GraphQLEngine
@@ -86,10 +86,11 @@ def create_app(settings: Settings | None = None) -> Starlette:
             shutdown = GracefulShutdown()
             load_shedding = LoadShedding(settings.max_operations, MIN_OPERATIONS)
             unsent = UnsentAnswers(settings.max_unsent_bytes_per_user, settings.max_unsent_bytes)
+            client_limits = _client_limits(settings, unsent)
             if persisted is not None:
                 services = replace(services, engine=PersistedOperationsEngine(services.engine, persisted))
             app.router.routes = await _build_routes(
-                application, settings, services, auth_guard, shutdown, load_shedding, unsent, stack
+                application, settings, services, auth_guard, shutdown, load_shedding, client_limits, stack
             )
             load_shedding.open()
             stack.callback(load_shedding.close)
@@ -98,7 +99,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
             yield {
                 SHUTDOWN_STATE: shutdown,
                 LOAD_SHEDDING_STATE: load_shedding,
-                CLIENT_LIMITS_STATE: _client_limits(settings, unsent),
+                CLIENT_LIMITS_STATE: client_limits,
             }
 
     application = _Application(
@@ -143,12 +144,12 @@ async def _build_routes(
     auth_guard: AuthGuard,
     shutdown: GracefulShutdown,
     load_shedding: LoadShedding,
-    unsent: UnsentAnswers,
+    client_limits: ClientLimits,
     stack: AsyncExitStack,
 ) -> list[BaseRoute]:
     graphiql = playground() if settings.graphiql else None
     mutations = ShieldedMutations()
-    app = services.app
+    app, unsent = services.app, client_limits.unsent
     load_shedding.backlog = lambda: app.delivery.queue_depths[2] + app.bus.pending_sends + app.receipts.pending_receipts
     meter = OperationMeter()
     max_websockets, max_streams = max_sockets(settings.ws_max_connections, settings.sse_max_streams)
@@ -203,6 +204,7 @@ async def _build_routes(
     shutdown.add_drain(streams.drain)
     if settings.metrics_port is not None:
         # Imported only if metrics are on.
+        from server.observability.limit_metrics import LimitSources
         from server.observability.metrics import Metrics, MetricSources
         from server.observability.metrics_server import serve_metrics
 
@@ -214,6 +216,16 @@ async def _build_routes(
                 lambda: socket.connection_count,
                 lambda: streams.count,
                 lambda: services.migrator.rows,
+                LimitSources(
+                    app,
+                    queue,
+                    services.event_slots,
+                    queued_operations,
+                    unsent,
+                    client_limits.count_dropped,
+                    socket.closes,
+                    lambda: auth_guard.refused,
+                ),
             )
         )
         address = (settings.metrics_host, settings.metrics_port, settings.metrics_port_count)

@@ -148,7 +148,7 @@ class GraphQLEndpoint:
         graphql_request = parse_graphql_request(await read_parameters(request, self._max_body_bytes))
         context = ConnectionContext(caller, _request_id(request))
         try:
-            prepared = self._engine.prepare(graphql_request, caller)
+            prepared = await self._engine.prepare(graphql_request, caller)
         except RequestRefused as refusal:
             if not accept.prefers_events or isinstance(refusal, Overloaded):
                 raise

@@ -18,6 +18,7 @@ from resolvers.conversations.visibility import list_viewers
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from schema.execution.engine import Engine
+from schema.execution.event_slots import EventSlots
 from schema.execution.query_limits import QueryLimits
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.settings import Settings
@@ -65,6 +66,7 @@ class Services:
 
     engine: GraphQLEngine
     app: Confab
+    event_slots: EventSlots
     housekeeper: Housekeeper
     revocations: Revocations
     migrator: Migrator
@@ -112,7 +114,12 @@ async def open_services(
     Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the
     default is START_WAIT_SECONDS.
     """
-    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    mongo = Mongo(
+        settings.mongo_url,
+        settings.mongo_database,
+        settings.mongo_driver,
+        reads_per_user=settings.max_reads_per_user,
+    )
     # The lease must be renewed in time, however many operations wait for connections.
     lease_mongo = Mongo(
         settings.mongo_url, settings.mongo_database, settings.mongo_driver, heartbeat_ms=_LEASE_HEARTBEAT_MS
@@ -123,6 +130,8 @@ async def open_services(
         settings.group_changes_per_minute,
         settings.connections_per_minute,
         settings.operations_per_minute,
+        settings.workspace_changes_per_minute,
+        settings.invite_lookups_per_minute,
     )
     fallback_redis = FallbackRedisServer()
     deployment_clock = DeploymentClock(clock or SystemClock())
@@ -148,7 +157,11 @@ async def open_services(
     ephemeral = EphemeralDelivery(store, hub, bus)
     typing = TypingNotifier(store, bus, ephemeral)
     housekeeper = Housekeeper(store, hub, shared_events.hub, delivery, revisions, settings.data_center)
-    limits = Limits(max_group_members=settings.max_group_members, recall_seconds=settings.recall_seconds)
+    limits = Limits(
+        max_group_members=settings.max_group_members,
+        recall_seconds=settings.recall_seconds,
+        max_workspaces_per_user=settings.max_workspaces_per_user,
+    )
     work = WorkBudgets(settings.work_per_second, settings.work_budget)
     catch_ups = CatchUps(settings.max_catch_ups_per_user)
     app = Confab(
@@ -195,7 +208,7 @@ async def open_services(
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, housekeeper, revocations, migrator, opened, data_is_newer)
+        yield Services(engine, app, engine.event_slots, housekeeper, revocations, migrator, opened, data_is_newer)
     finally:
         await end_tasks(opening)
         await migrator.close()

@@ -32,7 +32,12 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.workspaces.invite_store import InviteStore
+from store.workspaces.member_search import MemberSearch
+from store.workspaces.membership_store import MembershipStore
 from store.workspaces.policies import Policies
+from store.workspaces.user_workspaces import UserWorkspaces
+from store.workspaces.workspace_store import WorkspaceStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,11 @@ class Store:
     rate_limits: RateLimits
     clocks: SharedClocks
     policies: Policies
+    workspaces: WorkspaceStore
+    user_workspaces: UserWorkspaces
+    memberships: MembershipStore
+    member_search: MemberSearch
+    invites: InviteStore
 
 
 def build_store(
@@ -100,6 +110,7 @@ def build_store(
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    user_workspaces = UserWorkspaces(mongo)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     return Store(
         mongo=mongo,
@@ -130,4 +141,9 @@ def build_store(
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
         clocks=SharedClocks(cache, keys, clock),
         policies=Policies(mongo, cache, keys),
+        workspaces=WorkspaceStore(mongo, user_workspaces),
+        user_workspaces=user_workspaces,
+        memberships=MembershipStore(mongo, user_workspaces),
+        member_search=MemberSearch(mongo, user_workspaces),
+        invites=InviteStore(mongo),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,20 +16,21 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent, register
 
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
-from store.mongo.collections import CHANNELS, MEMBERS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS
+from store.mongo.collections import CHANNELS, INVITES, MEMBERS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS, WORKSPACES_OF
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.sharding import SHARD_KEYS
 from store.mongo.writes import Command
 
 Document = Mapping[str, Any]
 
-RANGED = {CHANNELS, MEMBERS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS}
+RANGED = {CHANNELS, INVITES, MEMBERS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS, WORKSPACES_OF}
 """Collections whose rows are grouped by owner, the first word of their `_id`s."""
 
 EXCEPTIONS: dict[str, str] = {
     "messages {'_id': {'$gt": "loss recovery reads recent messages once (loss_recovery.py)",
     "users {'k':": "the directory is searched on every shard, each of which reads one page (user_search.py)",
     "users {'_id': {'$gt'": "users without current search fields are looked for once an hour (user_search.py)",
+    "workspaces {'op': True": "open workspaces are listed on every shard, one page on each (workspace_store.py)",
     "users {}": "the demo checks once whether there are users (begin_demo)",
 }
 """Prefixes of queries that may go to every shard, with the reason."""
@@ -97,11 +98,13 @@ def as_sharded(*, filled: bool = False) -> Iterator[Watch]:
     """Let stores treat MongoDB as a sharded cluster, and record commands. `filled`: as after `confab shard`."""
     begin = DirectCommands.begin
 
-    def watched(direct: DirectCommands, commands: Sequence[Command]) -> list[asyncio.Future[dict[str, Any]]]:
+    def watched(
+        direct: DirectCommands, commands: Sequence[Command], on_end: Callable[[], None] | None = None
+    ) -> list[asyncio.Future[dict[str, Any]]]:
         # The driver's listeners do not see these commands.
         for body, field, statements in commands:
             _watch.record(next(iter(body)), body | {field: statements} if field else body, direct.database)
-        return begin(direct, commands)
+        return begin(direct, commands, on_end)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Mongo, "is_sharded", True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from resolvers.base.catch_ups import CatchUps
 from resolvers.base.work_budgets import WorkBudgets
+from store.base.ids import UserId
 from store.redis.request_scope import RequestScope
 from store.store import Store
 from subscriptions.delivery.event_publisher import EventPublisher
@@ -26,6 +27,7 @@ class Limits:
     max_group_members: int = 5_000
     recall_seconds: int = 120
     """Time for which a sender may recall their own message."""
+    max_workspaces_per_user: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,12 @@ class Confab:
     work: WorkBudgets = field(default_factory=WorkBudgets)
     catch_ups: CatchUps = field(default_factory=CatchUps)
 
-    def request_scope(self) -> RequestScope:
-        """Return the context in which an operation is executed. While Redis is unavailable, it has its own cache."""
-        return RequestScope()
+    def request_scope(self, user: UserId | None) -> RequestScope:
+        """Return the context in which an operation of a user is executed.
+
+        Its reads of MongoDB queue by this user. While Redis is unavailable, it has its own cache.
+        """
+        return RequestScope(user)
 
     @property
     def uses_fallback(self) -> bool:

@@ -14,6 +14,7 @@ ConfabError
 ├── GroupFull                GROUP_FULL
 ├── OwnerCannotLeave         OWNER_CANNOT_LEAVE
 ├── PrivateCannotDelete      PRIVATE_CANNOT_DELETE
+├── LimitReached             LIMIT_REACHED
 └── Unavailable              UNAVAILABLE             retryable
 
 Any other exception is a defect: the caller receives INTERNAL, the details are in the log only.
@@ -121,6 +122,12 @@ class PrivateCannotDelete(ConfabError):
     """Raised for an attempt to delete a private conversation."""
 
     code = "PRIVATE_CANNOT_DELETE"
+
+
+class LimitReached(ConfabError):
+    """Raised when there would be too many of something."""
+
+    code = "LIMIT_REACHED"
 
 
 class Unavailable(ConfabError):

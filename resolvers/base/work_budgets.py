@@ -28,6 +28,8 @@ class WorkBudgets:
         """Create budgets of `size` units that are refilled with `per_second` units. 0 units per second: no limit."""
         self.per_second = per_second
         self.size = max(size, per_second)
+        self.refused = 0
+        """Operations, subscriptions and events that were refused so far."""
         self._clock = clock
         self._full_at: OrderedDict[UserId, float] = OrderedDict()
         """Monotonic seconds at which a budget is full again. Budgets that are missing are full."""
@@ -47,6 +49,7 @@ class WorkBudgets:
             return
         wait_ms = self._wait_ms(user, units)
         if wait_ms:
+            self.refused += 1
             raise RateLimited(
                 f"This costs {units:,} units of work, and you have {self.remaining(user):,} left: your budget of "
                 f"{self.size:,} is refilled with {self.per_second:,} a second. Please try again later.",
@@ -79,6 +82,7 @@ class WorkBudgets:
         Only events can make the check fail, because operations are refused earlier.
         """
         if self.per_second and self.seconds_until_full(user) * self.per_second > self.size * _OVERDRAFT:
+            self.refused += 1
             raise RateLimited(
                 f"The events of your subscriptions cost more than {self.per_second:,} units of work a second. Select "
                 "less, or the same in all subscriptions. Subscribe again with the cursor of the last event.",

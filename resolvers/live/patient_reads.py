@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from store.base.errors import StoreError
+from store.base.request_user import request_user
 from store.redis.request_scope import RequestScope
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ async def read_patiently(read: Callable[[], Awaitable[T]]) -> T:
     pause, longest = _PAUSE_SECONDS
     while True:
         try:
-            with RequestScope():
+            with RequestScope(request_user.get()):
                 return await read()
         except StoreError:
             if asyncio.get_running_loop().time() + pause > deadline:

@@ -6,14 +6,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import UserId
 from store.messages.message import Message
 from store.receipts.receipt_marks import ReceiptKind
-from store.receipts.receipt_store import Receipt, Recipient
+from store.receipts.receipt_pages import Receipt, ReceiptQuery, ReceiptRows
+from store.receipts.recipients import Recipient
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ def may_see_receipts(message: Message, *, is_sender: bool) -> bool:
     return is_sender and message.kind.countable
 
 
-async def list_receipts(
-    app: Confab, message: Message, first: int | None, after: str | None, status: str | None, *, is_sender: bool
-) -> Page[Receipt] | None:
-    """Return a page of a message's receipts in order of user ids. status: READ, DELIVERED, SENT, or None for all.
+def receipt_query(
+    message: Message, first: int | None, after: str | None, status: str | None, *, is_sender: bool
+) -> ReceiptQuery | None:
+    """Return the query for a page of a message's receipts. status: READ, DELIVERED, SENT, or None for all.
 
     Returns None unless `is_sender` is true. Raises InvalidInput.
     """
@@ -83,11 +83,15 @@ async def list_receipts(
     start = _decode_cursor(message, after) if after is not None else ""
     if not may_see_receipts(message, is_sender=is_sender):
         return None
-    found = await app.store.receipts.list_receipts(
-        message.conversation, message.seq, message.sender, status=status, after=start, limit=size + 1
-    )
-    edges = [Edge(each, ("r", message.conversation, message.seq, each.user)) for each in found[:size]]
-    return Page(edges, has_next=len(found) > size, has_previous=after is not None)
+    # One more than the page has tells whether there is a next page.
+    return ReceiptQuery(message.conversation, message.sender, message.seq, status, start, size + 1)
+
+
+def receipt_page(query: ReceiptQuery, rows: ReceiptRows) -> Page[Receipt]:
+    """Return the page of a query, in the order of user ids."""
+    size, found = query.limit - 1, rows.page(query)
+    edges = [Edge(each, ("r", query.conversation, query.seq, each.user)) for each in found[:size]]
+    return Page(edges, has_next=len(found) > size, has_previous=bool(query.after))
 
 
 def _decode_cursor(message: Message, after: str) -> str:

@@ -12,12 +12,15 @@ from resolvers.conversations.access import Access, access_from, may_be_in
 from resolvers.conversations.visibility import is_visible, list_viewers
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
+from resolvers.workspaces.access import WorkspaceAccess, list_accesses
 from schema.base.batch_loader import BatchLoader
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
 from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Head, Member
 from store.messages.message import Message
+from store.receipts.receipt_pages import ReceiptQuery, ReceiptRows
 from store.sessions.session import Session
 from store.users.user import User
 
@@ -53,6 +56,11 @@ class Loaders:
         return BatchLoader(self._load_sessions)
 
     @cached_property
+    def workspaces(self) -> BatchLoader[WorkspaceId, WorkspaceAccess | None]:
+        """Workspaces with the viewer's membership; None if there is no such workspace."""
+        return BatchLoader(self._load_workspaces)
+
+    @cached_property
     def _messages_up_to(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
         return BatchLoader(self._load_messages_up_to)
 
@@ -60,6 +68,11 @@ class Loaders:
     def progress(self) -> BatchLoader[ConversationId, GroupProgress]:
         """The delivered and read positions of a conversation's recipients."""
         return BatchLoader(self._load_progress)
+
+    @cached_property
+    def receipts(self) -> BatchLoader[ReceiptQuery, ReceiptRows]:
+        """Pages of receipts."""
+        return BatchLoader(self._load_receipts)
 
     @cached_property
     def messages(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
@@ -125,6 +138,9 @@ class Loaders:
         found = await self._app.store.conversations.find_with_member(self._viewer.id, conversations)
         return [found.get(conversation) for conversation in conversations]
 
+    async def _load_workspaces(self, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
+        return await list_accesses(self._app, self._viewer.id, workspaces)
+
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
         sessions = await self._app.store.sessions.find_each(self._viewer.id, conversations)
         found = {session.conversation: session for session in sessions}
@@ -155,6 +171,10 @@ class Loaders:
     async def _load_progress(self, conversations: list[ConversationId]) -> list[GroupProgress]:
         found = await self._app.store.receipts.list_recipients(conversations)
         return [GroupProgress(found.get(conversation, ()), self._viewer.id) for conversation in conversations]
+
+    async def _load_receipts(self, queries: list[ReceiptQuery]) -> list[ReceiptRows]:
+        found = await self._app.store.receipts.read_receipts(queries)
+        return [found[query] for query in queries]
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         found = await self._app.store.messages.find_many(places)

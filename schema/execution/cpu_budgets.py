@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 import types
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from resolvers.base.errors import RateLimited
+from resolvers.base.errors import A_MOMENT_MS, RateLimited
+from schema.base.errors import refusal_for
+from store.base.fair_queue import FairQueue, QueueFull
 from store.base.ids import UserId
 
 Result = TypeVar("Result")
 
 _BURST_SECONDS = 10.0
-"""A budget that was not used for this time is full."""
+"""A user's budget that was not used for this time is full."""
+
+_TURNS_BURST_SECONDS = 0.4
+"""The same for the budget of all users together."""
+
+_MAX_WAITING_PER_USER = 100
+"""Documents of a user that wait for their turn."""
+
+_MAX_WAIT_SECONDS = 10.0
+
+_MARGIN_SECONDS = 0.001
+"""Added to the time until a budget is filled, so that it is positive."""
+
+_TOO_MANY = "Too many new documents. Send fewer different ones."
 
 _MAX_USERS = 10_000
 """Users whose budget is remembered. Forgotten users begin with a full one."""
 
 
 class CpuBudget:
-    """A share of one core. Time that is not used is kept, up to the share of ten seconds.
+    """A share of one core. Time that is not used is kept, up to the share of `burst_seconds`.
 
     Work is measured and not estimated, so a budget can be overdrawn by the work that it admitted last.
     """
@@ -34,22 +50,29 @@ class CpuBudget:
         share: float,
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
+        burst_seconds: float = _BURST_SECONDS,
     ) -> None:
         """Create a full budget. A share of 0 means no limit. Both clocks return seconds."""
+        self._burst = share * burst_seconds
         self._share = share
         self._clock = clock
         self._cpu_clock = cpu_clock
-        self._left = share * _BURST_SECONDS
+        self._left = self._burst
         self._filled_at = clock()
 
     def check(self) -> None:
         """Raise RateLimited, with the time to wait, if the budget is used up."""
+        wait_seconds = self.wait_seconds()
+        if wait_seconds:
+            wait_ms = math.ceil(wait_seconds * 1000)
+            raise RateLimited(_TOO_MANY, retry_after_ms=wait_ms)
+
+    def wait_seconds(self) -> float:
+        """Return the time until work is allowed; 0 if it is allowed now."""
         if not self._share:
-            return
+            return 0.0
         self._fill()
-        if self._left <= 0:
-            wait_ms = math.ceil(-self._left / self._share * 1000) + 1
-            raise RateLimited("Too many new documents. Send fewer different ones.", retry_after_ms=wait_ms)
+        return -self._left / self._share + _MARGIN_SECONDS if self._left <= 0 else 0.0
 
     @contextmanager
     def measure(self) -> Iterator[None]:
@@ -79,7 +102,7 @@ class CpuBudget:
 
     def _fill(self) -> None:
         now = self._clock()
-        self._left = min(self._share * _BURST_SECONDS, self._left + (now - self._filled_at) * self._share)
+        self._left = min(self._burst, self._left + (now - self._filled_at) * self._share)
         self._filled_at = now
 
 
@@ -100,3 +123,36 @@ class UserCpuBudgets:
         else:
             self._budgets.move_to_end(user)
         return budget
+
+
+class DocumentTurns:
+    """Turns for documents that are not cached. One is prepared at a time, and users take turns.
+
+    Preparing a document occupies the process for up to 50 ms. So all users together use a share of one core for it,
+    beyond a burst of 0.4 seconds of that share. Other operations run between two turns.
+    """
+
+    def __init__(self, share: float) -> None:
+        """Create the turns. A share of 0 means no limit: documents do not wait."""
+        self._has_limit = share > 0
+        self._budget = CpuBudget(share, cpu_clock=time.monotonic, burst_seconds=_TURNS_BURST_SECONDS)
+        self._queue = FairQueue(lambda _own, running: running == 0, _MAX_WAITING_PER_USER)
+
+    @asynccontextmanager
+    async def turn(self, user: UserId) -> AsyncIterator[None]:
+        """Wait for a turn. The block must not wait. Raises RequestRefused if too many documents of the user wait."""
+        if not self._has_limit:
+            yield
+            return
+        if not self._queue.try_enter(user):
+            try:
+                async with asyncio.timeout(_MAX_WAIT_SECONDS):
+                    await self._queue.enter(user)
+            except (QueueFull, TimeoutError):
+                raise refusal_for(RateLimited(_TOO_MANY, retry_after_ms=A_MOMENT_MS)) from None
+        try:
+            with self._budget.measure():
+                yield
+        finally:
+            # The next turn begins later if the budget is used up.
+            asyncio.get_running_loop().call_later(self._budget.wait_seconds(), self._queue.leave, user)

@@ -29,9 +29,9 @@ class _Entry(Generic[Prepared]):
 class DocumentCache(Generic[Prepared]):
     """Prepared documents up to a total size.
 
-    A document belongs to the user who sent it first, until another user sends it: then it is shared. Documents of
-    single users may take all the space that shared ones leave. Beyond a quarter of the cache they are evicted first,
-    beginning with the oldest document of the user with the most.
+    A document belongs to the user who sent it first, until another user sends it: then it is shared. Documents of one
+    user may take a quarter of the cache, those of all single users what shared ones leave. Beyond a quarter of the
+    cache they are evicted first, beginning with the oldest document of the user with the most.
     """
 
     def __init__(
@@ -76,15 +76,18 @@ class DocumentCache(Generic[Prepared]):
         self._size_by_owner[user] = self._size_by_owner.get(user, 0) + size
         self._owned_size += size
         self.size += size
+        while self._size_by_owner.get(user, 0) > self._max_size // 4:
+            self._evict(next(iter(self._owned[user])))
         while self.size > self._max_size:
-            self._evict_one()
+            self._evict(self._next_to_evict())
 
-    def _evict_one(self) -> None:
+    def _next_to_evict(self) -> Key:
         if self._owned_size > self._max_size // 4 or not self._shared:
             largest = max(self._size_by_owner, key=self._size_by_owner.__getitem__)
-            key = next(iter(self._owned[largest]))
-        else:
-            key = next(iter(self._shared))
+            return next(iter(self._owned[largest]))
+        return next(iter(self._shared))
+
+    def _evict(self, key: Key) -> None:
         entry = self._entries.pop(key)
         self.size -= entry.size
         if entry.owner is None:

@@ -28,14 +28,14 @@ from schema.compiler import MeasuredResult, ResultTooLarge
 from schema.compiler.execution import YieldControl
 from schema.events.source import Source
 from schema.execution.anonymous_operations import AnonymousOperations
+from schema.execution.cpu_budgets import DocumentTurns
 from schema.execution.event_rendering import ResponseStream, SharedSelection
 from schema.execution.event_slots import EventSlots
-from schema.execution.measured_events import EventExecution, measured
 from schema.execution.prepared_operations import OperationCache, PreparedOperation
 from schema.execution.query_cost import NOT_GIVEN, Cost, check_cost, count_items, make_size_key
 from schema.execution.query_limits import QueryLimits, limit_error
 from schema.execution.slices import Slices
-from schema.execution.work import SelectionCost, SubscriptionCosts, operation_units
+from schema.execution.work import EventExecution, SelectionCost, SubscriptionCosts, measured, operation_units
 from schema.root import CONVERSATION_TYPES, SCHEMA
 from store.base.errors import StoreError
 from store.base.ids import UserId
@@ -88,24 +88,37 @@ class Engine:
         self._introspection = introspection
         self._schema = SCHEMA._schema
         self._operations = OperationCache(self._limits, document_cpu_share)
+        self._document_turns = DocumentTurns(document_cpu_share)
         self._anonymous = AnonymousOperations(self._limits, anonymous_cpu_share)
         self._subscription_costs = SubscriptionCosts(app.work)
         self._slices = Slices()
         self._event_slots = EventSlots(self._slices, max_waiting_events_per_user)
         self._selections: WeakValueDictionary[tuple[str, str], SharedSelection] = WeakValueDictionary()
 
+    @property
+    def event_slots(self) -> EventSlots:
+        """The executions of events."""
+        return self._event_slots
+
     def check_caller(self, caller: object | None) -> None:
         """Refuse callers without a token, unless introspection is enabled. Raises RequestRefused."""
         if caller is None and not self._introspection:
             raise refusal_for(Unauthenticated(NEEDS_TOKEN))
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> PreparedOperation:
-        """Parse and validate a document, and select the operation. Raises RequestRefused."""
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> PreparedOperation:
+        """Parse and validate a document, and select the operation. Raises RequestRefused.
+
+        Documents that are not cached wait for their turn: one is prepared at a time, and users take turns.
+        """
         self.check_caller(caller)
         if request.document_id is not None:
             raise RequestRefused([make_error(IDS_NOT_SUPPORTED, InvalidInput.code)])
         if isinstance(caller, Caller):
-            return self._operations.prepare(request, caller.user_id)
+            prepared = self._operations.find(request, caller.user_id)
+            if prepared is None:
+                async with self._document_turns.turn(caller.user_id):
+                    prepared = self._operations.prepare(request, caller.user_id)
+            return prepared
         return self._operations.find(request, None) or self._anonymous.prepare(request)
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
@@ -156,9 +169,10 @@ class Engine:
         sizes: PageSizes,
     ) -> Json:
         """Execute an operation with pages of some sizes. Raises ResultTooLarge."""
-        with self._app.request_scope():
+        user = _user_of(context)
+        with self._app.request_scope(user):
             if prepared.compiled is not None:
-                yield_control = partial(self._slices.next, _user_of(context))
+                yield_control = partial(self._slices.next, user)
                 result: Any = prepared.compiled.execute(
                     request.variables, None, self._context(context, sizes), yield_control, self._max_values(prepared)
                 )
@@ -200,7 +214,7 @@ class Engine:
         except ConfabError as error:
             raise refusal_for(error) from error
         try:
-            with self._app.request_scope():
+            with self._app.request_scope(caller.user_id):
                 source: Any = create_source_event_stream(executor)
                 if hasattr(source, "__await__"):
                     source = await source
@@ -250,7 +264,7 @@ class Engine:
             context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
             return execution(event, context, yield_control)
 
-        with self._app.request_scope():
+        with self._app.request_scope(user):
             outcome = execute_once()
             if isinstance(outcome, ExecutionResult):
                 response = _format_result(outcome, request_id)
@@ -275,7 +289,7 @@ class Engine:
                 await asyncio.sleep(_EVENT_RETRY_PAUSE_SECONDS)
             finally:
                 await self._event_slots.start(user)
-            with self._app.request_scope():
+            with self._app.request_scope(user):
                 outcome = execute_once()
                 if hasattr(outcome, "__await__"):
                     outcome = await outcome

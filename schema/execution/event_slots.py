@@ -44,6 +44,16 @@ class EventSlots:
         self.dropped = 0
         """Events that were not rendered because too many waited."""
 
+    @property
+    def running(self) -> int:
+        """Executions that have begun."""
+        return self._queue.running
+
+    @property
+    def waiting(self) -> int:
+        """Events that subscribers wait for."""
+        return sum(self._waiting.values())
+
     def try_start(self, user: UserId) -> bool:
         """Begin an execution for a user, if it may start now."""
         if self._spent and self._spent.get(user, 0.0) > _BURST_SECONDS and self._used_cpu():

@@ -2,7 +2,7 @@
 
 Three checks apply them:
 
-    parse_limited             before parsing       characters, tokens, brackets
+    parse_limited             before parsing       characters, tokens, brackets, fragments; aliases of all operations
     query_shape.check_shape   before validation    depth, fields, aliases, repetition, directives, introspection
     query_cost.check_cost     before execution     rows of pages inside pages, and values; needs the variables
 
@@ -75,10 +75,20 @@ def parse_limited(source: str, limits: QueryLimits) -> DocumentNode:
     """
     _check_text(source, limits)
     try:
-        return parse(source)
+        document = parse(source)
     except GraphQLError as error:
         error.extensions = {"code": InvalidInput.code, "retryable": InvalidInput.retryable}
         raise
+    _unlink_tokens(document)
+    return document
+
+
+def _unlink_tokens(document: DocumentNode) -> None:
+    """Break the reference cycles of the tokens. Then a document is released at once, not by garbage collection."""
+    token = document.loc.start_token if document.loc is not None else None
+    while token is not None:
+        following, token.prev, token.next = token.next, None, None
+        token = following
 
 
 def limit_error(limit: str, allowed: int, found: int, counted: str) -> GraphQLError:
@@ -115,6 +125,7 @@ _TOKEN = re.compile(
       | [\w.+-]++
       | (?P<opening> [\[{(] )
       | (?P<closing> [\]})] )
+      | (?P<colon> : )
       | [^\s,]''',
     re.VERBOSE,
 )
@@ -128,16 +139,30 @@ def tokens_of(source: str) -> list[str]:
 def _check_text(source: str, limits: QueryLimits) -> None:
     if len(source) > limits.max_characters:
         raise limit_error("max_characters", limits.max_characters, len(source), "characters")
-    open_brackets = 0
+    open_brackets = open_parentheses = definitions = fragments = aliases = 0
     for count, token in enumerate(_TOKEN.finditer(source), start=1):
         if count > limits.max_tokens:
             raise limit_error("max_tokens", limits.max_tokens, count, "tokens or more")
         match token.lastgroup:
             case "opening":
+                definitions += not open_brackets and token[0] == "{"
+                open_parentheses += token[0] == "("
                 open_brackets += 1
                 if open_brackets > limits.max_brackets:
                     raise limit_error(
                         "max_brackets", limits.max_brackets, open_brackets, "brackets or more inside one another"
                     )
             case "closing":
+                open_parentheses -= token[0] == ")"
                 open_brackets -= 1
+            case "colon":
+                # Inside parentheses it separates the name of an argument, variable or input field.
+                aliases += not open_parentheses
+            case _ if not open_brackets and token[0] == "fragment":
+                fragments += 1
+    if fragments > limits.max_fragments:
+        raise limit_error("max_fragments", limits.max_fragments, fragments, "fragments in one document")
+    # If fragments are used, one of the operations has a proportional share of the aliases.
+    operations = max(1, min(definitions - fragments, limits.max_operations))
+    if aliases > limits.max_aliases * operations:
+        raise limit_error("max_aliases", limits.max_aliases, -(-aliases // operations), "aliases")

@@ -15,15 +15,27 @@ missed event is read for one subscriber, who pays for all of it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from graphql import ExecutionResult
 
 from resolvers.base.errors import A_MOMENT_MS, QueryTooComplex, RateLimited
 from resolvers.base.work_budgets import WorkBudgets
+from schema.base.context import Context
+from schema.base.errors import refused
+from schema.compiler import MeasuredResult, ResultTooLarge
+from schema.compiler.execution import YieldControl
+from schema.execution.query_limits import limit_error
 from store.base.ids import UserId
-from subscriptions.transport.engine import OperationKind
+from subscriptions.transport.engine import OperationKind, RequestRefused
 
 QUERY_UNITS = 100
 MUTATION_UNITS = 500
 EVENT_UNITS = 50
+
+EventExecution = Callable[[object, Context, YieldControl], Any]
+"""Executes a subscription's selection on one event. Returns an ExecutionResult or an awaitable of one."""
 
 
 def operation_units(kind: OperationKind) -> int:
@@ -91,6 +103,7 @@ class SubscriptionCosts:
         if not cost.is_used_by(user):
             used, allowed = self._units[user], self._budgets.per_second
             if self._budgets.has_limit and used + cost.units > allowed:
+                self._budgets.refused += 1
                 message = f"An event of this subscription costs {cost.units:,} units of work"
                 if cost.units > allowed:
                     raise QueryTooComplex(f"{message}, where {allowed:,} are allowed. Select less.")
@@ -108,3 +121,31 @@ class SubscriptionCosts:
             self._units[user] -= cost.units
             if not self._units[user]:
                 del self._units[user]
+
+
+def measured(execution: EventExecution, max_values: int) -> EventExecution:
+    """Return an execution of events that reports the number of values to the viewer."""
+
+    def execute_measured(event: object, context: Context, yield_control: YieldControl) -> Any:
+        try:
+            outcome = execution(event, context, yield_control)
+        except ResultTooLarge as too_large:
+            raise refuse(too_large, context) from None
+        return report(outcome, context) if isinstance(outcome, ExecutionResult) else finish(outcome, context)
+
+    async def finish(outcome: Awaitable[ExecutionResult], context: Context) -> ExecutionResult:
+        try:
+            return report(await outcome, context)
+        except ResultTooLarge as too_large:
+            raise refuse(too_large, context) from None
+
+    def report(result: ExecutionResult, context: Context) -> ExecutionResult:
+        if isinstance(result, MeasuredResult):
+            context.tracked_viewer.values += result.values
+        return result
+
+    def refuse(too_large: ResultTooLarge, context: Context) -> RequestRefused:
+        context.tracked_viewer.values += too_large.values
+        return refused([limit_error("max_values", max_values, too_large.values, "values")])
+
+    return execute_measured

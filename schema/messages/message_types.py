@@ -157,14 +157,22 @@ class MessageType(Node):
         description="One row per recipient (members when it was sent, without the sender), in groups of any size. "
         "status filters for exactly that one. Null to everyone but the sender, and in channels."
     )
-    async def receipts(
+    def receipts(
         self, info: Info, first: int | None = 50, after: str | None = None, status: ReceiptStatus | None = None
     ) -> ReceiptConnection | None:
-        context = info.context
-        status_name = status.name if status is not None else None
-        is_sender = context.tracked_viewer.is_user(self.record.sender)
-        page = await receipts.list_receipts(context.app, self.record, first, after, status_name, is_sender=is_sender)
-        return receipt_connection(page) if page is not None else None
+        context, record = info.context, self.record
+        query = receipts.receipt_query(
+            record,
+            first,
+            after,
+            status.name if status is not None else None,
+            is_sender=context.tracked_viewer.is_user(record.sender),
+        )
+        if query is None:
+            return None
+        return then(
+            context.loaders.receipts.find(query), lambda rows: receipt_connection(receipts.receipt_page(query, rows))
+        )
 
 
 def message_from(message: Message) -> MessageType:

@@ -14,7 +14,7 @@ from schema.base.scalars import DateTime
 from schema.compiler import reads
 from schema.users.user_types import UserType, load_user
 from store.receipts.receipt_marks import ReceiptKind
-from store.receipts.receipt_store import Receipt
+from store.receipts.receipt_pages import Receipt
 
 
 @strawberry.enum

@@ -34,6 +34,8 @@ class AuthGuard:
         self._revocations = revocations
         self._closers: list[CloseWhere] = []
         self._recheck_task: asyncio.Task[None] | None = None
+        self.refused = 0
+        """Tokens that were refused so far."""
         revocations.on_change(self._close_revoked)
 
     async def authenticate(self, token: str) -> Caller:
@@ -42,8 +44,12 @@ class AuthGuard:
         Code that waits before it admits the caller calls `check` again afterwards. Raises Unauthenticated with a reason
         that may be sent to the client, and Unavailable while the token cannot be checked.
         """
-        caller = await self._authenticator.authenticate(token)
-        self.check(caller)
+        try:
+            caller = await self._authenticator.authenticate(token)
+            self.check(caller)
+        except Unauthenticated:
+            self.refused += 1
+            raise
         return caller
 
     def check(self, caller: Caller) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from server.http.descriptor_guard import DescriptorGuard
@@ -34,6 +36,13 @@ class ClientLimits:
     window_seconds: float = RATE_WINDOW_SECONDS
     unsent: UnsentAnswers = field(default_factory=UnsentAnswers)
     descriptors: DescriptorGuard = field(default_factory=DescriptorGuard.unlimited)
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Connections that were dropped because of their time or rate, by what was late: head, body or answer."""
+
+    def count_dropped(self) -> Mapping[str, int]:
+        """Return the number of connections that were dropped so far, by reason."""
+        others = {"unread_answers": self.unsent.dropped, "descriptors": self.descriptors.lost}
+        return {"head": 0, "body": 0, "answer": 0, **self.dropped, **others}
 
     @property
     def min_bytes_per_window(self) -> float:

@@ -50,6 +50,8 @@ class DescriptorGuard:
         self._idle: dict[GuardedConnection, None] = {}
         self._dropped = self._refused = 0
         self._log_at = -math.inf
+        self.lost = 0
+        """Connections that were dropped or refused so far."""
 
     @classmethod
     def unlimited(cls) -> DescriptorGuard:
@@ -80,6 +82,7 @@ class DescriptorGuard:
         return is_admitted
 
     def _make_room(self, in_use: int) -> bool:
+        self.lost += 1
         waiting = self._receiving or self._idle
         longest = next(iter(waiting), None)
         if longest is None:

@@ -54,7 +54,7 @@ class PersistedOperationsEngine:
         """See GraphQLEngine."""
         self._engine.check_caller(caller)
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
         """See GraphQLEngine. Refuses unknown ids with INVALID_INPUT, and other documents with FORBIDDEN."""
         if request.document_id is not None:
             text = self._texts.get(request.document_id)
@@ -63,7 +63,7 @@ class PersistedOperationsEngine:
             request = GraphQLRequest(text, request.variables, request.operation_name)
         elif self._allowed is not None and request.query not in self._allowed:
             raise RequestRefused([make_error(NOT_PERSISTED, Forbidden.code)])
-        return self._engine.prepare(request, caller)
+        return await self._engine.prepare(request, caller)
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""

@@ -91,7 +91,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
             transport.write(_REFUSED)
             self._close()
             return
-        self._first_request_timer = self.loop.call_later(self.limits.head_seconds, self._close)
+        self._first_request_timer = self.loop.call_later(self.limits.head_seconds, self._close_late, "head")
 
     # Receiving
 
@@ -116,7 +116,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         if self._receive_timer is None and not self.transport.is_closing():
             self.limits.descriptors.note_receiving(self)
             if self._in_head:
-                self._receive_timer = self.loop.call_later(self.limits.head_seconds, self.drop)
+                self._receive_timer = self.loop.call_later(self.limits.head_seconds, self._drop_late_head)
             else:
                 self._body_began, self._body_at_check = self.loop.time(), self._body
                 self._start_body_window()
@@ -147,6 +147,10 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
             return
         self._start_body_window()
 
+    def _drop_late_head(self) -> None:
+        self.limits.dropped["head"] += 1
+        self.drop()
+
     def _refuse_late_body(self) -> None:
         """Answer 408 if nothing has been answered, and close the connection."""
         cycle = self.cycle
@@ -158,7 +162,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
                 cast(dict[str, Any], cycle.scope)[STATUS_KEY] = 408
             cycle.disconnected = True
             cycle.message_event.set()
-        self._close()
+        self._close_late("body")
 
     def on_message_begin(self) -> None:
         """Offer ABORT_EXTENSION to a new request."""
@@ -215,7 +219,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         """Watch how fast the client reads."""
         super().pause_writing()
         if self._reader_watch is None:
-            self._reader_watch = SlowReaderWatch(self.transport, self.limits, self._drop_slow_reader)
+            self._reader_watch = SlowReaderWatch(self.transport, self.limits, self._drop_late_reader)
         self._reader_watch.begin()
         if self._held is None:
             cycle = self._current_cycle
@@ -232,6 +236,10 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
     def _release_answer(self) -> None:
         held, self._held = self._held, None
         self.limits.unsent.release(held)
+
+    def _drop_late_reader(self) -> None:
+        self.limits.dropped["answer"] += 1
+        self._drop_slow_reader()
 
     def _drop_slow_reader(self) -> None:
         log.info("slow_reader_dropped", bytes=self.transport.get_write_buffer_size())
@@ -274,6 +282,10 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         """Close the idle connection."""
         if not self.transport.is_closing():
             self._close()
+
+    def _close_late(self, what: str) -> None:
+        self.limits.dropped[what] += 1
+        self._close()
 
     def _close(self) -> None:
         """Close the connection after the client has accepted the last bytes, within a time limit."""

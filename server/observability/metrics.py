@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from resolvers.base.app import Confab
+from server.observability.limit_metrics import LimitSources, collect_limits
 from server.overload.load_shedding import LoadShedding
 from server.overload.operation_meter import OperationMeter
 from store.base.counters import SECONDS, Histogram, HitCounter
@@ -38,6 +39,7 @@ class MetricSources:
     websocket_count: Callable[[], int]
     stream_count: Callable[[], int]
     migrated_row_count: Callable[[], int]
+    limits: LimitSources
     loop_delay: Histogram = field(default_factory=lambda: Histogram(SECONDS))
 
 
@@ -69,6 +71,7 @@ class Metrics(Collector):
         """See prometheus_client."""
         yield from self._collect_operations()
         yield from self._collect_load()
+        yield from collect_limits(self._sources.limits)
         yield from self._collect_writes()
         yield from self._collect_databases()
         yield from self._collect_connections()

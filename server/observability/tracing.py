@@ -44,9 +44,9 @@ class TracedEngine:
         """See GraphQLEngine."""
         self._engine.check_caller(caller)
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
         """See GraphQLEngine."""
-        return self._engine.prepare(request, caller)
+        return await self._engine.prepare(request, caller)
 
     async def execute(self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext) -> Json:
         """See GraphQLEngine."""

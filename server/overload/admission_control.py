@@ -72,12 +72,12 @@ class AdmissionControl:
             self._meter.record_refusal(code_of_errors(refusal.errors))
             raise
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
         """See GraphQLEngine. An overloaded process refuses the document without parsing it."""
         if self._load_shedding.is_full:
             raise self._refuse()
         try:
-            return self._engine.prepare(request, caller)
+            return await self._engine.prepare(request, caller)
         except RequestRefused as refusal:
             self._meter.record_refusal(code_of_errors(refusal.errors))
             raise

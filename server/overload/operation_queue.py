@@ -29,7 +29,7 @@ class OperationQueue:
         self._load_shedding = load_shedding
         self._max_running_per_user = max_running_per_user
         self._queue = FairQueue(self._may_start, max_waiting_per_user)
-        load_shedding.active_users = lambda: self._queue.active_users
+        load_shedding.active_users = lambda: self.active_users
 
     def _may_start(self, own: int, running: int) -> bool:
         limit = self._load_shedding.limit
@@ -41,6 +41,16 @@ class OperationQueue:
     def waiting(self) -> int:
         """Operations that wait."""
         return self._queue.waiting
+
+    @property
+    def refused(self) -> int:
+        """Operations that were refused so far, because too many of their user waited."""
+        return self._queue.refused
+
+    @property
+    def active_users(self) -> int:
+        """Users with running operations."""
+        return self._queue.active_users
 
     async def enter(self, user: Hashable) -> None:
         """Wait until an operation may start. Raises RequestRefused (RATE_LIMITED) if too many of the user wait."""

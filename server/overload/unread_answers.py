@@ -32,9 +32,9 @@ class UnreadAnswersEngine:
         """See GraphQLEngine."""
         self._engine.check_caller(caller)
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
         """See GraphQLEngine."""
-        return self._engine.prepare(request, caller)
+        return await self._engine.prepare(request, caller)
 
     def execute(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
@@ -53,6 +53,7 @@ class UnreadAnswersEngine:
     def _check(self, context: ConnectionContext) -> None:
         # Usually no answers wait, so the user is not looked up.
         if self._unsent.total and not self._unsent.has_room(user_of(context.caller), LARGE_BYTES):
+            self._unsent.refused += 1
             refusal = AnswerRefused()
             self._meter.record_refusal(code_of_errors(refusal.errors))
             raise refusal

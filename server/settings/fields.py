@@ -130,7 +130,8 @@ class OperationSettings(_Section):
     """Most rows that an operation may lead to; pages inside pages multiply."""
     document_cpu_percent: int = Field(25, ge=0, le=100)
     """Share of a core for parsing and validating documents of one user that are not cached. Ten seconds of it may be
-    used at once. More documents are refused with RATE_LIMITED; 0 means no limit."""
+    used at once. More documents are refused with RATE_LIMITED; 0 means no limit. Documents of all users together wait
+    while they use more than this share."""
     anonymous_cpu_percent: int = Field(5, ge=0, le=100)
     """The same for all requests without a token together. They are served only with `introspection`."""
     max_operations: int = Field(500, ge=1, le=100_000)
@@ -139,6 +140,8 @@ class OperationSettings(_Section):
     """Operations of one user that run at once on a busy process. More wait, and go after those of other users."""
     max_waiting_per_user: int = Field(500, ge=1, le=100_000)
     """Operations of one user that may wait for others of the same user. More are refused with RATE_LIMITED."""
+    max_reads_per_user: int = Field(4, ge=1, le=100_000)
+    """Reads of MongoDB that a process runs at once for the operations of one user. More wait for their turn."""
     max_waiting_events_per_user: int = Field(500, ge=1, le=100_000)
     """Events that may wait to be rendered for one user, one per subscription. Further subscriptions get `reset`."""
     max_catch_ups_per_user: int = Field(200, ge=1, le=100_000)
@@ -215,6 +218,10 @@ class RateSettings(_Section):
     """WebSockets and event streams that a user opens."""
     operations_per_minute: int = Field(60_000, ge=0, le=1_000_000)
     """Operations of any kind."""
+    workspace_changes_per_minute: int = Field(1_200, ge=0, le=1_000_000)
+    """Workspaces that a user creates, joins, leaves and changes."""
+    invite_lookups_per_minute: int = Field(60, ge=0, le=1_000_000)
+    """Invitation codes that a user asks about or joins with, right or wrong."""
 
 
 class WorkSettings(_Section):
@@ -238,8 +245,11 @@ class RuleSettings(_Section):
     """Most members of a group."""
     recall_seconds: int = Field(120, ge=0, le=1_000_000_000)
     """Time in which senders may recall their own messages."""
+    max_workspaces_per_user: int = Field(100, ge=1, le=10_000)
+    """Most workspaces that a user is in."""
     user_directory: bool = False
-    """`searchUsers` finds all users. If false, it finds only people who share a conversation with the caller."""
+    """`searchUsers` finds all users. If false, it finds only people who share a conversation or workspace with the
+    caller."""
 
 
 class ObservabilitySettings(_Section):
@@ -297,6 +307,8 @@ UNLIMITED = {
     "group_changes_per_minute": 0,
     "connections_per_minute": 0,
     "operations_per_minute": 0,
+    "workspace_changes_per_minute": 0,
+    "invite_lookups_per_minute": 0,
     "work_per_second": 0,
 }
 """Settings for programs that act for many people as one user: imports, benchmarks, tests."""

@@ -118,7 +118,7 @@ class StreamRequests:
         else:
             parameters = await read_parameters(request, self._max_body_bytes)
             graphql_request, operation = parse_graphql_request(parameters), parse_operation_id(parameters)
-            prepared = self._engine.prepare(graphql_request, caller)
+            prepared = await self._engine.prepare(graphql_request, caller)
             bind_contextvars(operation=graphql_request.operation_name or prepared.kind)
             check_method(request, prepared.kind)
             request_id = str(request.scope.get(REQUEST_ID_KEY, ""))

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
+from server.overload.queued_operations import QueuedOperations
 from server.overload.shielded_mutations import ShieldedMutations
 from server.services import Services
 from server.settings import Settings
-from server.sse.queued_operations import QueuedOperations
 from server.sse.requests import StreamRequests
 from server.sse.single_connection import SingleConnections
 from server.sse.stream import StreamLimits

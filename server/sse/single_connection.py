@@ -18,9 +18,9 @@ from resolvers.base.errors import A_MOMENT_MS, NotFound
 from resolvers.users.callers import Caller, CallerRole
 from server.http.request import BadRequest, parse_graphql_request, parse_json
 from server.http.response import internal_error, status_of
+from server.overload.queued_operations import QueuedOperations
 from server.overload.shielded_mutations import ShieldedMutations
 from server.sse.operations import error_stream, start_operation
-from server.sse.queued_operations import QueuedOperations
 from server.sse.stream import OperationExists, SSEStream, StreamEnding, TooManyOperations
 from server.sse.stream_registry import SSEStreamRegistry
 from store.base.errors import StoreError
@@ -262,7 +262,7 @@ class SingleConnections:
         try:
             request = parse_graphql_request(parse_json(call["parameters"].encode(), "The request"))
             context = ConnectionContext(_caller_from(call["caller"]), request_id, queue_budget=stream.queue_budget)
-            prepared = self._engine.prepare(request, context.caller)
+            prepared = await self._engine.prepare(request, context.caller)
             return await start_operation(self._engine, prepared, request, context, self._mutations)
         except RequestRefused:
             raise

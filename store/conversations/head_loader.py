@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.request_user import SharedWork
 from store.conversations.conversation import group_info_from, member_from
 from store.conversations.conversation_fields import ConversationField, HeadField
 from store.messages.message import MessageField, message_from
@@ -67,7 +68,9 @@ class HeadLoader:
             claimed = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"go"]
             busy = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"busy"]
             if claimed:
-                rows, members = await self._read_mongo(claimed, with_members)
+                # Requests of other users, and of other processes, wait for the claims.
+                with SharedWork():
+                    rows, members = await self._read_mongo(claimed, with_members)
                 missing = [c for c in claimed if c not in rows]
                 absent.update(missing)
                 found = [c for c in claimed if c in rows]

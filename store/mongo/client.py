@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from bson.codec_options import CodecOptions
-from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, timeout
+from pymongo import AsyncMongoClient, DeleteOne, IndexModel, ReadPreference, ReturnDocument, timeout
 from pymongo.read_concern import ReadConcern
 from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
@@ -21,6 +21,7 @@ from pymongo.write_concern import WriteConcern
 from store.base.errors import NotAttempted, Unreachable, translate_errors
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.primary import PrimaryWatch
+from store.mongo.read_queue import READS_PER_USER, ReadQueue
 from store.mongo.writes import Command, Document, Write, WriteOutcome, outcome_of
 
 __all__ = ["Document", "Mongo", "Sort"]
@@ -52,6 +53,7 @@ class Mongo:
         driver: Literal["pymongo", "motor"] = "pymongo",
         *,
         timeout_ms: int = 10_000,
+        reads_per_user: int = READS_PER_USER,
         heartbeat_ms: int = _HEARTBEAT_MS,
     ) -> None:
         """Create the client. The first call connects.
@@ -61,6 +63,7 @@ class Mongo:
             database: The database's name.
             driver: `pymongo` for PyMongo's async client.
             timeout_ms: Longest time of one call; half of it may pass until a primary is found.
+            reads_per_user: Reads of one user that run at once. Further ones wait.
             heartbeat_ms: Interval at which the driver checks each member.
         """
         self._primary = PrimaryWatch(timeout_ms / 2000)
@@ -91,9 +94,11 @@ class Mongo:
             write_concern=WriteConcern(w="majority", j=True),
         )
         self._timeout_ms = timeout_ms
+        self.reads = ReadQueue(reads_per_user)
+        """The queue of `find` and `aggregate`."""
         self._direct: DirectCommands | None = None
         if not self._motor:
-            self._direct = DirectCommands(self._client, database, timeout_ms / 1000)
+            self._direct = DirectCommands(self._client, database, timeout_ms / 1000, self.reads)
             self._primary.on_change = self._direct.end_connections_except
         self._refuses_calls = False
         self.trips = 0
@@ -177,41 +182,41 @@ class Mongo:
         sort: Sort | None = None,
         limit: int = 0,
         hint: Sort | None = None,
+        session: Any = None,
     ) -> list[Document]:
         """Return all documents that match, in order. One round trip for up to 16 MiB. hint: the index to use."""
         self._count()
         size = limit + 1 if limit else _ROWS_PER_BATCH
-        with translate_errors():
-            if self._direct is not None:
-                return await self._find_directly(self._direct, collection, query, projection, sort, limit, size, hint)
-            cursor = self._database[collection].find(
-                query, projection, sort=sort, limit=limit, batch_size=size, hint=hint
-            )
-            rows: list[Document] = await cursor.to_list(None)
+        with _translate_outside(session):
+            if self._direct is None or session is not None:
+                cursor = self._database[collection].find(
+                    query, projection, sort=sort, limit=limit, batch_size=size, hint=hint, session=session
+                )
+                return await self._read_with_driver(cursor, session)
+            command: Document = {"find": collection, "filter": query, "batchSize": size}
+            if projection is not None:
+                command["projection"] = projection
+            if sort is not None:
+                command["sort"] = dict(sort)
+            if limit:
+                command["limit"] = limit
+            if hint is not None:
+                command["hint"] = dict(hint)
+            return await self._read(self._direct, command)
+
+    async def _read(self, direct: DirectCommands, command: Document) -> list[Document]:
+        limits = {"maxTimeMS": self._timeout_ms, "readConcern": {"level": "majority"}}
+        rows: list[Document] = (await direct.read(command | limits))["cursor"]["firstBatch"]
         return rows
 
-    async def _find_directly(
-        self,
-        direct: DirectCommands,
-        collection: str,
-        query: Mapping[str, Any],
-        projection: Mapping[str, Any] | None,
-        sort: Sort | None,
-        limit: int,
-        size: int,
-        hint: Sort | None,
-    ) -> list[Document]:
-        command: Document = {"find": collection, "filter": query, "batchSize": size, "maxTimeMS": self._timeout_ms}
-        command["readConcern"] = {"level": "majority"}
-        if projection is not None:
-            command["projection"] = projection
-        if sort is not None:
-            command["sort"] = dict(sort)
-        if limit:
-            command["limit"] = limit
-        if hint is not None:
-            command["hint"] = dict(hint)
-        rows: list[Document] = (await direct.read(command))["cursor"]["firstBatch"]
+    async def _read_with_driver(self, cursor: Any, session: Any = None) -> list[Document]:
+        # A transaction holds locks that others may wait for.
+        end = await self.reads.begin() if session is None else None
+        try:
+            rows: list[Document] = await cursor.to_list(None)
+        finally:
+            if end is not None:
+                end()
         return rows
 
     async def find_one(
@@ -247,11 +252,12 @@ class Mongo:
         """Return all results of an aggregation pipeline."""
         self._count()
         with translate_errors():
-            cursor = self._database[collection].aggregate(list(pipeline))
-            if not self._motor:
-                cursor = await cursor
-            rows: list[Document] = await cursor.to_list(None)
-        return rows
+            if self._direct is None:
+                return await self._read_with_driver(self._database[collection].aggregate(list(pipeline)))
+            cursor = {"batchSize": _ROWS_PER_BATCH}
+            return await self._read(
+                self._direct, {"aggregate": collection, "pipeline": list(pipeline), "cursor": cursor}
+            )
 
     async def insert_many(self, collection: str, documents: Sequence[Document], session: Any = None) -> None:
         """Insert documents. Raises a BulkWriteError that lists the duplicates; the others are inserted."""
@@ -327,6 +333,16 @@ class Mongo:
             result = await self._database[collection].delete_one(query)
         removed: int = result.deleted_count
         return removed
+
+    async def delete_ids(self, collection: str, ids: Sequence[Any], session: Any = None) -> int:
+        """Delete the documents with these ids. Returns their number."""
+        self._count()
+        with _translate_outside(session):
+            result = await self._database[collection].bulk_write(
+                [DeleteOne({"_id": document}) for document in ids], ordered=False, session=session
+            )
+        deleted: int = result.deleted_count
+        return deleted
 
     async def find_one_and_update(
         self,

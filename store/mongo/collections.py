@@ -39,6 +39,28 @@ BY_ID = (("_id", 1),)
 BY_SEARCH_KEY = (("k", 1), ("s", 1))
 """Fields of the index of `users` for the directory."""
 
+# Short names of fields of workspaces and their members: `WorkspaceField`, `WorkspaceMemberField`.
+BY_OPEN_SIZE = (("mc", -1), ("_id", 1))
+"""Fields of the index of open workspaces, largest first."""
+
+BY_OPEN_SIZE_AND_KEY = (("k", 1), ("mc", -1), ("_id", 1))
+"""Fields of the index of open workspaces by beginnings of their names."""
+
+BY_DELETION = (("del", 1),)
+"""Fields of the index of workspaces that were deleted and are being removed."""
+
+BY_MEMBER_NAME = (("w", 1), ("sn", 1))
+"""Fields of the index of the members of a workspace in order of names."""
+
+BY_MEMBER_KEY = (("w", 1), ("k", 1), ("sn", 1))
+"""Fields of the index of members by beginnings of their names."""
+
+BY_MEMBER_ROLE = (("w", 1), ("r", 1), ("sn", 1))
+"""Fields of the index of members with a role."""
+
+BY_NICKNAMED_USER = (("w", 1), ("us", 1))
+"""Fields of the index of members with a nickname in order of their own names."""
+
 
 def at_place(conversation: ConversationId, seq: int) -> dict[str, Any]:
     """Return the query for the message at a seq."""

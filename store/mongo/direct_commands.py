@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from pymongo import AsyncMongoClient
@@ -18,6 +18,7 @@ from pymongo.topology_shared import _ErrorContext
 
 from store.base.tasks import end_tasks
 from store.mongo.direct_connection import DirectConnection, PendingCommand, encode_command
+from store.mongo.read_queue import ReadQueue
 from store.mongo.writes import Command
 
 _CLOSED = "the connections were closed"
@@ -35,8 +36,16 @@ class DirectCommands:
     Cancelling a caller does not stop its command.
     """
 
-    def __init__(self, client: AsyncMongoClient[Any], database: str, timeout_seconds: float) -> None:
-        """Open no connection yet. timeout_seconds: longest wait for a connection, and then for a reply."""
+    def __init__(self, client: AsyncMongoClient[Any], database: str, timeout_seconds: float, reads: ReadQueue) -> None:
+        """Open no connection yet.
+
+        Args:
+            client: Finds the primary and opens connections.
+            database: The database of all commands.
+            timeout_seconds: Longest wait for a connection, and then for a reply.
+            reads: The queue in which reads wait.
+        """
+        self._reads = reads
         self._client = client
         self.database = database
         self._timeout_seconds = timeout_seconds
@@ -49,29 +58,42 @@ class DirectCommands:
         self._failure: tuple[DirectConnection, Exception] | None = None
         """The last connection that was lost with a command in flight, of which PyMongo has no notice yet."""
 
-    def begin(self, commands: Sequence[Command]) -> list[asyncio.Future[dict[str, Any]]]:
+    def begin(
+        self, commands: Sequence[Command], on_end: Callable[[], None] | None = None
+    ) -> list[asyncio.Future[dict[str, Any]]]:
         """Send commands at the same time. Returns the futures of their replies.
+
+        on_end: called when a command has ended, also if its caller was cancelled.
 
         The futures raise PyMongoError; after an AutoReconnect that is no NotPrimaryError, the command may have been
         executed. Raises ValueError, TypeError for values that cannot be stored; nothing was sent then.
         """
         self._loop = asyncio.get_running_loop()
         encoded = [encode_command(self.database, *command) for command in commands]
-        return [self._enqueue(PendingCommand(message, number, self._loop)) for message, number in encoded]
+        return [self._enqueue(PendingCommand(message, number, self._loop, on_end)) for message, number in encoded]
 
     async def read(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Run a command that changes nothing. Repeat it once if its connection was lost or led to a former primary.
 
-        The reply to a `find` has all rows in its first batch.
+        It waits for its turn in the read queue. The reply to a `find` or `aggregate` has all rows in its first batch.
         """
-        call = (Command(dict(command)),)
         try:
-            return await self.begin(call)[0]
+            return await self._read_once(command)
         except (AutoReconnect, OperationFailure) as error:
             is_final = isinstance(error, OperationFailure) and error.code not in _REPEATABLE
             if is_final or isinstance(error, NetworkTimeout):
                 raise
-            return await self.begin(call)[0]
+            return await self._read_once(command)
+
+    async def _read_once(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        on_end = await self._reads.begin()
+        try:
+            (reply,) = self.begin((Command(dict(command)),), on_end)
+        except BaseException:
+            if on_end is not None:
+                on_end()
+            raise
+        return await reply
 
     async def close(self) -> None:
         """End all connections and fail all callers."""
@@ -168,6 +190,8 @@ class DirectCommands:
             elif not pending.reply.done():
                 connection.send(pending)
                 return
+            else:
+                pending.end()
         self._idle.append(connection)
 
     def _on_lost(self, connection: DirectConnection, error: Exception, was_in_flight: bool) -> None:

@@ -30,17 +30,32 @@ _request_ids = count(1)
 class PendingCommand:
     """An encoded command and the future of its reply, which has all rows if the command opens a cursor."""
 
-    __slots__ = ("first_reply", "message", "queued_at", "reply", "request_id")
+    __slots__ = ("_on_end", "first_reply", "message", "queued_at", "reply", "request_id")
 
-    def __init__(self, message: bytes, request_id: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        message: bytes,
+        request_id: int,
+        loop: asyncio.AbstractEventLoop,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        """Create a command. on_end: called once, when the command has ended, also if its caller was cancelled."""
+        self._on_end = on_end
         self.message = message
         self.request_id = request_id
         self.queued_at = loop.time()
         self.first_reply: dict[str, Any] | None = None
         self.reply: asyncio.Future[dict[str, Any]] = loop.create_future()
 
+    def end(self) -> None:
+        """Report the end of the command."""
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end()
+
     def fail(self, error: Exception) -> None:
         """Raise an error to the caller."""
+        self.end()
         if not self.reply.done():
             self.reply.set_exception(error)
             # The caller may have been cancelled: an exception that is never retrieved would be logged.
@@ -60,6 +75,7 @@ class PendingCommand:
                 body = {"getMore": cursor["id"], "collection": collection}
             self.message, self.request_id = encode_command(database, body)
             return False
+        self.end()
         if not self.reply.done():
             self.reply.set_result(self.first_reply or reply)
         return True

@@ -15,7 +15,23 @@ from pymongo import IndexModel
 
 from store.base.errors import StoreError, Unreachable
 from store.mongo.client import Mongo
-from store.mongo.collections import BY_SEARCH_KEY, CLAIMS, MESSAGES, ORIGINS, PLACE, USERS
+from store.mongo.collections import (
+    BY_DELETION,
+    BY_MEMBER_KEY,
+    BY_MEMBER_NAME,
+    BY_MEMBER_ROLE,
+    BY_NICKNAMED_USER,
+    BY_OPEN_SIZE,
+    BY_OPEN_SIZE_AND_KEY,
+    BY_SEARCH_KEY,
+    CLAIMS,
+    MESSAGES,
+    ORIGINS,
+    PLACE,
+    USERS,
+    WORKSPACE_MEMBERS,
+    WORKSPACES,
+)
 
 _log = structlog.get_logger()
 
@@ -27,6 +43,14 @@ OPTIONAL = (
     (CLAIMS, IndexModel([("until", 1)], expireAfterSeconds=0)),
     # Most rows have no end.
     (ORIGINS, IndexModel([("until", 1)], expireAfterSeconds=0, partialFilterExpression={"until": {"$exists": True}})),
+    # Most workspaces are not open, and few are being removed, so these stay small.
+    (WORKSPACES, IndexModel(list(BY_OPEN_SIZE), partialFilterExpression={"op": True})),
+    (WORKSPACES, IndexModel(list(BY_OPEN_SIZE_AND_KEY), partialFilterExpression={"op": True})),
+    (WORKSPACES, IndexModel(list(BY_DELETION), partialFilterExpression={"del": {"$exists": True}})),
+    (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_NAME))),
+    (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_KEY))),
+    (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_ROLE), partialFilterExpression={"r": {"$exists": True}})),
+    (WORKSPACE_MEMBERS, IndexModel(list(BY_NICKNAMED_USER), partialFilterExpression={"us": {"$exists": True}})),
 )
 """Built in the background."""
 

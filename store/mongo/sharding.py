@@ -9,6 +9,7 @@ from store.mongo.collections import (
     CHANNELS,
     CLAIMS,
     CONVERSATIONS,
+    INVITES,
     MEMBERS,
     MESSAGES,
     ORIGINS,
@@ -18,6 +19,7 @@ from store.mongo.collections import (
     USERS,
     WORKSPACE_MEMBERS,
     WORKSPACES,
+    WORKSPACES_OF,
 )
 
 SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
@@ -31,6 +33,8 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     RECEIPTS: {"_id": 1},
     CHANNELS: {"_id": 1},
     WORKSPACE_MEMBERS: {"_id": 1},
+    WORKSPACES_OF: {"_id": 1},
+    INVITES: {"_id": 1},
     MESSAGES: {"c": 1, "b": 1},
 }
 """Shard key of each sharded collection.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
+from pymongo.errors import BulkWriteError
+
 from store.base.errors import Unreachable
 
 Document = dict[str, Any]
@@ -77,6 +79,12 @@ class WriteOutcome(NamedTuple):
 
     touched: int
     duplicates: Sequence[int]
+
+
+def is_duplicate(error: BulkWriteError) -> bool:
+    """Return whether all failures of a bulk write are collisions with documents that have the same key."""
+    failures = error.details.get("writeErrors", ())
+    return bool(failures) and all(failure["code"] == _DUPLICATE_KEY for failure in failures)
 
 
 def outcome_of(write: Write, answers: Sequence[Mapping[str, Any]]) -> WriteOutcome:

@@ -1,9 +1,15 @@
-"""The key namespace of each request in the Redis fallback, where a request begins with an empty cache (ADR 20)."""
+"""Scope of one request: its user, and its key namespace in the Redis fallback.
+
+In the fallback, a request begins with an empty cache (ADR 20).
+"""
 
 from __future__ import annotations
 
 import itertools
 from contextvars import ContextVar, Token
+
+from store.base.ids import UserId
+from store.base.request_user import request_user
 
 _numbers = itertools.count(1)
 
@@ -35,17 +41,24 @@ class RequestScope:
     Cheap, because each request needs one: Redis may become unavailable while the request is processed.
     """
 
-    __slots__ = ("_token",)
+    __slots__ = ("_token", "_user", "_user_token")
 
     _token: Token[_Namespace | None]
+    _user_token: Token[UserId | None]
+
+    def __init__(self, user: UserId | None = None) -> None:
+        """Create a scope. user: whose request it is; None: the block works for no user, or for several."""
+        self._user = user
 
     def __enter__(self) -> None:
         """Begin with an empty cache in case the fallback is used."""
+        self._user_token = request_user.set(self._user)
         self._token = _namespace.set(_Namespace())
 
     def __exit__(self, *_: object) -> None:
         """Return to the scope outside."""
         _namespace.reset(self._token)
+        request_user.reset(self._user_token)
 
 
 def discard_request_cache() -> None:

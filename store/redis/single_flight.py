@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 from store.base.errors import Unreachable
+from store.base.request_user import SharedWork
 
 CLAIM_MS = 10_000
 """Time after which others take over from a process that died while it was loading."""
@@ -30,7 +31,8 @@ class SingleFlight:
         """
         task = self._running.get(key)
         if task is None:
-            task = asyncio.ensure_future(work())
+            with SharedWork():
+                task = asyncio.ensure_future(work())
             self._running[key] = task
             task.add_done_callback(lambda done: self._on_done(key, done))
         return await asyncio.shield(task)

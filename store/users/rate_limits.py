@@ -103,6 +103,8 @@ class RatesPerMinute:
     group_changes: int = 0
     connections: int = 0
     operations: int = 0
+    workspace_changes: int = 0
+    invite_lookups: int = 0
 
 
 class RateLimits:
@@ -117,8 +119,17 @@ class RateLimits:
         self.group_changes = RateLimit(cache, keys, "group_changes", rates.group_changes)
         self.connections = RateLimit(cache, keys, "connections", rates.connections)
         self.operations = RateLimit(cache, keys, "operations", rates.operations)
+        self.workspace_changes = RateLimit(cache, keys, "workspace_changes", rates.workspace_changes)
+        self.invite_lookups = RateLimit(cache, keys, "invite_lookups", rates.invite_lookups)
 
     async def close(self) -> None:
         """Wait until Redis has counted what is being sent to it."""
-        for limit in (self.sends, self.group_changes, self.connections, self.operations):
+        for limit in (
+            self.sends,
+            self.group_changes,
+            self.connections,
+            self.operations,
+            self.workspace_changes,
+            self.invite_lookups,
+        ):
             await limit.settle()

@@ -128,7 +128,7 @@ def search_fields(name: str | None, user: str, *, has_directory: bool) -> dict[s
     shown, joined_id = normalize(name or user), _join_words(normalize(user))
     version = search_version(name, has_directory=has_directory)
     fields: dict[str, Any] = {"s": f"{shown}\t{user}", "i": joined_id, "sv": version}
-    return fields | {"k": sorted({*_keys(shown, joined_id)})} if has_directory else fields
+    return fields | {"k": sorted({*name_keys(shown), *id_keys(user)})} if has_directory else fields
 
 
 def search_version(name: str | None, *, has_directory: bool) -> int:
@@ -136,10 +136,20 @@ def search_version(name: str | None, *, has_directory: bool) -> int:
     return zlib.crc32(f"{_NORMALIZATION_VERSION}{'d' if has_directory else ''} {name or ''}".encode())
 
 
-def _keys(name: str, joined_id: str) -> Iterator[str]:
-    words = [0, *(space.end() for space in re.finditer(" ", name))]
-    for text in (*(name[place:] for place in words[:_MAX_WORDS]), joined_id):
-        yield from (text[:length] for length in _KEY_LENGTHS if length <= len(text))
+def name_keys(normalized: str) -> Iterator[str]:
+    """Yield the beginnings of a normalized name at each of its words, by which it is found: see `SearchQuery.keys`."""
+    words = [0, *(space.end() for space in re.finditer(" ", normalized))]
+    for place in words[:_MAX_WORDS]:
+        yield from _beginnings(normalized[place:])
+
+
+def id_keys(user: str) -> Iterator[str]:
+    """Yield the beginnings of a user's normalized id, by which the user is found."""
+    yield from _beginnings(_join_words(normalize(user)))
+
+
+def _beginnings(text: str) -> Iterator[str]:
+    return (text[:length] for length in _KEY_LENGTHS if length <= len(text))
 
 
 def _join_words(normalized: str) -> str:

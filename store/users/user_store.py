@@ -9,6 +9,7 @@ from typing import Any
 from pymongo import UpdateOne
 
 from store.base.ids import UserId
+from store.base.request_user import SharedWork
 from store.mongo.client import Mongo
 from store.mongo.collections import USERS
 from store.users.search_text import search_fields
@@ -121,7 +122,8 @@ class UserStore:
             while self._wanted:
                 wanted, self._wanted = self._wanted, []
                 try:
-                    users = await self.find_many(user for user, _ in wanted)
+                    with SharedWork():
+                        users = await self.find_many(user for user, _ in wanted)
                 except Exception as error:
                     for _, waiting in wanted:
                         if not waiting.done():

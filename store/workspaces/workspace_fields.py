@@ -16,6 +16,12 @@ class WorkspaceField:
     """True, or absent."""
     OWNER = "own"
     MEMBER_COUNT = "mc"
+    SEARCH_NAME = "sn"
+    """Normalized name; open workspaces only."""
+    SEARCH_KEYS = "k"
+    """Beginnings of SEARCH_NAME; open workspaces only."""
+    INVITE_COUNT = "iv"
+    """Number of rows in `invites`."""
     RETENTION_DAYS = "rd"
     """Absent: messages are kept."""
     CREATED_BY = "by"
@@ -115,8 +121,20 @@ class WorkspaceMemberField:
     NICKNAME = "nn"
     JOINED_AT = "j"
     TIMED_OUT_UNTIL = "to"
+
+    # Made from the name, the id and the nickname (`member_search`).
+    WORKSPACE = "w"
+    """The workspace, for indexes."""
     SORT_NAME = "sn"
-    """Name or nickname, as members are listed by it."""
+    """Normalized nickname, or name without one, a tab, and the user: members are listed in this order."""
+    SEARCH_KEYS = "k"
+    """Beginnings of the name, the nickname and the id."""
+    SEARCH_NAMES = "t"
+    """Normalized nickname and name."""
+    SEARCH_ID = "i"
+    """Normalized id."""
+    USER_SORT_NAME = "us"
+    """SORT_NAME that the member would have without a nickname; only members with one."""
 
 
 class WorkspaceMetaField:

@@ -15,6 +15,7 @@ import structlog
 
 from store.base.errors import StoreError, Unreachable
 from store.base.ids import ConversationId, UserId
+from store.base.request_user import SharedWork
 from store.base.tasks import end_tasks
 from store.messages.message import Message
 from store.messages.revision_store import Revision, RevisionKind
@@ -148,7 +149,9 @@ class Revisions:
             raise
 
     def _track(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work)
+        # Everyone who may read the message waits for its revision.
+        with SharedWork():
+            task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._untrack)
         return task

@@ -35,6 +35,10 @@ class UnsentAnswers:
         self._user_bytes: dict[str | None, int] = {}
         self.total = 0
         """Bytes that wait."""
+        self.dropped = 0
+        """Times that bytes were discarded so far."""
+        self.refused = 0
+        """Operations that were refused so far, because their user had no room."""
 
     def has_room(self, user: str | None, size: int = 1) -> bool:
         """Return whether a user may get an answer of this size. If nothing of the user waits, any size is allowed."""
@@ -55,6 +59,7 @@ class UnsentAnswers:
         return held
 
     def _drop(self, held: HeldBytes) -> None:
+        self.dropped += 1
         self.release(held)
         held.drop()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -102,8 +103,8 @@ class Connection:
         """The caller of operations that start from now on; None without a token, and before the authentication."""
         return self._context.caller if self._context is not None else None
 
-    async def run(self, refusal: Close | None = None) -> None:
-        """Accept and serve the socket until it ends. Only its mutations may run longer.
+    async def run(self, refusal: Close | None = None) -> Close | None:
+        """Serve the socket until it ends, and return how this server closed it. Only its mutations may run longer.
 
         With a `refusal`, the socket is closed directly after it is accepted: a socket has no close code before.
         """
@@ -126,6 +127,7 @@ class Connection:
             self._is_running = False
             self._log_end()
             await self._clean_up()
+        return self._close_frame
 
     def close(self, close: Close) -> None:
         """End the connection at the next turn of the event loop. Only the first call has an effect."""
@@ -235,7 +237,7 @@ class Connection:
         if frame.id in self._operations:
             raise CloseRequired(close_codes.SUBSCRIBER_EXISTS.because(f"Subscriber for {frame.id} already exists"))
         try:
-            prepared = self._prepare(frame, context.caller)
+            prepared = await self._prepare(frame, context.caller)
         except RequestRefused as refused:
             await self._writer.write(frames.error_frame(frame.id, refused.errors))
             return
@@ -300,10 +302,8 @@ class Connection:
         await self._acknowledge()
 
     async def _acknowledge(self) -> None:
-        try:
+        with suppress(PeerGone):
             await self._writer.write(frames.ACK_FRAME)
-        except PeerGone:
-            return
 
     def _close_at(self, expires_at: float | None) -> None:
         self._cancel_deadline()
@@ -322,10 +322,8 @@ class Connection:
 
     # Operations
 
-    def _prepare(self, frame: frames.Subscribe, caller: object | None) -> OperationHandle:
+    async def _prepare(self, frame: frames.Subscribe, caller: object | None) -> OperationHandle:
         """Check the connection's limits, and prepare the operation. Raises RequestRefused and no other exception."""
-        if self._shutdown_close is not None:
-            raise RequestRefused([make_error("The server restarts. Reconnect.", "UNAVAILABLE", retryable=True)])
         if len(self._operations) + len(self._abandoned) >= self._limits.max_subscriptions:
             message = (
                 f"A connection may run {self._limits.max_subscriptions} operations at once. End one of them first."
@@ -335,11 +333,14 @@ class Connection:
             message = f"The id of an operation may have at most {_MAX_ID_LENGTH} characters."
             raise RequestRefused([make_error(message, "INVALID_INPUT")])
         try:
-            return self._host.engine.prepare(frame.request, caller)
+            prepared = await self._host.engine.prepare(frame.request, caller)
         except RequestRefused:
             raise
         except Exception:
             raise RequestRefused([internal_error(self._host, self.id)]) from None
+        if self._shutdown_close is not None:
+            raise RequestRefused([make_error("The server restarts. Reconnect.", "UNAVAILABLE", retryable=True)])
+        return prepared
 
     def _abandon(self, operation: ClientOperation) -> None:
         self._abandoned.add(operation)

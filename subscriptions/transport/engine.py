@@ -203,10 +203,11 @@ class GraphQLEngine(Protocol):
         """
         ...
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> OperationHandle:
         """Parse and validate a document, and select the operation. Cached by document. Raises RequestRefused.
 
-        `caller` is the result of the authenticator; None without a token. Nothing is cached for such callers.
+        It waits only if the document is not cached. `caller` is the result of the authenticator; None without a token.
+        Nothing is cached for such callers.
         """
         ...
 

@@ -11,6 +11,7 @@ import math
 import random
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -101,6 +102,8 @@ class WebSocketTransport:
         self._connections: dict[Connection, asyncio.Future[None]] = {}
         self._is_draining = False
         self._drained_count = 0
+        self.closes: Counter[int] = Counter()
+        """Sockets that this server closed, by close code."""
 
     @property
     def connection_count(self) -> int:
@@ -113,7 +116,9 @@ class WebSocketTransport:
         ended = self._connections[connection] = asyncio.get_running_loop().create_future()
         try:
             refusal = self._restart_close() if self._is_draining else self._connection_limits.admit(connection)
-            await connection.run(refusal)
+            close = await connection.run(refusal)
+            if close is not None:
+                self.closes[close.code] += 1
         finally:
             self._connection_limits.remove(connection)
             del self._connections[connection]

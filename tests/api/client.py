@@ -163,7 +163,7 @@ class Api(SessionCalls, GroupCalls):
         if request_caller is not None:
             await self.services.sign_in(request_caller)
         try:
-            prepared = self.services.engine.prepare(request, request_caller)
+            prepared = await self.services.engine.prepare(request, request_caller)
             response = await self.services.engine.execute(prepared, request, context)
         except RequestRefused as refused:
             response = {"errors": refused.errors}
@@ -193,7 +193,7 @@ class Api(SessionCalls, GroupCalls):
         request = GraphQLRequest(query, variables or None)
         if request_caller is not None:
             await self.services.sign_in(request_caller)
-        prepared = self.services.engine.prepare(request, request_caller)
+        prepared = await self.services.engine.prepare(request, request_caller)
         stream = await self.services.engine.subscribe(prepared, request, ConnectionContext(request_caller, "test"))
         subscriber = Subscriber(stream)
         self._subscribers.append(subscriber)

@@ -54,7 +54,7 @@ class ScriptedEngine:
     def check_caller(self, caller: object | None) -> None:
         pass
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> ScriptedOperation:
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> ScriptedOperation:
         if request.query == "query broken":
             raise ZeroDivisionError("in prepare")
         if request.query not in self.executions and request.query not in self.streams:

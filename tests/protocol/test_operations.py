@@ -289,7 +289,7 @@ async def test_a_mutation_completed_before_it_began_is_still_carried_out(engine,
     request = GraphQLRequest("mutation wait")
     pages = Pages()
     # Over a socket the operation has its first step before the next frame is read.
-    prepared = engine.prepare(request, None)
+    prepared = await engine.prepare(request, None)
     operation = ClientOperation("m", prepared, request, ConnectionContext(None, "r"), host, pages, print)
     task = operation.task
     operation.abandon()

@@ -157,10 +157,10 @@ async def execute_with_graphql_core(query: str, context: Context) -> ExecutionRe
     return await outcome if hasattr(outcome, "__await__") else outcome  # type: ignore[no-any-return]
 
 
-def prepare(api: Api, query: str) -> PreparedOperation | None:
+async def prepare(api: Api, query: str) -> PreparedOperation | None:
     """Return the prepared operation, or None if a limit refuses it."""
     try:
-        return api.services.engine.prepare(GraphQLRequest(query), make_caller("tester"))
+        return await api.services.engine.prepare(GraphQLRequest(query), make_caller("tester"))
     except RequestRefused:
         return None
 
@@ -183,7 +183,7 @@ async def test_generated_operations_have_the_same_results(
         query = writer.document(root, kind, max_fields)
         if validate(CORE, parse(query)) or ((set(root.fields) - REPEATABLE) & writer.used and kind == "mutation"):
             continue
-        operation = prepare(process, query)
+        operation = await prepare(process, query)
         if operation is None:
             continue
         assert operation.compiled is not None
@@ -234,7 +234,7 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
         name = rng.choice(sorted(root.fields))
         writer = QueryWriter(CORE, rng, lambda *_: "null", depth=rng.randint(2, 4), width=6)
         query = writer.operation_of("subscription", name, get_named_type(root.fields[name].type))
-        if validate(CORE, parse(query)) or prepare(process, query) is None:
+        if validate(CORE, parse(query)) or await prepare(process, query) is None:
             continue
         try:
             await process.subscribe(rng.choice(sample_data.users), query)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import time
 import tracemalloc
 import weakref
 from collections.abc import Callable
@@ -11,9 +13,9 @@ import pytest
 from graphql import get_introspection_query
 
 from resolvers.base.errors import RateLimited
-from schema.execution import prepared_operations
+from schema.execution import cpu_budgets, prepared_operations
 from schema.execution.anonymous_operations import AnonymousOperations
-from schema.execution.cpu_budgets import CpuBudget
+from schema.execution.cpu_budgets import CpuBudget, DocumentTurns
 from schema.execution.document_cache import DocumentCache
 from schema.execution.prepared_operations import OperationCache, PreparedOperation, estimate_bytes
 from schema.execution.query_limits import QueryLimits
@@ -68,7 +70,7 @@ def test_different_documents_of_one_user_take_bounded_memory(monkeypatch: pytest
 
 
 async def test_evicted_documents_are_released_with_their_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared_operations, "_MAX_CACHED_BYTES", 100_000)
+    monkeypatch.setattr(prepared_operations, "_MAX_CACHED_BYTES", 400_000)
     cache = OperationCache(QueryLimits())
     released = []
     for number in range(20):
@@ -106,8 +108,8 @@ def test_documents_of_one_user_do_not_evict_shared_ones() -> None:
     for number in range(1_000, 2_000):
         held.add(number, CAROL)
     assert all(held.get(number, ALICE) == number for number in range(70))
-    assert held.evicted == list(range(1_000, 1_970))
-    assert (held.cache.size, len(held.cache)) == (100, 100)
+    assert held.evicted == list(range(1_000, 1_975))
+    assert (held.cache.size, len(held.cache)) == (95, 95)
 
 
 def test_the_user_with_the_most_documents_loses_them_first() -> None:
@@ -213,6 +215,57 @@ def test_a_budget_is_refilled_up_to_ten_seconds_of_its_share() -> None:
         budget.check()
 
 
+async def test_new_documents_take_turns_and_a_share_of_the_process() -> None:
+    turns = DocumentTurns(0.25)
+    used = 0.0
+    turns._budget._cpu_clock = lambda: used
+    order: list[str] = []
+
+    async def prepare(user: UserId) -> None:
+        nonlocal used
+        async with turns.turn(user):
+            order.append(user)
+            used += 0.03
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        began = time.monotonic()
+        for user in (ALICE, ALICE, ALICE, ALICE, BOB, CAROL):
+            group.create_task(prepare(user))
+    assert order == [ALICE, ALICE, BOB, CAROL, ALICE, ALICE]
+    # 0.15 seconds of CPU, of which 0.1 are allowed at once, take 0.2 seconds.
+    assert time.monotonic() - began > 0.19
+
+
+async def test_too_many_waiting_documents_of_a_user_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_budgets, "_MAX_WAIT_SECONDS", 0.05)
+    turns = DocumentTurns(0.25)
+    turns._queue.try_enter(CAROL)
+
+    async def prepare(user: UserId) -> str:
+        try:
+            async with turns.turn(user):
+                return "prepared"
+        except RequestRefused as refusal:
+            assert refusal.errors[0]["extensions"]["retryAfterMs"] > 0
+            return str(refusal.errors[0]["extensions"]["code"])
+
+    tasks = [asyncio.create_task(prepare(ALICE)) for _ in range(101)] + [asyncio.create_task(prepare(BOB))]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [task.done() for task in tasks] == [False] * 100 + [True, False]
+    turns._queue.leave(CAROL)
+    assert await tasks[0] == await tasks[101] == "prepared"
+    assert await tasks[100] == "RATE_LIMITED"
+    await asyncio.gather(*tasks)
+    assert turns._queue.waiting == 0
+
+
+async def test_without_a_limit_new_documents_do_not_wait() -> None:
+    turns = DocumentTurns(0.0)
+    async with turns.turn(ALICE), turns.turn(ALICE), turns.turn(BOB):
+        pass
+
+
 def anonymous(cpu_share: float = 0.0) -> AnonymousOperations:
     return AnonymousOperations(QueryLimits(), cpu_share)
 
@@ -233,7 +286,7 @@ def test_documents_without_a_token_are_validated_only_for_introspection(
     [
         ("{ __typename }" + " " * 6_000, "max_characters"),
         ("{ __typename " + "@a " * 400 + "}", "max_tokens"),
-        ("{ __typename }" + " fragment A on User { id }" * 11, None),
+        ("{ __typename }" + " fragment A on User { id }" * 11, "max_fragments"),
         ("{ __typename }" + "".join(f" fragment A{n} on User {{ id }}" for n in range(11)), "max_fragments"),
     ],
 )

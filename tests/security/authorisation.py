@@ -36,6 +36,14 @@ ADMINS = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, NOT_PERMITTED, OK, OK)
 OWNER = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, NOT_PERMITTED, NOT_PERMITTED, OK)
 
 
+def in_workspace(outsider: str, member: str, owner: str) -> dict[str, str]:
+    """Return the outcome of a field about the workspace of a `SampleWorkspace` for every relation to the group.
+
+    Admins of the group are members of the workspace without a role; its former members are no members.
+    """
+    return outcomes_by_relation(outsider, outsider, member, member, owner)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One root field with one kind of argument, and its outcome for each relation.
@@ -143,6 +151,20 @@ ROOT_FIELDS = [
         user="@other_member", **_GROUP),
     mutation("dismissGroup", "dismissGroup(groupId: $id)", OWNER, True, **_GROUP),
     mutation("deleteConversation", "deleteConversation(conversationId: $id)", OWNER, True, **_GROUP),
+    query("workspace", "workspace(id: $id) { name members { edges { node { joinedAt } } } }",
+        in_workspace(NULL, OK, OK), id="@workspace"),
+    query("workspace", "workspace(id: $id) { name }", SIGNED_IN, id="@open_workspace"),
+    query("node", "node(id: $id) { id }", in_workspace(NULL, OK, OK), id="@workspace"),
+    query("myWorkspaces", "myWorkspaces { edges { node { id } } }", SIGNED_IN),
+    query("openWorkspaces", "openWorkspaces { edges { node { id } } }", SIGNED_IN),
+    query("invite", 'invite(code: "1-aaaaaaaaaaaaaaaa") { name }', in_workspace(NULL, NULL, NULL)),
+    mutation("createWorkspace", 'createWorkspace(input: {name: "Mine"}) { id }', SIGNED_IN),
+    mutation("joinWorkspace", "joinWorkspace(workspaceId: $id) { id }", in_workspace(INVISIBLE, OK, OK),
+        id="@workspace"),
+    mutation("joinWorkspace", "joinWorkspace(workspaceId: $id) { id }", SIGNED_IN, id="@open_workspace"),
+    # For services and admins only.
+    mutation("addToWorkspace", "addToWorkspace(workspaceId: $id, userIds: $ids) { id }",
+        in_workspace(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED), id="@workspace", ids=["@outsider"]),
     # Valid on a WebSocket only: tests/server/test_token_renewal.py.
     mutation("renewAuth", 'renewAuth(token: "x")', outcomes_by_relation(*["INVALID_INPUT"] * 5)),
 ]  # fmt: skip
@@ -174,6 +196,13 @@ VISIBLE_WITH_OBJECT = """
     TypingStarted: conversationId at user
     TypingStopped: conversationId at user
     CaughtUp: cursor reset
+    Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
+    WorkspaceConnection: edges pageInfo
+    WorkspaceEdge: node cursor
+    WorkspaceMember: user nickname joinedAt timedOutUntil
+    WorkspaceMemberConnection: edges pageInfo
+    WorkspaceMemberEdge: node cursor
+    InvitePreview: workspaceId name iconUrl memberCount expiresAt
     User: id displayName avatarUrl isBot metadata
     SendMessagePayload: message replayed
     PageInfo: hasNextPage hasPreviousPage startCursor endCursor
@@ -186,6 +215,7 @@ VIEWERS_OWN = """
     Group: lastMessage session visibleRanges
     Message: replyTo
     SendMessagePayload: session
+    Workspace: viewer
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
@@ -205,8 +235,9 @@ SENDER_ONLY = """
 
 MEMBERS_ONLY = """
     Group: members viewerRole
+    Workspace: members metadata retentionDays
 """
-"""Null for former members."""
+"""Null, or empty, for former members and for users who only see that a workspace is open."""
 
 
 def fields_of(rules: str) -> set[str]:

@@ -103,6 +103,8 @@ def valid_for(sample: SampleGroup) -> Json:
         "transferOwner.groupId": group, "transferOwner.userId": user, "setMemberRole.groupId": group,
         "setMemberRole.userId": user,
         "setMemberRole.role": "ADMIN", "upsertUsers.input": [{"id": user, "displayName": "Renamed"}],
+        "createWorkspace.input": {"name": "Space"}, "addToWorkspace.workspaceId": "w_1",
+        "addToWorkspace.userIds": [user],
     }  # fmt: skip
 
 
@@ -118,7 +120,7 @@ async def execute(api: Api, user: str, text_input: TextInput, variables: Json) -
 
 
 INPUTS = list(find_text_inputs())
-OWN_WRITES = ("sendMessage", "createGroup", "updateMe")
+OWN_WRITES = ("sendMessage", "createGroup", "createWorkspace", "updateMe")
 WRITES_TO_OTHERS = {("sendMessage", "toUserId"), ("createGroup", "memberIds")}
 
 

@@ -13,7 +13,7 @@ from graphql import GraphQLObjectType, get_named_type
 from schema.root import SCHEMA
 from subscriptions.transport.engine import Json
 from tests.api.client import Api, private_id
-from tests.api.sample_group import create_sample_group
+from tests.api.sample_workspace import create_sample_workspace
 from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
 
@@ -104,11 +104,12 @@ def paged_fields() -> list[tuple[str, str, str]]:
 
 
 async def test_every_page_size_is_limited_to_100(api: Api) -> None:
-    sample = await create_sample_group(api)
+    sample = await create_sample_workspace(api)
     query_by_type = {
         "Query": "{ %s }",
         "Group": f'{{ group(id: "{sample.group}") {{ %s }} }}',
         "Message": f'{{ message(id: "{sample.message}") {{ %s }} }}',
+        "Workspace": f'{{ workspace(id: "{sample.workspace}") {{ %s }} }}',
     }
     assert {type_ for type_, _, _ in paged_fields()} <= query_by_type.keys() and len(paged_fields()) >= 8
     for type_, name, argument in paged_fields():
@@ -122,7 +123,7 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
 
 
 async def test_too_long_lists_are_refused(api: Api) -> None:
-    sample = await create_sample_group(api)
+    sample = await create_sample_workspace(api)
     user_ids = [f"user{number}" for number in range(20_000)]
     operations: dict[str, tuple[str, Any]] = {
         "assignCategory": (
@@ -139,6 +140,10 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
         ),
         "inviteMembers": (
             f'mutation ($l: [ID!]!) {{ inviteMembers(groupId: "{sample.group}", userIds: $l) {{ id }} }}',
+            user_ids,
+        ),
+        "addToWorkspace": (
+            f'mutation ($l: [ID!]!) {{ addToWorkspace(workspaceId: "{sample.workspace}", userIds: $l) {{ id }} }}',
             user_ids,
         ),
         "createGroup": (

@@ -126,7 +126,7 @@ class ScriptedEngine:
     def check_caller(self, caller: object | None) -> None:
         pass
 
-    def prepare(self, request: GraphQLRequest, caller: object | None) -> Operation:
+    async def prepare(self, request: GraphQLRequest, caller: object | None) -> Operation:
         self.prepared.append(request)
         if self.refusal is not None:
             raise RequestRefused(self.refusal)

@@ -46,7 +46,7 @@ async def ask(settings: Settings, user: str, query: str) -> Any:
         await services.sign_in(caller)
         request = GraphQLRequest(query)
         answer = await services.engine.execute(
-            services.engine.prepare(request, caller), request, ConnectionContext(caller, "test")
+            await services.engine.prepare(request, caller), request, ConnectionContext(caller, "test")
         )
     assert "errors" not in answer, answer
     return answer["data"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from resolvers.base.errors import RateLimited, Unavailable
-from server.sse.queued_operations import QueuedOperations
+from server.overload.queued_operations import QueuedOperations
 from store.base.ids import UserId
 from store.deployment.event_streams import RESERVED_MS
 

@@ -186,5 +186,5 @@ async def test_new_token_determines_the_rights_from_then_on(live: Live) -> None:
 async def test_renewal_needs_a_connection(services: Services) -> None:
     request = GraphQLRequest(RENEW, {"token": signed(sub="alice")})
     context = ConnectionContext(Caller(UserId("alice"), CallerRole.USER, NOW), "test")
-    response = await services.engine.execute(services.engine.prepare(request, context.caller), request, context)
+    response = await services.engine.execute(await services.engine.prepare(request, context.caller), request, context)
     assert (response["data"], refusal_in(response)) == (None, ("INVALID_INPUT", None))

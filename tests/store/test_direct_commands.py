@@ -16,6 +16,7 @@ from store.base.errors import Unreachable
 from store.mongo.client import Mongo
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.direct_connection import DirectConnection, PendingCommand, encode_command
+from store.mongo.read_queue import ReadQueue
 
 
 @pytest.fixture
@@ -212,7 +213,7 @@ async def test_a_server_that_accepts_and_does_not_answer_is_not_waited_for(
     async def never(*_: Any) -> None:
         await asyncio.Event().wait()
 
-    direct = DirectCommands(mongo._client, "test", 0.05)
+    direct = DirectCommands(mongo._client, "test", 0.05, ReadQueue())
     with monkeypatch.context() as patch:
         patch.setattr(Pool, "connect", never)
         async with asyncio.timeout(10):
@@ -235,3 +236,15 @@ async def test_a_read_is_repeated_when_the_server_asks_for_it(
 
     monkeypatch.setattr(DirectConnection, "data_received", fail_once)
     assert [row["_id"] for row in await mongo.find("things", {"_id": 7})] == [7]
+
+
+async def test_a_cancelled_read_counts_as_running_until_its_reply(mongo: Mongo, direct: DirectCommands) -> None:
+    connection = await _one_connection(mongo, direct)
+    ended: list[bool] = []
+    message, number = encode_command("test", {"ping": 1})
+    pending = PendingCommand(message, number, asyncio.get_running_loop(), lambda: ended.append(True))
+    connection._pending = pending
+    pending.reply.cancel()
+    assert ended == []
+    connection.data_received(_reply(number, {"ok": 1.0}))
+    assert ended == [True]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from pymongo import MongoClient
 from store.base.ids import ConversationId, UserId, private_id
 from store.mongo.collections import MEMBERS, RECEIPTS, member_row_id, receipt_row_id
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
-from store.receipts.receipt_store import receipts_pipeline
+from store.receipts.receipt_pages import Receipt, ReceiptQuery, ReceiptWindow, receipts_pipeline
 from store.store import Store
 
 GROUP = ConversationId("g_1")
@@ -23,9 +25,16 @@ async def _group(store: Store, *intervals: tuple[str, list[list[int]]]) -> None:
     await store.mongo.insert_many(MEMBERS, rows)
 
 
+def _query(seq: int, **more: Any) -> ReceiptQuery:
+    return ReceiptQuery(GROUP, ANNA, seq, status=None, after="", limit=100)._replace(**more)
+
+
+async def _read(store: Store, query: ReceiptQuery) -> list[Receipt]:
+    return (await store.receipts.read_receipts([query]))[query].page(query)
+
+
 async def _found(store: Store, seq: int, **more: Any) -> list[UserId]:
-    arguments: dict[str, Any] = {"status": None, "after": "", "limit": 100} | more
-    return [r.user for r in await store.receipts.list_receipts(GROUP, seq, ANNA, **arguments)]
+    return [r.user for r in await _read(store, _query(seq, **more))]
 
 
 async def test_recipients_are_the_members_at_the_time_of_the_message(store: Store) -> None:
@@ -40,7 +49,7 @@ async def test_other_conversations_and_members_are_unaffected(store: Store) -> N
     await _group(store, ("ben", [[1, -1]]), ("ben.b", [[1, -1]]))
     await store.mongo.insert_many(MEMBERS, [{"_id": "g_12 ben", "r": "MEMBER", "i": [[1, -1]], "j": 1, "v": 0}])
     await store.receipts.save_marks([ReceiptMark(GROUP, BEN, ReceiptKind.READ, 3)], 100)
-    rows = await store.receipts.list_receipts(GROUP, 2, ANNA, status=None, after="", limit=10)
+    rows = await _read(store, _query(2))
     assert [(r.user, r.status, r.delivered_at_ms, r.read_at_ms) for r in rows] == [
         ("ben", ReceiptKind.READ, 100, 100),
         ("ben.b", None, None, None),
@@ -60,7 +69,7 @@ async def test_a_repeated_mark_keeps_its_time_and_no_position_goes_back(
         await store.receipts.save_marks([ReceiptMark(conversation, BEN, kind, seq)], at)
     people = (await store.receipts.list_recipients([conversation]))[conversation]
     assert {p.user: (p.delivered, p.read) for p in people}[BEN] == (5, 5)
-    (row,) = await store.receipts.list_receipts(conversation, 4, ANNA, status=None, after="", limit=10)
+    (row,) = await _read(store, _query(4, conversation=conversation))
     assert (row.delivered_at_ms, row.read_at_ms) == (50, 50)
     assert [await store.receipts.find_last_read(conversation, BEN, seq) for seq in (1, 5, 6, 9)] == [0, 0, 5, 5]
 
@@ -83,7 +92,7 @@ async def test_a_page_of_receipts_reads_only_its_own_marks(
         for seq in range(1, MARKS + 1)
     ]
     await store.mongo.insert_many(RECEIPTS, rows)
-    pipeline = receipts_pipeline(GROUP, 7, ANNA, status=None, after="u099", limit=20)
+    pipeline = receipts_pipeline(ReceiptWindow.of([_query(7, after="u099", limit=20), _query(9)]))
     with MongoClient[dict[str, Any]](mongo_url) as client:
         command = {"aggregate": MEMBERS, "pipeline": pipeline, "cursor": {}}
         plan = client[mongo_database_name].command("explain", command, verbosity="executionStats")
@@ -95,5 +104,47 @@ async def test_a_page_of_receipts_reads_only_its_own_marks(
     for stage in lookups:
         assert stage["indexesUsed"] == ["_id_"]
         assert stage["collectionScans"] == 0
-        # One mark for each recipient on the page.
-        assert stage["totalDocsExamined"] <= 2 * 20
+        # For each recipient on the page, a mark at each seq of the window and the next one.
+        assert stage["totalDocsExamined"] <= 20 * 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_messages_that_are_read_together_have_the_receipts_of_each_alone(store: Store, seed: int) -> None:
+    random, last = Random(seed), 80
+    members = {f"u{number:02}": _intervals(random, last) for number in range(12)}
+    await _group(store, *members.items())
+    marks: dict[tuple[str, ReceiptKind], dict[int, int]] = {}
+    for user in members:
+        for kind in ReceiptKind:
+            seqs = sorted(random.sample(range(1, last), random.choice((0, 1, 5, 40))))
+            marks[user, kind] = {seq: 1_000 + 10 * seq + random.randrange(10) for seq in seqs}
+            for seq, at in marks[user, kind].items():
+                await store.receipts.save_marks([ReceiptMark(GROUP, UserId(user), kind, seq)], at)
+
+    def expected(query: ReceiptQuery) -> list[Receipt]:
+        page = []
+        for user, intervals in members.items():
+            times = {k: next((at for s, at in marks[user, k].items() if s >= query.seq), None) for k in ReceiptKind}
+            reached = [time for time in times.values() if time is not None]
+            read = times[ReceiptKind.READ]
+            status = ReceiptKind.READ if read is not None else ReceiptKind.DELIVERED if reached else None
+            is_member = any(first <= query.seq and end in (-1, *range(query.seq, last)) for first, end in intervals)
+            is_wanted = query.status in (None, status.name if status else "SENT")
+            if user > query.after and is_member and is_wanted:
+                page.append(Receipt(UserId(user), status, min(reached, default=None), read))
+        return page[: query.limit]
+
+    queries = [
+        _query(seq, status=status, after=after, limit=limit)
+        for seq in random.sample(range(1, last), 50)
+        for status in (None, "READ", "DELIVERED", "SENT")
+        for after, limit in (("", 100), ("u03", 3))
+    ]
+    found = await store.receipts.read_receipts(queries)
+    assert {query: rows.page(query) for query, rows in found.items()} == {query: expected(query) for query in queries}
+
+
+def _intervals(random: Random, last: int) -> list[list[int]]:
+    """Return one or two memberships of a user, the last of which may not have ended."""
+    ends = sorted(random.sample(range(1, last), random.choice((1, 2, 3, 4))))
+    return [[first, end] for first, end in zip_longest(ends[::2], ends[1::2], fillvalue=-1)]

@@ -81,6 +81,15 @@ export type CreateGroupInput = {
   idempotencyKey?: InputMaybe<Scalars['String']['input']>;
 };
 
+export type CreateWorkspaceInput = {
+  name: Scalars['String']['input'];
+  domain?: InputMaybe<Scalars['String']['input']>;
+  iconUrl?: InputMaybe<Scalars['String']['input']>;
+  isOpen?: InputMaybe<Scalars['Boolean']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
+  idempotencyKey?: InputMaybe<Scalars['String']['input']>;
+};
+
 export type Delivery = {
   __typename: 'Delivery';
   status: ReceiptStatus;
@@ -109,6 +118,7 @@ export type ErrorCode =
   | 'GROUP_FULL'
   | 'OWNER_CANNOT_LEAVE'
   | 'PRIVATE_CANNOT_DELETE'
+  | 'LIMIT_REACHED'
   | 'UNAVAILABLE'
   | 'INTERNAL';
 
@@ -195,6 +205,15 @@ export type GroupStatus =
 export type HistoryVisibility =
   | 'SINCE_JOIN'
   | 'FULL';
+
+export type InvitePreview = {
+  __typename: 'InvitePreview';
+  workspaceId: Scalars['ID']['output'];
+  name: Scalars['String']['output'];
+  iconUrl?: Maybe<Scalars['String']['output']>;
+  memberCount: Scalars['Int']['output'];
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
+};
 
 export type Message = Node & {
   __typename: 'Message';
@@ -384,6 +403,18 @@ export type Mutation = {
    */
   deleteConversation: Scalars['Boolean']['output'];
   /**
+   * The creator is the owner. domain: unique in the deployment, [a-z0-9-]{3,32}. At most 100 workspaces per user,
+   * configurable (LIMIT_REACHED).
+   */
+  createWorkspace: Workspace;
+  /**
+   * With an invitation code, or without one if the workspace is open. A banned user: BANNED. Whoever joins follows the
+   * default channels, read up to now.
+   */
+  joinWorkspace: Workspace;
+  /** Role service or admin: adds users without an invitation, 1,000 at most; members are skipped. */
+  addToWorkspace: Workspace;
+  /**
    * Tells the conversation's other connected members that the caller is typing, at most once in 3 s per user and
    * conversation. True if it was sent; false if nobody else is visibly connected (INVISIBLE counts as absent). Clients
    * hide the indicator after 8 s, after TypingStopped, or with the next message.
@@ -529,6 +560,23 @@ export type MutationDeleteConversationArgs = {
 };
 
 
+export type MutationCreateWorkspaceArgs = {
+  input: CreateWorkspaceInput;
+};
+
+
+export type MutationJoinWorkspaceArgs = {
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  code?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationAddToWorkspaceArgs = {
+  workspaceId: Scalars['ID']['input'];
+  userIds: Array<Scalars['ID']['input']>;
+};
+
+
 export type MutationStartTypingArgs = {
   conversationId: Scalars['ID']['input'];
 };
@@ -612,6 +660,12 @@ export type Query = {
   conversation?: Maybe<Conversation>;
   group?: Maybe<Group>;
   myGroups: GroupConnection;
+  workspace?: Maybe<Workspace>;
+  myWorkspaces: WorkspaceConnection;
+  /** Workspaces anyone may join without an invitation, by member count. */
+  openWorkspaces: WorkspaceConnection;
+  /** What an invitation leads to, before joining. */
+  invite?: Maybe<InvitePreview>;
   node?: Maybe<Node>;
 };
 
@@ -688,6 +742,29 @@ export type QueryGroupArgs = {
 export type QueryMyGroupsArgs = {
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryWorkspaceArgs = {
+  id: Scalars['ID']['input'];
+};
+
+
+export type QueryMyWorkspacesArgs = {
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryOpenWorkspacesArgs = {
+  query?: InputMaybe<Scalars['String']['input']>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryInviteArgs = {
+  code: Scalars['String']['input'];
 };
 
 
@@ -997,3 +1074,75 @@ export type UserInput = {
   isBot?: InputMaybe<Scalars['Boolean']['input']>;
   metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
+
+export type Workspace = Node & {
+  __typename: 'Workspace';
+  id: Scalars['ID']['output'];
+  name: Scalars['String']['output'];
+  domain?: Maybe<Scalars['String']['output']>;
+  iconUrl?: Maybe<Scalars['String']['output']>;
+  plan: WorkspacePlan;
+  /** Anyone may join without an invitation. */
+  isOpen: Scalars['Boolean']['output'];
+  memberCount: Scalars['Int']['output'];
+  createdAt: Scalars['DateTime']['output'];
+  owner: User;
+  metadata?: Maybe<Scalars['JSON']['output']>;
+  /** Messages older than this are deleted; null: kept. In updateWorkspace 0 means kept; 1 to 36500 else. */
+  retentionDays?: Maybe<Scalars['Int']['output']>;
+  /** Null to non-members. */
+  viewer?: Maybe<WorkspaceMember>;
+  /**
+   * By name. query: prefix of name or nickname. online: those online first, at most 1,000 of them, then the others by
+   * name.
+   */
+  members: WorkspaceMemberConnection;
+};
+
+
+export type WorkspaceMembersArgs = {
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+  query?: InputMaybe<Scalars['String']['input']>;
+  roleId?: InputMaybe<Scalars['ID']['input']>;
+  online?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+export type WorkspaceConnection = {
+  __typename: 'WorkspaceConnection';
+  edges: Array<WorkspaceEdge>;
+  pageInfo: PageInfo;
+};
+
+export type WorkspaceEdge = {
+  __typename: 'WorkspaceEdge';
+  node: Workspace;
+  cursor: Scalars['String']['output'];
+};
+
+/** timedOutUntil: until then the member has no permissions but VIEW_CHANNEL and READ_HISTORY. It ends by itself. */
+export type WorkspaceMember = {
+  __typename: 'WorkspaceMember';
+  nickname?: Maybe<Scalars['String']['output']>;
+  joinedAt: Scalars['DateTime']['output'];
+  user: User;
+  timedOutUntil?: Maybe<Scalars['DateTime']['output']>;
+};
+
+export type WorkspaceMemberConnection = {
+  __typename: 'WorkspaceMemberConnection';
+  edges: Array<WorkspaceMemberEdge>;
+  pageInfo: PageInfo;
+};
+
+export type WorkspaceMemberEdge = {
+  __typename: 'WorkspaceMemberEdge';
+  node: WorkspaceMember;
+  cursor: Scalars['String']['output'];
+};
+
+export type WorkspacePlan =
+  | 'FREE'
+  | 'PRO'
+  | 'BUSINESS'
+  | 'ENTERPRISE';

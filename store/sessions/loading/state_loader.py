@@ -9,6 +9,7 @@ from typing import Any
 
 from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
+from store.base.request_user import SharedWork
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.single_flight import CLAIM_MS, retry_until_true
@@ -116,7 +117,8 @@ class StateLoader:
                 load.start_again()
             return is_loaded
 
-        await retry_until_true(attempt)
+        with SharedWork():
+            await retry_until_true(attempt)
 
     async def _try_to_load(self, user: UserId, load: _Load) -> bool:
         """Return False if another process has the claim, or if this one lost it."""

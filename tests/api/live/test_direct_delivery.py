@@ -44,7 +44,7 @@ class Sink:
         request, engine = GraphQLRequest(query), api.services.engine
         context = ConnectionContext(make_caller(user), "test", queue_budget=self.budget)
         await api.services.sign_in(make_caller(user))
-        self.stream = await engine.subscribe(engine.prepare(request, context.caller), request, context)
+        self.stream = await engine.subscribe(await engine.prepare(request, context.caller), request, context)
         self.stream.on_ready(self.take_available)
         self.stream.write_to(self)
         self.take_available()

@@ -47,7 +47,7 @@ async def start_subscription(api: Api, user: str, query: str, **variables: Any) 
     request = GraphQLRequest(query, variables or None)
     engine = api.services.engine
     context = ConnectionContext(make_caller(user), "test")
-    return await engine.subscribe(engine.prepare(request, context.caller), request, context)
+    return await engine.subscribe(await engine.prepare(request, context.caller), request, context)
 
 
 async def expect_stream_refusal(stream: EventStream) -> Refusal:

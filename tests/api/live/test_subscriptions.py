@@ -47,9 +47,8 @@ class UnreadSubscription:
 async def start_subscription(api: Api, user: str, query: str, room: int = 1_000) -> UnreadSubscription:
     request = GraphQLRequest(query)
     context = ConnectionContext(make_caller(user), "test", queue_budget=QueueBudget(room))
-    return UnreadSubscription(
-        await api.services.engine.subscribe(api.services.engine.prepare(request, context.caller), request, context)
-    )
+    engine = api.services.engine
+    return UnreadSubscription(await engine.subscribe(await engine.prepare(request, context.caller), request, context))
 
 
 async def test_a_message_reaches_every_device_of_both_users_once(api: Api) -> None:

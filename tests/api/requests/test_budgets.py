@@ -295,6 +295,26 @@ async def test_budget_of_receipts_in_groups_of_any_size(meter: Meter, members: i
         await meter.expect(f"receipts, group of {members}", read, 2, 1)
 
 
+@pytest.mark.parametrize("kind", ["private", "group"])
+async def test_the_receipts_of_a_page_of_messages_are_read_together(meter: Meter, kind: str) -> None:
+    alice, bob, carol = await meter.api.create_users("alice", "bob", "carol")
+    to = bob if kind == "private" else await meter.api.create_group(alice, bob, carol)
+    conversation = private_id(alice, bob) if kind == "private" else to
+    for _ in range(40):
+        await meter.send(alice, to)
+    query = """query ($id: ID!) { messages(conversationId: $id, last: 40) { edges { node {
+        all: receipts { edges { node { status } } }
+        sent: receipts(status: SENT) { edges { node { status } } } } } } }"""
+
+    async def read() -> None:
+        found = await meter.api.data(alice, query, id=conversation)
+        receipts = [edge["node"]["sent"]["edges"] for edge in found["messages"]["edges"]]
+        assert receipts == [[{"node": {"status": "SENT"}}] * (1 if kind == "private" else 2)] * 40
+
+    # In addition, reading the messages.
+    await meter.expect(f"messages with receipts, page of 40, {kind}", read, 2, 1)
+
+
 async def test_budget_of_the_offline_queue(meter: Meter, alice: str) -> None:
     query = "{ offlineMessages(first: 50) { edges { node { id seq content } } } }"
     await meter.expect("offlineMessages, 60 sessions", lambda: meter.api.data(alice, query), 1, 1)

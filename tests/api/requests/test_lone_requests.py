@@ -25,11 +25,11 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Commands:
     commands: Commands = []
     begin = DirectCommands.begin
 
-    def note(direct: DirectCommands, some: Sequence[Command]) -> list[asyncio.Future[dict[str, Any]]]:
+    def note(direct: DirectCommands, some: Sequence[Command], *more: Any) -> list[asyncio.Future[dict[str, Any]]]:
         commands.extend(
             (name, body[name], len(statements)) for body, _, statements in some if (name := next(iter(body))) != "find"
         )
-        return begin(direct, some)
+        return begin(direct, some, *more)
 
     monkeypatch.setattr(DirectCommands, "begin", note)
     return commands

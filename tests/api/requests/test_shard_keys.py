@@ -17,6 +17,16 @@ from store.store import Store
 from store.workspaces.policy import MemberFacts
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.workspaces.calls import (
+    JOIN,
+    OPEN,
+    PREVIEW,
+    add_members,
+    create_workspace,
+    list_members,
+    my_workspaces,
+    own_workspace,
+)
 from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
 
@@ -86,6 +96,10 @@ async def test_every_operation_names_its_shards(
     await api.invite(alice, group, dave)
     await api.ack(bob, group, 1)
     await api.ack(alice, conversation, 2)
+    workspace = await create_workspace(api, alice, isOpen=True, domain="shards", idempotencyKey="w")
+    assert await create_workspace(api, alice, idempotencyKey="w") == workspace
+    await api.data(bob, JOIN, id=workspace)
+    await add_members(api, workspace, carol)
     # Run everything once with a filled Redis, and once with an empty one.
     for _ in range(2):
         await api.data(alice, "query { me { id } myGroups { edges { node { id } } } totalUnread attention { unread } }")
@@ -107,6 +121,13 @@ async def test_every_operation_names_its_shards(
         await api.data(alice, HISTORY, id=group, aroundSeq=1)
         await api.data(bob, "{ offlineMessages { edges { node { id } } } }")
         await api.own_group(dave, group)
+        await own_workspace(api, carol, workspace)
+        assert await my_workspaces(api, bob) == [workspace]
+        for arguments in ({}, {"query": "al"}, {"query": "a-long-one"}, {"role": f"r_{workspace[2:]}"}):
+            await list_members(api, bob, workspace, **arguments)
+        for query in (None, "sp", "another"):
+            await api.data(dave, OPEN, query=query)
+        await api.data(dave, PREVIEW, code="1-aaaaaaaaaaaaaaaa")
         for message in (first, group_message):
             assert (await api.data(alice, MESSAGE, id=message["id"]))["message"]["seq"] == message["seq"]
         for status in ("SENT", "DELIVERED", "READ"):

@@ -1,0 +1,75 @@
+"""A viewer's access to workspaces: which ones they see, and which rights they have there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from resolvers.base.app import Confab
+from resolvers.base.errors import NotFound
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId, is_workspace_id
+from store.workspaces.policy import MemberFacts, Policy
+from store.workspaces.workspace_info import WorkspaceInfo
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceAccess:
+    """A workspace that a viewer sees, with its policy. `facts`: of the viewer; None: not a member."""
+
+    info: WorkspaceInfo
+    policy: Policy
+    facts: MemberFacts | None
+
+
+async def list_accesses(app: Confab, viewer: UserId, workspaces: Sequence[WorkspaceId]) -> list[WorkspaceAccess | None]:
+    """Return workspaces, in the order of the ids; None for those that do not exist. Visible to the viewer or not."""
+    infos = await app.store.workspaces.find_many(workspaces)
+
+    async def find(workspace: WorkspaceId) -> WorkspaceAccess | None:
+        info = infos.get(workspace)
+        return await _access(app, viewer, info) if info is not None else None
+
+    return await asyncio.gather(*(find(workspace) for workspace in workspaces))
+
+
+async def find_access(app: Confab, viewer: UserId, workspace: str) -> WorkspaceAccess | None:
+    """Return a workspace that the viewer sees: as a member, or because it is open."""
+    access = await _find(app, viewer, workspace)
+    return access if access is not None and (access.facts is not None or access.info.is_open) else None
+
+
+async def access_workspace(app: Confab, viewer: UserId, workspace: str, field: str = "workspaceId") -> WorkspaceAccess:
+    """Return a workspace of which the viewer is a member. Raises NotFound."""
+    access = await find_access(app, viewer, workspace)
+    if access is None or access.facts is None:
+        raise no_workspace(field)
+    return access
+
+
+async def access_any(app: Confab, viewer: UserId, workspace: str, field: str = "workspaceId") -> WorkspaceAccess:
+    """Return a workspace whether or not the viewer is a member, for services and admins. Raises NotFound."""
+    access = await _find(app, viewer, workspace)
+    if access is None:
+        raise no_workspace(field)
+    return access
+
+
+async def _find(app: Confab, viewer: UserId, workspace: str) -> WorkspaceAccess | None:
+    info = await app.store.workspaces.find(WorkspaceId(workspace)) if is_workspace_id(workspace) else None
+    return await _access(app, viewer, info) if info is not None else None
+
+
+async def _access(app: Confab, viewer: UserId, info: WorkspaceInfo) -> WorkspaceAccess | None:
+    # The policy and the facts are at least as new as the profile.
+    policies = app.store.policies
+    policy = await policies.find(info.id, info.version)
+    if policy is None:
+        return None
+    return WorkspaceAccess(info, policy, await policies.find_member(info.id, viewer, info.version))
+
+
+def no_workspace(field: str = "workspaceId") -> NotFound:
+    """Return the error for a workspace that does not exist, or that the caller does not see."""
+    return NotFound("there is no such workspace", field=field)

@@ -1,0 +1,123 @@
+"""Joins workspaces: with an invitation, without one if the workspace is open, or added by a service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from resolvers.base.app import Confab
+from resolvers.base.errors import Forbidden, InvalidInput, NotFound, Unavailable
+from resolvers.base.rate_limits import check_rate
+from resolvers.users.callers import Caller, CallerRole
+from resolvers.users.users import access_users
+from resolvers.workspaces.access import access_any, no_workspace
+from resolvers.workspaces.invites import access_invite, no_invite
+from resolvers.workspaces.workspaces import too_many_workspaces
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId, is_workspace_id
+from store.workspaces.invite_store import InviteCode
+from store.workspaces.membership_store import USERS_AT_ONCE, NewMember, NotOpen, UselessInvite
+from store.workspaces.user_workspaces import AlreadyMember, TooManyWorkspaces
+from store.workspaces.workspace_info import WorkspaceInfo
+
+MOST_ADDED = 1_000
+_TRIES = 5
+"""Times that users are added again because some of them joined meanwhile."""
+
+
+async def join_workspace(app: Confab, user: UserId, workspace: str | None, code: str | None) -> WorkspaceInfo:
+    """Make the user a member. Members stay members: then nothing changes, and the invitation is not used.
+
+    Raises InvalidInput, NotFound, LimitReached and RateLimited.
+    """
+    if code is None and workspace is None:
+        raise InvalidInput("give a code, or the id of an open workspace", field="workspaceId")
+    invite = await access_invite(app, user, code) if code is not None else None
+    if invite is not None and workspace not in (None, invite.code.workspace):
+        raise InvalidInput("the code is for another workspace", field="code")
+    wanted = invite.code.workspace if invite is not None else WorkspaceId(workspace or "")
+    failure = no_invite() if invite is not None else no_workspace()
+    info = await app.store.workspaces.find(wanted) if is_workspace_id(wanted) else None
+    if info is None:
+        raise failure
+    if await app.store.policies.find_member(wanted, user, info.version) is not None:
+        return info
+    if invite is None and not info.is_open:
+        raise failure
+    check_rate(app.store.rate_limits.workspace_changes, user)
+    await _join(app, user, wanted, invite.code if invite is not None else None, failure)
+    found = await app.store.workspaces.find(wanted)
+    if found is None:
+        raise failure
+    return found
+
+
+async def _join(app: Confab, user: UserId, workspace: WorkspaceId, code: InviteCode | None, failure: NotFound) -> None:
+    profile = await app.store.users.find(user)
+    member = NewMember(user, profile.name if profile is not None else None)
+    try:
+        await app.store.memberships.add(
+            workspace,
+            [member],
+            app.store.clock.now_ms(),
+            app.limits.max_workspaces_per_user,
+            invite=code,
+            needs_open=code is None,
+        )
+    except (UselessInvite, NotOpen) as error:
+        raise failure from error
+    except TooManyWorkspaces as error:
+        raise too_many_workspaces(app) from error
+    except AlreadyMember:
+        # Another request of the same user was first.
+        pass
+
+
+async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: Sequence[str]) -> WorkspaceInfo:
+    """Make users members. Those who are members are skipped. For services and admins.
+
+    They are added in parts: after a failure some may be members. The call may be repeated.
+
+    Raises Forbidden, InvalidInput, NotFound, LimitReached and RateLimited.
+    """
+    if caller.role not in (CallerRole.SERVICE, CallerRole.ADMIN):
+        raise Forbidden("only callers with role service or admin may do this")
+    if len(users) > MOST_ADDED:
+        raise InvalidInput(f"give at most {MOST_ADDED} users in one call", field="userIds")
+    access = await access_any(app, caller.user_id, workspace)
+    wanted = await access_users(app, users, "userIds")
+    check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
+    await _check_limits(app, access.info.id, wanted)
+    for start in range(0, len(wanted), USERS_AT_ONCE):
+        await _add(app, access.info.id, wanted[start : start + USERS_AT_ONCE])
+    found = await app.store.workspaces.find(access.info.id)
+    if found is None:
+        raise no_workspace()
+    return found
+
+
+async def _check_limits(app: Confab, workspace: WorkspaceId, users: Sequence[UserId]) -> None:
+    """Raise LimitReached before anybody is added, if one of the users is in too many workspaces."""
+    full = await app.store.user_workspaces.list_full(users, app.limits.max_workspaces_per_user)
+    if full and set(full) - set(await app.store.policies.find_members(workspace, full)):
+        raise too_many_workspaces(app, "userIds")
+
+
+async def _add(app: Confab, workspace: WorkspaceId, users: Sequence[UserId]) -> None:
+    store = app.store
+    for _ in range(_TRIES):
+        members = await store.memberships.list_present(workspace, users)
+        new = [user for user in users if user not in members]
+        if not new:
+            return
+        profiles = await store.users.find_many(new)
+        rows = [NewMember(user, profiles[user].name if user in profiles else None) for user in new]
+        try:
+            await store.memberships.add(workspace, rows, store.clock.now_ms(), app.limits.max_workspaces_per_user)
+            return
+        except AlreadyMember:
+            continue
+        except NotOpen as error:
+            raise no_workspace() from error
+        except TooManyWorkspaces as error:
+            raise too_many_workspaces(app, "userIds") from error
+    raise Unavailable("these users are being added by other requests; please try again")

@@ -1,0 +1,193 @@
+"""The GraphQL types of workspaces, their members and invitations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+import strawberry
+
+from resolvers.base.pages import Edge, Page
+from resolvers.workspaces.access import find_access
+from resolvers.workspaces.invites import Preview
+from resolvers.workspaces.members import list_members
+from schema.base.context import Context, Info
+from schema.base.nodes import Node, PageInfo
+from schema.base.scalars import JSON, DateTime
+from schema.compiler import prefetched_by, reads, then
+from schema.users.user_types import UserType, load_user
+from store.workspaces.invite_store import InviteRecord
+from store.workspaces.policy import MemberFacts
+from store.workspaces.workspace_info import Plan, WorkspaceInfo
+
+
+@strawberry.enum
+class WorkspacePlan(Enum):
+    FREE = Plan.FREE
+    PRO = Plan.PRO
+    BUSINESS = Plan.BUSINESS
+    ENTERPRISE = Plan.ENTERPRISE
+
+
+def _prefetch_users(context: Context, members: Sequence[WorkspaceMember]) -> asyncio.Future[None] | None:
+    return context.loaders.prefetch_users([member.record.user for member in members])
+
+
+@strawberry.type(
+    description="timedOutUntil: until then the member has no permissions but VIEW_CHANNEL and READ_HISTORY. It ends by "
+    "itself."
+)
+class WorkspaceMember:
+    record: strawberry.Private[MemberFacts]
+    nickname: str | None = reads("record.nickname")
+    joined_at: DateTime = reads("record.joined_at_ms")
+
+    @strawberry.field(metadata=prefetched_by(_prefetch_users))
+    def user(self, info: Info) -> UserType:
+        return load_user(info.context, self.record.user)
+
+    @strawberry.field
+    def timed_out_until(self, info: Info) -> DateTime | None:
+        until_ms = self.record.timed_out_until_ms
+        return DateTime(until_ms) if until_ms > info.context.app.store.clock.now_ms() else None
+
+
+@strawberry.type
+class WorkspaceMemberEdge:
+    edge: strawberry.Private[Edge[MemberFacts]]
+    node: WorkspaceMember
+    cursor: str = reads("edge.cursor")
+
+
+@strawberry.type
+class WorkspaceMemberConnection:
+    edges: list[WorkspaceMemberEdge]
+    page_info: PageInfo
+
+
+def member_connection(page: Page[MemberFacts]) -> WorkspaceMemberConnection:
+    """Return the Relay connection of a page of members."""
+    return WorkspaceMemberConnection(
+        edges=[WorkspaceMemberEdge(edge=edge, node=WorkspaceMember(record=edge.node)) for edge in page.edges],
+        page_info=PageInfo(page=page),
+    )
+
+
+@strawberry.type(name="Workspace")
+class WorkspaceType(Node):
+    record: strawberry.Private[WorkspaceInfo]
+    id: strawberry.ID = reads("record.id")
+    name: str = reads("record.name")
+    domain: str | None = reads("record.domain")
+    icon_url: str | None = reads("record.icon_url")
+    plan: WorkspacePlan = reads("record.plan")
+    is_open: bool = reads("record.is_open", description="Anyone may join without an invitation.")
+    member_count: int = reads("record.member_count")
+    created_at: DateTime = reads("record.created_at_ms")
+
+    @classmethod
+    async def find(cls, context: Context, workspace: str) -> WorkspaceType | None:
+        """Return a workspace, or None if the viewer does not see it."""
+        access = await find_access(context.app, context.viewer, workspace)
+        return workspace_from(access.info) if access is not None else None
+
+    @strawberry.field
+    def owner(self, info: Info) -> UserType:
+        return load_user(info.context, self.record.owner)
+
+    @strawberry.field
+    def metadata(self, info: Info) -> JSON | None:
+        return self._if_member(info, self.record.metadata)
+
+    @strawberry.field(
+        description="Messages older than this are deleted; null: kept. In updateWorkspace 0 means kept; 1 to 36500 "
+        "else."
+    )
+    def retention_days(self, info: Info) -> int | None:
+        return self._if_member(info, self.record.retention_days)
+
+    @strawberry.field(description="Null to non-members.")
+    def viewer(self, info: Info) -> WorkspaceMember | None:
+        return then(
+            info.context.loaders.workspaces.find(self.record.id),
+            lambda access: WorkspaceMember(record=access.facts) if access is not None and access.facts else None,
+        )
+
+    @strawberry.field(
+        description="By name. query: prefix of name or nickname. online: those online first, at most 1,000 of them, "
+        "then the others by name."
+    )
+    async def members(
+        self,
+        info: Info,
+        first: int | None = 50,
+        after: str | None = None,
+        query: str | None = None,
+        role_id: strawberry.ID | None = None,
+        online: bool | None = False,
+    ) -> WorkspaceMemberConnection:
+        context = info.context
+        access = await context.loaders.workspaces.load(self.record.id)
+        return member_connection(await list_members(context.app, access, first, after, query, role_id))
+
+    def _if_member(self, info: Info, value: Any) -> Any:
+        """Return a value, or a Deferred of it, that is null to viewers who are not members."""
+        return then(
+            info.context.loaders.workspaces.find(self.record.id),
+            lambda access: value if access is not None and access.facts is not None else None,
+        )
+
+
+def workspace_from(info: WorkspaceInfo) -> WorkspaceType:
+    """Return the GraphQL object of a workspace."""
+    return WorkspaceType(record=info)
+
+
+@strawberry.type
+class WorkspaceEdge:
+    edge: strawberry.Private[Edge[WorkspaceInfo]]
+    node: WorkspaceType
+    cursor: str = reads("edge.cursor")
+
+
+@strawberry.type
+class WorkspaceConnection:
+    edges: list[WorkspaceEdge]
+    page_info: PageInfo
+
+
+def workspace_connection(page: Page[WorkspaceInfo]) -> WorkspaceConnection:
+    """Return the Relay connection of a page of workspaces."""
+    return WorkspaceConnection(
+        edges=[WorkspaceEdge(edge=edge, node=workspace_from(edge.node)) for edge in page.edges],
+        page_info=PageInfo(page=page),
+    )
+
+
+@strawberry.type(name="Invite")
+class InviteType:
+    record: strawberry.Private[InviteRecord]
+    workspace_id: strawberry.ID = reads("record.code.workspace")
+    expires_at: DateTime | None = reads("record.expires_at_ms")
+    uses: int = reads("record.uses")
+    max_uses: int = reads("record.max_uses")
+
+    @strawberry.field
+    def code(self) -> str:
+        return str(self.record.code)
+
+    @strawberry.field
+    def created_by(self, info: Info) -> UserType:
+        return load_user(info.context, self.record.created_by)
+
+
+@strawberry.type
+class InvitePreview:
+    record: strawberry.Private[Preview]
+    workspace_id: strawberry.ID = reads("record.workspace.id")
+    name: str = reads("record.workspace.name")
+    icon_url: str | None = reads("record.workspace.icon_url")
+    member_count: int = reads("record.workspace.member_count")
+    expires_at: DateTime | None = reads("record.invite.expires_at_ms")

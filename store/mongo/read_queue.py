@@ -1,0 +1,55 @@
+"""Bounds the reads of MongoDB that run at once for one user, and for all users (ADR 52)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from store.base.fair_queue import FairQueue
+from store.base.request_user import request_user
+
+READS_PER_USER = 4
+
+_READS = 8
+"""Reads of all users that run at once, beyond the first one of each user."""
+
+_FIRST_READS = 32
+"""Reads that run at once if each is its user's only one."""
+
+
+class ReadQueue:
+    """The reads of MongoDB by the operations of one process. The user with the fewest running reads goes first.
+
+    A read waits only while other reads run. Writes never wait here, and neither do reads that belong to no user.
+    """
+
+    def __init__(self, max_per_user: int = READS_PER_USER) -> None:
+        """Create a queue. At most `max_per_user` reads of one user run at once."""
+        self._max_per_user = max_per_user
+        self._queue = FairQueue(self._may_start)
+
+    def _may_start(self, own: int, running: int) -> bool:
+        return running < (_READS if own else _FIRST_READS) and own < self._max_per_user
+
+    @property
+    def running(self) -> int:
+        """Reads that run."""
+        return self._queue.running
+
+    @property
+    def waiting(self) -> int:
+        """Reads that wait."""
+        return self._queue.waiting
+
+    async def begin(self) -> Callable[[], None] | None:
+        """Wait until a read of the current user may start.
+
+        Returns:
+            The function to call once when MongoDB has ended the read; None if the read belongs to no user.
+        """
+        user = request_user.get()
+        if user is None:
+            return None
+        if not self._queue.try_enter(user):
+            await self._queue.enter(user)
+        return partial(self._queue.leave, user)

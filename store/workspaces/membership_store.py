@@ -1,0 +1,119 @@
+"""Beginnings of memberships of workspaces. Ends raise the policy version: they are in `policy_changes` (ADR 56)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from pymongo.errors import BulkWriteError
+
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId
+from store.mongo.client import Mongo
+from store.mongo.collections import INVITES, WORKSPACE_MEMBERS, WORKSPACES, workspace_row_id
+from store.mongo.writes import is_duplicate
+from store.workspaces.documents import member_document
+from store.workspaces.invite_store import InviteCode, usable_invite, used_once
+from store.workspaces.member_search import search_fields_of
+from store.workspaces.policy import MemberFacts
+from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces
+from store.workspaces.workspace_fields import WorkspaceField
+from store.workspaces.workspace_store import existing
+
+USERS_AT_ONCE = 50
+"""Users that one transaction adds."""
+
+
+class NotOpen(Exception):
+    """The workspace does not exist any more, or may not be joined without an invitation."""
+
+
+class UselessInvite(Exception):
+    """The invitation was revoked, has expired, or was used as often as allowed."""
+
+
+class NewMember(NamedTuple):
+    """A user who joins, with the user's name at the moment."""
+
+    user: UserId
+    name: str | None
+
+
+Also = Callable[[Any], Awaitable[None]]
+"""Further writes in the transaction; gets the session."""
+
+
+class MembershipStore:
+    """Adds members to workspaces."""
+
+    def __init__(self, mongo: Mongo, user_workspaces: UserWorkspaces) -> None:
+        self._mongo = mongo
+        self._user_workspaces = user_workspaces
+        self._joining: WeakValueDictionary[WorkspaceId, asyncio.Lock] = WeakValueDictionary()
+        """Transactions of this process on one workspace run one after the other: at once they would only repeat."""
+
+    async def list_present(self, workspace: WorkspaceId, users: Sequence[UserId]) -> set[UserId]:
+        """Return those of some users who are members. One round trip."""
+        ids = [workspace_row_id(workspace, user) for user in users]
+        rows = await self._mongo.find(WORKSPACE_MEMBERS, {"_id": {"$in": ids}}, projection={"_id": 1})
+        return {UserId(row["_id"].partition(" ")[2]) for row in rows}
+
+    async def add(
+        self,
+        workspace: WorkspaceId,
+        members: Sequence[NewMember],
+        at_ms: int,
+        most: int,
+        *,
+        invite: InviteCode | None = None,
+        needs_open: bool = False,
+        also: Also | None = None,
+    ) -> None:
+        """Add up to USERS_AT_ONCE members, all or nothing. One awaited transaction.
+
+        Joining raises no policy version: nobody keeps that a user is not a member.
+
+        Args:
+            workspace: The workspace.
+            members: The users.
+            at_ms: The time of joining.
+            most: Largest number of workspaces of a user.
+            invite: The invitation that is used once.
+            needs_open: Refuse if the workspace may not be joined without an invitation.
+            also: Further writes in the transaction.
+
+        Raises AlreadyMember, TooManyWorkspaces, UselessInvite and NotOpen.
+        """
+        searches = [search_fields_of(workspace, member.user, member.name, None) for member in members]
+        rows = [
+            member_document(workspace, MemberFacts(member.user, 0, joined_at_ms=at_ms), search.sort_name)
+            | search.fields
+            for member, search in zip(members, searches, strict=True)
+        ]
+        users = [(member.user, search.name_version) for member, search in zip(members, searches, strict=True)]
+        joinable = existing(workspace) | ({WorkspaceField.IS_OPEN: True} if needs_open else {})
+
+        async def work(session: Any) -> None:
+            await self._user_workspaces.insert(users, workspace, at_ms, most, session)
+            try:
+                await self._mongo.insert_many(WORKSPACE_MEMBERS, rows, session=session)
+            except BulkWriteError as error:
+                raise (AlreadyMember() if is_duplicate(error) else error) from error
+            if also is not None:
+                await also(session)
+            if invite is not None:
+                used = await self._mongo.find_one_and_update(
+                    INVITES, usable_invite(invite, at_ms), used_once(), session=session
+                )
+                if used is None:
+                    raise UselessInvite
+            # Last, because everybody who joins writes this document, and waits while this transaction locks it.
+            count = {"$inc": {WorkspaceField.MEMBER_COUNT: len(members)}}
+            if await self._mongo.find_one_and_update(WORKSPACES, joinable, count, session=session) is None:
+                raise NotOpen
+
+        lock = self._joining.setdefault(workspace, asyncio.Lock())
+        async with lock:
+            await self._mongo.transaction(work)

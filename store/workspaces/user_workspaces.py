@@ -1,0 +1,101 @@
+"""The workspaces of each user (collection WORKSPACES_OF), and the limit on their number.
+
+Rows `<user> <workspace>`: {j: when the user joined, in ms}. One more row for each user, `<user> ` with nothing behind
+the space, is the user's summary. Every change of the user's memberships writes it in the same transaction:
+    n   number of workspaces
+    sv  version of the name from which the search fields of the user's memberships were made (`member_search`)
+    rf  number of times that these fields were made again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError
+
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId
+from store.mongo.client import Mongo
+from store.mongo.collections import WORKSPACES_OF, workspace_of_user_row_id
+from store.mongo.writes import is_duplicate
+
+UNKNOWN_VERSION = 0
+"""`sv` of a user whose memberships may have search fields of different names."""
+
+
+class JoinedWorkspace(NamedTuple):
+    """A workspace that a user is a member of, and when the user joined (ms)."""
+
+    workspace: WorkspaceId
+    joined_at_ms: int
+
+
+class TooManyWorkspaces(Exception):
+    """A user is in as many workspaces as allowed."""
+
+
+class AlreadyMember(Exception):
+    """A user has joined meanwhile."""
+
+
+class UserWorkspaces:
+    """Reads and writes the rows of users."""
+
+    def __init__(self, mongo: Mongo) -> None:
+        self._mongo = mongo
+
+    async def list_joined(self, user: UserId, session: Any = None) -> list[JoinedWorkspace]:
+        """Return the workspaces of a user in the order in which the user joined them. One round trip."""
+        bounds = {"_id": {"$gt": summary_id(user), "$lt": f"{user}!"}}
+        rows = await self._mongo.find(WORKSPACES_OF, bounds, session=session)
+        found = (JoinedWorkspace(WorkspaceId(row["_id"].rpartition(" ")[2]), row["j"]) for row in rows)
+        return sorted(found, key=lambda joined: (joined.joined_at_ms, joined.workspace))
+
+    async def list_full(self, users: Sequence[UserId], most: int) -> list[UserId]:
+        """Return those of some users who are in `most` workspaces. One round trip."""
+        ids = [summary_id(user) for user in users]
+        rows = await self._mongo.find(WORKSPACES_OF, {"_id": {"$in": ids}, "n": {"$gte": most}})
+        return [UserId(row["_id"][:-1]) for row in rows]
+
+    async def insert(
+        self, users: Sequence[tuple[UserId, int]], workspace: WorkspaceId, at_ms: int, most: int, session: Any
+    ) -> None:
+        """Add a workspace to users, within a transaction, which must end if this raises.
+
+        Args:
+            users: The users, each with the version of the name from which the membership's search fields were made.
+            workspace: The workspace.
+            at_ms: The time of joining.
+            most: Largest number of workspaces of a user.
+            session: The transaction.
+
+        Raises TooManyWorkspaces and AlreadyMember.
+        """
+        # A user with too many workspaces is not found by the query, and the upsert collides with the row that exists.
+        summaries = [
+            UpdateOne({"_id": summary_id(user), "n": {"$not": {"$gte": most}}}, _one_more(version), upsert=True)
+            for user, version in users
+        ]
+        rows = [{"_id": workspace_of_user_row_id(user, workspace), "j": at_ms} for user, _ in users]
+        try:
+            await self._mongo.bulk_write(WORKSPACES_OF, summaries, session=session)
+        except BulkWriteError as error:
+            raise (TooManyWorkspaces() if is_duplicate(error) else error) from error
+        try:
+            await self._mongo.insert_many(WORKSPACES_OF, rows, session=session)
+        except BulkWriteError as error:
+            raise (AlreadyMember() if is_duplicate(error) else error) from error
+
+
+def summary_id(user: UserId) -> str:
+    """Return the `_id` of a user's summary row."""
+    return f"{user} "
+
+
+def _one_more(version: int) -> list[dict[str, Any]]:
+    """Return the update of a summary for a membership whose search fields were made from a version of the name."""
+    is_same = {"$eq": [{"$ifNull": ["$sv", version]}, version]}
+    count = {"$add": [{"$ifNull": ["$n", 0]}, 1]}
+    return [{"$set": {"n": count, "sv": {"$cond": [is_same, version, UNKNOWN_VERSION]}}}]

@@ -1,0 +1,35 @@
+"""A workspace with a user in every relation to it, next to a group with the same users."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from resolvers.users.callers import CallerRole
+from tests.api.client import Api, make_caller
+from tests.api.sample_group import SampleGroup, create_sample_group
+
+CREATE = "mutation ($input: CreateWorkspaceInput!) { createWorkspace(input: $input) { id } }"
+ADD = "mutation ($id: ID!, $users: [ID!]!) { addToWorkspace(workspaceId: $id, userIds: $users) { id } }"
+
+
+@dataclass(frozen=True)
+class SampleWorkspace(SampleGroup):
+    """A group, and a workspace of the same owner. Former members of the group were never in the workspace."""
+
+    workspace: str
+    """A closed workspace."""
+    open_workspace: str
+    """An open workspace, of which the owner is the only member."""
+
+
+async def create_sample_workspace(api: Api, **group: Any) -> SampleWorkspace:
+    """Create the group and the workspaces."""
+    sample = await create_sample_group(api, **group)
+    workspace, open_workspace = [
+        (await api.data(sample.owner, CREATE, input={"name": name, "isOpen": name == "Open"}))["createWorkspace"]["id"]
+        for name in ("Closed", "Open")
+    ]
+    members = [user for user in sample.members if user != sample.owner]
+    await api.data(make_caller("service", CallerRole.SERVICE), ADD, id=workspace, users=members)
+    return SampleWorkspace(**asdict(sample), workspace=workspace, open_workspace=open_workspace)

@@ -1,0 +1,128 @@
+"""Joining open workspaces, and being added by a service."""
+
+from __future__ import annotations
+
+import pytest
+
+from resolvers.users.callers import CallerRole
+from tests.api.client import Api, Refusal, gather_all, make_caller
+from tests.api.conftest import OpenApi
+from tests.api.workspaces.calls import (
+    ADD,
+    JOIN,
+    SERVICE,
+    add_members,
+    create_workspace,
+    expect_right_counts,
+    member_ids,
+    my_workspaces,
+    own_workspace,
+    workspace_of,
+)
+
+
+async def test_anyone_joins_an_open_workspace(api: Api, other_api: Api) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    workspace = await create_workspace(api, alice, isOpen=True, metadata={"secret": 1})
+    seen = await own_workspace(api, bob, workspace)
+    assert (seen["viewer"], seen["metadata"], seen["memberCount"]) == (None, None, 1)
+    assert await member_ids(api, bob, workspace) == []
+    joined = (await api.data(bob, JOIN, id=workspace))["joinWorkspace"]
+    assert joined["memberCount"] == 2 and joined["metadata"] == {"secret": 1}
+    assert joined["viewer"]["user"]["id"] == bob
+    assert await member_ids(other_api, bob, workspace) == [alice, bob]
+    assert await my_workspaces(other_api, bob) == [workspace]
+    assert (await own_workspace(api, carol, workspace))["memberCount"] == 2
+    expect_right_counts(api, workspace)
+
+
+async def test_joining_again_changes_nothing(api: Api) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice, isOpen=True)
+    await api.data(bob, JOIN, id=workspace)
+    before = await api.stored_documents()
+    assert (await api.data(bob, JOIN, id=workspace))["joinWorkspace"]["memberCount"] == 2
+    assert (await api.data(alice, JOIN, id=workspace))["joinWorkspace"]["memberCount"] == 2
+    assert await api.stored_documents() == before
+
+
+async def test_a_closed_workspace_cannot_be_joined_without_a_code(api: Api) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice)
+    before = await api.stored_documents()
+    for unknown in (workspace, "w_1", "w_x", "", f"c_{workspace[2:]}.1", bob):
+        assert await api.expect_refusal(bob, JOIN, id=unknown) == Refusal("NOT_FOUND", "workspaceId")
+    assert await api.expect_refusal(bob, JOIN) == Refusal("INVALID_INPUT", "workspaceId")
+    assert await api.stored_documents() == before
+
+
+async def test_the_member_count_is_right_when_many_join_at_once(api: Api, other_api: Api) -> None:
+    owner, *users = await api.create_users("owner", *(f"u{number}" for number in range(16)))
+    workspace = await create_workspace(api, owner, isOpen=True)
+    apis = [(api, user) for user in users] + [(other_api, user) for user in users]
+    await gather_all(*(where.data(user, JOIN, id=workspace) for where, user in apis))
+    assert (await own_workspace(api, owner, workspace))["memberCount"] == 17
+    assert sorted(await member_ids(api, owner, workspace)) == sorted([owner, *users])
+    expect_right_counts(api, workspace)
+
+
+async def test_a_service_adds_users_once_each(api: Api) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    workspace = await create_workspace(api, alice)
+    added = await add_members(api, workspace, bob, alice, carol, bob)
+    assert (added["memberCount"], added["viewer"]) == (3, None)
+    before = await api.stored_documents()
+    assert (await add_members(api, workspace, carol, bob))["memberCount"] == 3
+    assert (await add_members(api, workspace))["memberCount"] == 3
+    assert await api.stored_documents() == before
+    assert await my_workspaces(api, carol) == [workspace]
+    expect_right_counts(api, workspace)
+
+
+async def test_many_users_are_added_by_two_services_at_once(api: Api) -> None:
+    (alice,) = await api.create_users("alice")
+    workspace = await create_workspace(api, alice)
+    users = await api.create_many_users("many", 130)
+    await gather_all(add_members(api, workspace, *users), add_members(api, workspace, *users[::-1]))
+    assert (await own_workspace(api, alice, workspace))["memberCount"] == 131
+    expect_right_counts(api, workspace)
+
+
+async def test_adding_is_refused_as_a_whole(api: Api) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice, isOpen=True)
+    admin = make_caller(alice, CallerRole.ADMIN)
+    before = await api.stored_documents()
+    for user in (alice, bob):
+        assert await api.expect_refusal(user, ADD, id=workspace, users=[bob]) == Refusal("FORBIDDEN")
+    assert await api.expect_refusal(admin, ADD, id="w_1", users=[bob]) == Refusal("NOT_FOUND", "workspaceId")
+    for unknown in ("nobody-here", "a b", ""):
+        refusal = await api.expect_refusal(admin, ADD, id=workspace, users=[bob, unknown])
+        assert refusal == Refusal("NOT_FOUND", "userIds")
+    refusal = await api.expect_refusal(admin, ADD, id=workspace, users=[bob] * 1_001)
+    assert refusal == Refusal("INVALID_INPUT", "userIds")
+    assert await api.stored_documents() == before
+
+
+async def test_nobody_is_added_if_one_is_in_too_many_workspaces(open_api: OpenApi) -> None:
+    async with open_api("full", max_workspaces_per_user=1) as api:
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
+        workspace = await create_workspace(api, alice)
+        await create_workspace(api, carol)
+        await api.create_users("service")
+        before = await api.stored_documents()
+        refusal = await api.expect_refusal(SERVICE, ADD, id=workspace, users=[alice, bob, carol])
+        assert refusal == Refusal("LIMIT_REACHED", "userIds")
+        assert {k: v for k, v in (await api.stored_documents()).items() if k != "users"} == {
+            k: v for k, v in before.items() if k != "users"
+        }
+        assert (await add_members(api, workspace, alice, bob))["memberCount"] == 2
+
+
+@pytest.mark.parametrize("code", ["", "x", "1-aaaaaaaaaaaaaaaa", "1-aaaaaaaaaaaaaaaa\n", "0" * 5_000])
+async def test_an_unknown_code_is_useless(api: Api, code: str) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice, isOpen=True)
+    assert await api.expect_refusal(bob, JOIN, code=code) == Refusal("NOT_FOUND", "code")
+    assert await api.expect_refusal(bob, JOIN, id=workspace, code=code) == Refusal("NOT_FOUND", "code")
+    assert await workspace_of(api, bob, workspace) is not None and await my_workspaces(api, bob) == []
