@@ -129,9 +129,12 @@ class SharedClocks:
         """Return the present clocks, in one round trip. Clocks that are not there begin."""
         return [_reading(answer) for answer in await self._cache.run([self._call("clock_read", one) for one in owners])]
 
-    async def read_changes(self, since: Mapping[str, int]) -> dict[str, ChangesSince]:
-        """Return what changed on each clock after a tick, in one round trip."""
-        calls = [self._call("clock_read_changes", owner, tick) for owner, tick in since.items()]
+    async def read_changes(self, since: Mapping[str, int], *, recent_margin: int = 0) -> dict[str, ChangesSince]:
+        """Return what changed on each clock after a tick, in one round trip.
+
+        `recent_margin`: how much earlier the newest messages of channels may be.
+        """
+        calls = [self._call("clock_read_changes", owner, tick, recent_margin) for owner, tick in since.items()]
         answers = await self._cache.run(calls)
         return {owner: _changes(answer) for owner, answer in zip(since, answers, strict=True)}
 

@@ -182,6 +182,15 @@ class Hub(Generic[Owner]):
                 for mailbox in tuple(feed.mailboxes):
                     mailbox.put(event)
 
+    def deliver_derived(self, owner: Owner, event: Event) -> None:
+        """Put an event that this process made of others into the mailboxes of a clock, after all that came before.
+
+        It has the position of the last of them. A mailbox never drops it silently.
+        """
+        feed = self._feeds.get(owner)
+        if feed is not None and feed.position is not None:
+            feed.deliver(feed.position, event)
+
     def resync(self) -> None:
         """Compare the position of all feeds with their clocks. Called when frames may have been lost."""
         for feed in self._feeds.values():

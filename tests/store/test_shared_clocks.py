@@ -117,6 +117,9 @@ async def test_lists_have_each_object_once_with_its_newest_tick(store: Store) ->
         {"c_7.1": made[3].tick},
         {"w": made[4].tick},
     )
+    margin = made[2].tick - made[1].tick + 1
+    earlier = await store.clocks.read_changes({WORKSPACE: made[2].tick}, recent_margin=margin)
+    assert earlier[WORKSPACE].recent == changes.recent and earlier[WORKSPACE].changed == later.changed
 
 
 async def test_lists_are_bounded_and_say_from_when_on_they_are_complete(

@@ -163,8 +163,8 @@ class WorkspaceUpdate(SharedEvent):
         changes_rights: True if it may have become visible or hidden which channels there are, to anybody.
         is_deleted: True if the workspace was deleted.
         channels: Channels that are new, or whose settings have changed. Not those that were deleted.
-        members: Members whose own roles, nickname, time-out, channels or membership have changed, as far as they have
-            to be told. At most a few.
+        members: Members whose own roles, nickname, time-out, channels or membership have changed.
+        follows: Users who follow a channel from now on (True), or no longer.
     """
 
     code = "W"
@@ -176,6 +176,7 @@ class WorkspaceUpdate(SharedEvent):
     is_deleted: bool = False
     channels: tuple[ConversationId, ...] = ()
     members: tuple[UserId, ...] = ()
+    follows: tuple[tuple[UserId, ConversationId, bool], ...] = ()
 
     @property
     def owner(self) -> str:
@@ -204,7 +205,11 @@ class WorkspaceUpdate(SharedEvent):
         fields: Fields = {"w": self.workspace, "v": self.version, "f": flags}
         if self.channels:
             fields["c"] = self.channels
-        return fields | {"u": self.members} if self.members else fields
+        if self.members:
+            fields["u"] = self.members
+        if self.follows:
+            fields["fo"] = [[user, channel, int(follows)] for user, channel, follows in self.follows]
+        return fields
 
     @classmethod
     def from_wire(cls, fields: Fields) -> Self:
@@ -218,12 +223,47 @@ class WorkspaceUpdate(SharedEvent):
             is_deleted="d" in flags,
             channels=tuple(map(ConversationId, fields.get("c", ()))),
             members=tuple(map(UserId, fields.get("u", ()))),
+            follows=tuple((UserId(u), ConversationId(c), bool(follows)) for u, c, follows in fields.get("fo", ())),
         )
 
     @classmethod
     def parse_entry(cls, fields: Fields) -> LogEntry:
         """Return an entry that holds the event itself."""
         return WholeEvent(cls.from_wire(fields))
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelActivity(SharedEvent):
+    """The newest message of a channel, for those who follow it. Each process makes it of ChannelMessage.
+
+    It has no tick of its own: `rev` is that of the message. It is in no log, and is not sent between servers.
+    """
+
+    code = ""
+
+    channel: ConversationId
+    seq: int
+    n: int
+    at_ms: int
+
+    @property
+    def owner(self) -> str:
+        """The workspace of the channel."""
+        return clock_owner(self.channel)
+
+    def wire_fields(self) -> Fields:
+        """Return nothing: it stays on its process."""
+        return {}
+
+    @classmethod
+    def from_wire(cls, fields: Fields) -> Self:
+        """Never called: it is not sent."""
+        raise NotImplementedError
+
+    @classmethod
+    def parse_entry(cls, fields: Fields) -> LogEntry:
+        """Never called: it is in no log."""
+        raise NotImplementedError
 
 
 SHARED_EVENT_KINDS: tuple[type[SharedEvent], ...] = (ChannelMessage, WorkspaceUpdate)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import structlog
@@ -21,6 +22,7 @@ from store.clocks.shared_clocks import Appended, ClockEntry, SharedClocks, parse
 from store.messages.message import Message
 from store.redis.cache import Call
 from store.store import Store
+from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import EphemeralEvent
 from subscriptions.realtime.events.shared import (
@@ -34,6 +36,7 @@ from subscriptions.realtime.events.shared import (
 from subscriptions.realtime.hub import Hub, LivePosition
 from subscriptions.realtime.mailboxes import Mailbox, Position, QueueBudget
 from subscriptions.realtime.server_calls import ServerGone
+from subscriptions.realtime.shared.activity import ActivityFeed
 from subscriptions.realtime.shared.audience import Audience
 from subscriptions.realtime.shared.replay import SharedReplayer
 
@@ -64,6 +67,7 @@ class SharedEvents:
         self._store = store
         self._bus = bus
         self._audiences: dict[str, Audience] = {}
+        self._activities: dict[str, ActivityFeed] = {}
         self._early: dict[str, deque[_Frame]] = {}
         """Events by owner that wait until rights are judged under their version."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -130,6 +134,20 @@ class SharedEvents:
             if failure is not None:
                 raise failure
         return appended.tick
+
+    async def announce_policy(self, policy: Policy, change: PendingChange) -> None:
+        """Announce a change of rights that is durable, and in Redis. See `announce`."""
+        await self.announce(
+            WorkspaceUpdate(
+                policy.workspace,
+                policy.version,
+                is_changed=change.is_changed,
+                changes_rights=change.changes_rights,
+                is_deleted=policy.is_deleted,
+                channels=tuple(sorted(change.channels)),
+                members=tuple(sorted(change.members)),
+            )
+        )
 
     async def _append(self, event: SharedEvent) -> Appended:
         store = self._store
@@ -203,6 +221,25 @@ class SharedEvents:
         audience.remove(user, conversations)
         if not len(audience):
             del self._audiences[owner]
+
+    async def watch_activity(self, owner: str) -> None:
+        """Send ChannelActivity to the subscribers of a workspace, until `unwatch_activity`. Raises StoreError."""
+        if owner not in self._activities:
+            mailbox = await self.hub.attach(owner, QueueBudget())
+            if owner in self._activities:
+                self.hub.detach(mailbox)
+            else:
+                self._activities[owner] = ActivityFeed(mailbox, partial(self.hub.deliver_derived, owner))
+        self._activities[owner].subscribers += 1
+
+    def unwatch_activity(self, owner: str) -> None:
+        """Stop sending ChannelActivity, unless another subscription needs it."""
+        activity = self._activities[owner]
+        activity.subscribers -= 1
+        if not activity.subscribers:
+            del self._activities[owner]
+            activity.close()
+            self.hub.detach(activity.mailbox)
 
     def deliver_ephemeral(self, owner: str, event: EphemeralEvent) -> None:
         """Put an event without a tick into the mailboxes of a clock."""
@@ -280,6 +317,8 @@ class SharedSubscription:
         self._user = user
         self._audiences: dict[str, tuple[Audience, Collection[ConversationId] | None]] = {}
         self._mailboxes: dict[str, Mailbox] = {}
+        self._watched: list[str] = []
+        """Owners whose activity is shown."""
 
     @property
     def mailboxes(self) -> Sequence[Mailbox]:
@@ -300,9 +339,15 @@ class SharedSubscription:
         self._audiences[owner] = (audience, conversations)
         self._mailboxes[owner] = await self._events.hub.attach(owner, budget)
         await audience.refresh(0, (self._user,))
+        if conversations is None:
+            await self._events.watch_activity(owner)
+            self._watched.append(owner)
 
     def release(self) -> None:
         """Leave all audiences. Idempotent."""
+        watched, self._watched = self._watched, []
+        for owner in watched:
+            self._events.unwatch_activity(owner)
         audiences, self._audiences = self._audiences, {}
         for owner, (_, conversations) in audiences.items():
             self._events.leave(self._user, owner, conversations)
