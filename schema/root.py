@@ -30,6 +30,8 @@ from schema.users.token_renewal import ConnectionMutations
 from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
 from schema.users.user_types import find_user
+from schema.workspaces.channel_queries import ChannelQueries
+from schema.workspaces.channel_types import ChannelType
 from schema.workspaces.workspace_mutations import WorkspaceMutations
 from schema.workspaces.workspace_queries import WorkspaceQueries
 from schema.workspaces.workspace_types import WorkspaceType
@@ -41,6 +43,7 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
         ConversationKind.PRIVATE: PrivateConversation,
         ConversationKind.GROUP: Group,
         ConversationKind.SUB_BIZ: SubBizGateway,
+        ConversationKind.CHANNEL: ChannelType,
     }
 )
 """The GraphQL type of each kind of conversation, for the context. Types cannot import those of higher packages."""
@@ -68,7 +71,9 @@ async def _find_by_form(context: Context, id: str) -> Node | None:
 
 
 @strawberry.type
-class Query(UserQueries, SessionQueries, MessageQueries, ConversationQueries, GroupQueries, WorkspaceQueries):
+class Query(
+    UserQueries, SessionQueries, MessageQueries, ConversationQueries, GroupQueries, WorkspaceQueries, ChannelQueries
+):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:
         return await find_node(info.context, id)
@@ -104,7 +109,7 @@ SCHEMA = _without_null_defaults(
         query=Query,
         mutation=Mutation,
         subscription=Subscription,
-        types=[PrivateConversation, SubBizGateway, Group, ErrorCode],
+        types=[PrivateConversation, SubBizGateway, Group, ChannelType, ErrorCode],
         config=CONFIG,
     )
 )

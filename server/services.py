@@ -13,7 +13,7 @@ import structlog
 from resolvers.base.app import Confab, Limits
 from resolvers.base.catch_ups import CatchUps
 from resolvers.base.work_budgets import WorkBudgets
-from resolvers.conversations.access import list_readable
+from resolvers.conversations.access import list_readable, list_shown_groups
 from resolvers.conversations.visibility import list_viewers
 from resolvers.users import users
 from resolvers.users.callers import Caller
@@ -145,7 +145,8 @@ async def open_services(
         lease_mongo=lease_mongo,
         has_directory=settings.user_directory,
     )
-    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), store.conversations.find_many)
+    list_groups = partial(list_shown_groups, store)
+    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups)
     hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     shared_events = SharedEvents(store, hub.server, bus)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.channels.channel_rights import ChannelRightsFinder
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -70,6 +71,7 @@ class Store:
     stale_caches: StaleCaches
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
+    channel_rights: ChannelRightsFinder
     clocks: SharedClocks
     policies: Policies
     workspaces: WorkspaceStore
@@ -109,8 +111,10 @@ def build_store(
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
+    messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     user_workspaces = UserWorkspaces(mongo)
+    member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     return Store(
         mongo=mongo,
@@ -120,10 +124,12 @@ def build_store(
         ids=Snowflakes(clock, data_center),
         deployment=deployment,
         users=UserStore(mongo, has_directory=has_directory),
-        user_search=UserSearch(mongo, clock, has_directory=has_directory),
+        user_search=UserSearch(
+            mongo, clock, has_directory=has_directory, refresh_members=member_search.refresh_changed
+        ),
         conversations=conversations,
-        messages=MessageStore(mongo),
-        outbox=OutboxStore(cache, keys),
+        messages=messages,
+        outbox=OutboxStore(cache, keys, clock),
         commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
         claims=ClaimStore(mongo, cache, keys),
@@ -140,10 +146,11 @@ def build_store(
         incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
         clocks=SharedClocks(cache, keys, clock),
-        policies=Policies(mongo, cache, keys),
+        policies=policies,
+        channel_rights=ChannelRightsFinder(mongo, policies, messages, clock),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces),
-        member_search=MemberSearch(mongo, user_workspaces),
+        member_search=member_search,
         invites=InviteStore(mongo),
     )

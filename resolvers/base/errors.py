@@ -14,6 +14,8 @@ ConfabError
 ├── GroupFull                GROUP_FULL
 ├── OwnerCannotLeave         OWNER_CANNOT_LEAVE
 ├── PrivateCannotDelete      PRIVATE_CANNOT_DELETE
+├── SlowDown                 SLOW_MODE               retryable
+├── Archived                 ARCHIVED
 ├── LimitReached             LIMIT_REACHED
 └── Unavailable              UNAVAILABLE             retryable
 
@@ -122,6 +124,19 @@ class PrivateCannotDelete(ConfabError):
     """Raised for an attempt to delete a private conversation."""
 
     code = "PRIVATE_CANNOT_DELETE"
+
+
+class SlowDown(ConfabError):
+    """Raised for a message in a channel with slow mode, too soon after the user's last one there."""
+
+    code = "SLOW_MODE"
+    retryable = True
+
+
+class Archived(ConfabError):
+    """Raised for a change of what is in an archived channel."""
+
+    code = "ARCHIVED"
 
 
 class LimitReached(ConfabError):

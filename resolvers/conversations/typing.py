@@ -6,6 +6,7 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
 from resolvers.conversations.access import (
     Access,
+    FoundConversation,
     access_conversation,
     access_from,
     left_conversation,
@@ -51,7 +52,8 @@ async def _access(app: Confab, user: UserId, conversation: str) -> tuple[Access 
         return None, ""
     if parse_private(conversation) is not None:
         return await access_conversation(app, user, conversation), ""
-    snapshot = await app.store.conversations.find_group_snapshot(ConversationId(conversation), [user])
+    group = ConversationId(conversation)
+    snapshot = await app.store.conversations.find_group_snapshot(group, [user], for_member=user)
     if snapshot is None:
         return None, ""
-    return access_from(snapshot.head, snapshot.members.get(user)), snapshot.version
+    return access_from(FoundConversation(snapshot.head, snapshot.members.get(user))), snapshot.version

@@ -15,7 +15,8 @@ from resolvers.conversations.access import Access, access_conversation
 from resolvers.groups.group_rules import MEMBER, OWNER
 from resolvers.users.users import access_users, check_user_ids
 from store.base.ids import ConversationId, UserId, group_id
-from store.conversations.conversation import GroupInfo, Member
+from store.conversations.conversation import Member
+from store.conversations.group_info import GroupInfo
 from store.sessions.apply_results import parse_result
 from store.sessions.changes import Invalidate, Join, logged_change
 from store.sessions.fields import SyncReason

@@ -9,14 +9,17 @@ from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page_number
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, PageSizes
-from resolvers.conversations.access import Access, access_conversation
+from resolvers.conversations.access import Access, access_conversation, may_be_in
 from resolvers.conversations.visibility import clip_ranges, is_visible
-from store.base.ids import UserId, parse_message_id
+from store.base.ids import ConversationId, UserId, parse_message_id
 from store.messages.message import Message
 
 DEFAULT_PAGE = 50
 
 _CURSOR = "m"
+
+_NO_GROUP = ConversationId("g_0")
+"""The id of no group."""
 
 
 async def list_messages(
@@ -121,8 +124,12 @@ async def find_message(app: Confab, viewer: UserId, message: str) -> Message | N
 async def access_message(app: Confab, viewer: UserId, message: str) -> tuple[Message, Access] | None:
     """Return a message by its id with the viewer's access to its conversation, if the viewer may read it."""
     wanted = parse_message_id(message)
-    found = (await app.store.messages.find_by_ids([wanted])).get(wanted) if wanted is not None else None
-    access = await access_conversation(app, viewer, found.conversation) if found is not None else None
+    if wanted is None:
+        return None
+    found = (await app.store.messages.find_by_ids([wanted])).get(wanted)
+    # A message that the viewer may not read takes the same reads as one that does not exist.
+    is_candidate = found is not None and may_be_in(viewer, found.conversation)
+    access = await access_conversation(app, viewer, found.conversation if found and is_candidate else _NO_GROUP)
     if found is None or access is None or not is_visible(found.seq, access.ranges):
         return None
     return found, access

@@ -22,9 +22,12 @@ from store.base.ids import (
     parse_private,
     private_id,
 )
+from store.base.workspace_ids import RoleId, workspace_of, workspace_of_channel
 from store.messages.message import MessageKind
 
 MAX_MENTIONS = 5_000
+MAX_MENTIONED_ROLES = 250
+"""A workspace has no more roles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class NewMessage:
     sub_biz: str | None = None
     metadata: object = None
     """A JSON value."""
+    mentioned_roles: tuple[str, ...] = ()
 
 
 async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> ConversationId:
@@ -89,6 +93,29 @@ def check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[UserI
     return mentions
 
 
+def check_mentioned_roles(conversation: ConversationId, new: NewMessage) -> tuple[RoleId, ...]:
+    """Return the mentioned roles, once each. Raises InvalidInput for ids of other workspaces.
+
+    The roles themselves are checked before the reservation.
+    """
+    roles = tuple(dict.fromkeys(RoleId(role) for role in new.mentioned_roles))
+    if not roles:
+        return ()
+    if kind_of(conversation) is not ConversationKind.CHANNEL:
+        raise InvalidInput("mentionRoleIds is for channels only", field="mentionRoleIds")
+    if len(roles) > MAX_MENTIONED_ROLES:
+        raise InvalidInput(f"mention at most {MAX_MENTIONED_ROLES} roles", field="mentionRoleIds")
+    workspace = workspace_of_channel(conversation)
+    if not all(workspace_of(role, "r") == workspace for role in roles):
+        raise unknown_role()
+    return roles
+
+
+def unknown_role() -> InvalidInput:
+    """Return the error for a mention of a role that the workspace of the channel does not have."""
+    return InvalidInput("mentionRoleIds must name roles of this workspace", field="mentionRoleIds")
+
+
 async def find_reply_target(
     app: Confab, sender: UserId, conversation: ConversationId, new: NewMessage
 ) -> tuple[MessageId, int] | None:
@@ -100,7 +127,7 @@ async def find_reply_target(
         return None
     access = await access_conversation(app, sender, conversation)
     if new.kind is not MessageKind.SYSTEM:
-        if access is None and kind_of(conversation) is ConversationKind.GROUP:
+        if access is None and kind_of(conversation) is not ConversationKind.PRIVATE:
             raise no_conversation()
         if access is not None and not access.is_current:
             raise left_conversation()
@@ -121,4 +148,6 @@ def input_digest(
     parts: list[object] = [conversation, new.content, new.kind.value, sorted(mentions), new.mention_all, new.reply_to]
     if metadata is not None:
         parts.append({"metadata": metadata})
+    if new.mentioned_roles:
+        parts.append({"roles": sorted(set(new.mentioned_roles))})
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

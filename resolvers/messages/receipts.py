@@ -68,8 +68,8 @@ class GroupProgress:
 
 
 def may_see_receipts(message: Message, *, is_sender: bool) -> bool:
-    """Return whether a viewer may see a message's receipts. Only its sender may; a SYSTEM message has none to see."""
-    return is_sender and message.kind.countable
+    """Return whether a viewer may see a message's receipts. Only its sender may, if it has receipts."""
+    return is_sender and message.has_receipts
 
 
 def receipt_query(

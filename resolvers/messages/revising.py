@@ -6,13 +6,14 @@ from functools import partial
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content
-from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout
+from resolvers.base.errors import Archived, Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access
 from resolvers.groups.group_rules import is_moderator
 from resolvers.messages.history import access_message
 from store.base.ids import UserId
 from store.messages.message import Message, MessageKind
+from store.workspaces.permissions import Permission
 
 _FIELD = "messageId"
 
@@ -20,17 +21,15 @@ _FIELD = "messageId"
 async def edit_message(app: Confab, user: UserId, message: str, content: str) -> Message:
     """Replace the content of the user's own message for all users who can see it. The same content changes nothing.
 
-    Raises InvalidInput, NotFound, NotAMember, Forbidden, RateLimited: then nothing was changed.
+    Raises InvalidInput, NotFound, NotAMember, Forbidden, Archived, RateLimited: then nothing was changed.
     """
     check_content(content)
     check_rate(app.store.rate_limits.sends, user)
-    found, _ = await _access_revisable(app, user, message)
-    if found.sender != user:
-        raise Forbidden("only the sender of a message may edit it", field=_FIELD)
+    found, _ = await _access_editable(app, user, message)
     if found.text == content:
         return found
     if not found.is_recalled:
-        found = await app.revisions.edit(found, content, user, partial(_access_revisable, app, user, message))
+        found = await app.revisions.edit(found, content, user, partial(_access_editable, app, user, message))
     if found.is_recalled:
         raise InvalidInput("a recalled message can't be edited; send a new one", field=_FIELD)
     return found
@@ -43,15 +42,35 @@ async def recall_message(app: Confab, user: UserId, message: str) -> Message:
     """
     check_rate(app.store.rate_limits.sends, user)
     found, access = await _access_revisable(app, user, message)
-    is_moderating = access.member is not None and is_moderator(access.member)
+    is_moderating = _may_moderate(access)
     if found.sender != user and not is_moderating:
-        raise Forbidden("only the sender, or an owner or admin of the group, may recall a message", field=_FIELD)
+        raise Forbidden("only the sender or a moderator may recall a message", field=_FIELD)
     if found.is_recalled:
         return found
     limit = app.limits.recall_seconds
     if not is_moderating and app.store.clock.now_ms() - found.created_at_ms > limit * 1000:
         raise RecallTimeout(f"a message can be recalled within {limit} s after it was sent", field=_FIELD)
     return await app.revisions.recall(found, user, partial(_access_revisable, app, user, message))
+
+
+def _may_moderate(access: Access) -> bool:
+    """Return whether a user may recall messages of others: in a group by role, in a channel with MANAGE_MESSAGES."""
+    if access.rights is not None:
+        return access.rights.may(Permission.MANAGE_MESSAGES)
+    return access.member is not None and is_moderator(access.member)
+
+
+async def _access_editable(app: Confab, user: UserId, message: str) -> tuple[Message, Access]:
+    """Return a message of the user, in a conversation where the user may write."""
+    found, access = await _access_revisable(app, user, message)
+    if found.sender != user:
+        raise Forbidden("only the sender of a message may edit it", field=_FIELD)
+    if access.rights is not None:
+        if access.rights.channel.is_archived:
+            raise Archived("this channel is archived: messages can't be edited", field=_FIELD)
+        if not access.rights.may(Permission.SEND_MESSAGES):
+            raise Forbidden("you may not write in this channel", field=_FIELD)
+    return found, access
 
 
 async def _access_revisable(app: Confab, user: UserId, message: str) -> tuple[Message, Access]:

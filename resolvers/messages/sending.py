@@ -6,26 +6,38 @@ from dataclasses import dataclass
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content, check_key, check_sub_biz
-from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RateLimited, Unavailable
+from resolvers.base.errors import (
+    Archived,
+    Forbidden,
+    InvalidInput,
+    NotAMember,
+    NotFound,
+    RateLimited,
+    SlowDown,
+    Unavailable,
+)
 from resolvers.base.metadata import encode_metadata
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import left_conversation, no_conversation
+from resolvers.messages.channel_sending import reserve_in_channel
 from resolvers.messages.idempotency import claim_message, wait_for_duplicate
 from resolvers.messages.new_messages import (
     NewMessage,
+    check_mentioned_roles,
     check_mentions,
     find_reply_target,
     input_digest,
     mentioned_outsider,
     resolve_destination,
 )
-from store.base.ids import MessageId, UserId, parse_private
+from store.base.ids import ConversationKind, MessageId, UserId, kind_of, parse_private
 from store.messages.idempotency_claims import Claim
 from store.messages.message import Message, MessageKind, ReservedMessage
 from store.messages.outbox_store import Refusal
 from store.messages.system_events import CUSTOM
 from store.redis.single_flight import retry_until_true
 from store.sessions.session import Session, invalid_session
+from store.store import Store
 
 _ATTEMPTS = 4
 
@@ -46,7 +58,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
     send SYSTEM messages to any conversation.
 
     Raises:
-        InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited: Nothing was stored.
+        InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited, SlowDown, Archived: Nothing was
+            stored.
         Unavailable, Unreachable: The message may have been stored. Sending it again with the same key is safe.
     """
     check_content(new.content)
@@ -61,6 +74,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         check_rate(app.store.rate_limits.sends, sender)
     conversation = await resolve_destination(app, sender, new)
     mentions = check_mentions(conversation, new)
+    mentioned_roles = check_mentioned_roles(conversation, new)
     # Checked before the reservation, which would keep the message until MongoDB has a primary again, when its sender
     # may no longer want it.
     app.store.mongo.require_primary()
@@ -73,6 +87,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         text=new.content,
         mentions=mentions,
         mentions_all=new.mention_all,
+        mentioned_roles=mentioned_roles,
         reply_to=reply_to,
         key=new.key,
         digest=input_digest(conversation, new, mentions, metadata) if new.key else None,
@@ -90,7 +105,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         # Checked here only: replays are not limited.
         check_rate(app.store.rate_limits.sends, sender)
         return await _send(app, message._replace(id=claimed), may_create=may_create)
-    except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited):
+    except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited, SlowDown, Archived):
         await app.store.claims.release(sender, message.key, claim)
         raise
 
@@ -144,12 +159,16 @@ async def _reserve(app: Confab, message: Message, *, may_create: bool) -> Reserv
     may_create: create the private conversation if it does not exist.
     """
     store = app.store
+    if kind_of(message.conversation) is ConversationKind.CHANNEL:
+        return await reserve_in_channel(app, message)
     for _ in range(_ATTEMPTS):
         place = await _reserve_when_settled(app, message)
         if isinstance(place, ReservedMessage):
             return place
         if place is Refusal.ALREADY_RESERVED:
             return None
+        if place in (Refusal.NOT_LOADED, Refusal.NOT_A_MEMBER) and message.kind.countable:
+            await _check_membership(store, message)
         if place is not Refusal.NOT_LOADED:
             raise refusal_error(place)
         if await store.conversations.load((message.conversation,), with_members=True):
@@ -158,6 +177,13 @@ async def _reserve(app: Confab, message: Message, *, may_create: bool) -> Reserv
             raise no_conversation()
         await store.conversations.open_private(message.conversation, store.clock.now_ms())
     raise _not_loaded()
+
+
+async def _check_membership(store: Store, message: Message) -> None:
+    """Raise NotFound if the sender never was in a group, with the same reads whether the group exists or not."""
+    group = message.conversation
+    if kind_of(group) is ConversationKind.GROUP and not await store.conversations.list_joined(message.sender, [group]):
+        raise no_conversation()
 
 
 async def _reserve_when_settled(app: Confab, message: Message) -> ReservedMessage | Refusal:

@@ -23,7 +23,13 @@ async def sign_in(app: Confab, caller: Caller) -> None:
     No round trip after the first call.
     """
     if await app.store.users.ensure(caller.user_id, caller.name, caller.picture):
-        await app.bus.announce_users([caller.user_id])
+        await _announce(app, [caller.user_id])
+
+
+async def _announce(app: Confab, users: Sequence[UserId]) -> None:
+    """Let other servers read changed profiles again, and list the users by their new names in their workspaces."""
+    await app.bus.announce_users(users)
+    await app.store.member_search.refresh_changed(users)
 
 
 def check_user_ids(users: Sequence[str], field: str) -> None:
@@ -57,7 +63,7 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
     accepted = [_accept_user(user) for user in users]
     if accepted:
         await app.store.users.upsert_many(accepted)
-        await app.bus.announce_users([user.id for user in accepted])
+        await _announce(app, [user.id for user in accepted])
     return accepted
 
 
@@ -75,7 +81,7 @@ async def update_me(
         viewer, name=name, avatar_url=avatar_url, metadata=encode_metadata(metadata)
     )
     if has_changed:
-        await app.bus.announce_users([viewer])
+        await _announce(app, [viewer])
     return user
 
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import NotFound
+from resolvers.base.errors import Forbidden, NotFound
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
+from store.workspaces.permissions import NOTHING, Permission
 from store.workspaces.policy import MemberFacts, Policy
+from store.workspaces.rights import rights_in_workspace
 from store.workspaces.workspace_info import WorkspaceInfo
 
 
@@ -21,6 +23,10 @@ class WorkspaceAccess:
     info: WorkspaceInfo
     policy: Policy
     facts: MemberFacts | None
+
+    def rights(self, now_ms: int) -> Permission:
+        """Return what the viewer may do in the workspace. Nothing for users who are not members."""
+        return NOTHING if self.facts is None else rights_in_workspace(self.policy, self.facts, now_ms)
 
 
 async def list_accesses(app: Confab, viewer: UserId, workspaces: Sequence[WorkspaceId]) -> list[WorkspaceAccess | None]:
@@ -68,6 +74,17 @@ async def _access(app: Confab, viewer: UserId, info: WorkspaceInfo) -> Workspace
     if policy is None:
         return None
     return WorkspaceAccess(info, policy, await policies.find_member(info.id, viewer, info.version))
+
+
+def check_right(app: Confab, access: WorkspaceAccess, permission: Permission) -> None:
+    """Raise Forbidden unless the viewer has a right in the workspace."""
+    if permission not in access.rights(app.store.clock.now_ms()):
+        raise no_permission(permission)
+
+
+def no_permission(permission: Permission) -> Forbidden:
+    """Return the error for a member who lacks a permission."""
+    return Forbidden(f"this needs the permission {permission.name}")
 
 
 def no_workspace(field: str = "workspaceId") -> NotFound:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import NotFound
+from resolvers.base.errors import InvalidInput, LimitReached, NotFound
 from resolvers.base.rate_limits import check_rate
+from resolvers.workspaces.access import access_workspace, check_right, find_access, no_workspace
 from store.base.ids import UserId
-from store.workspaces.invite_store import InviteCode, InviteRecord
+from store.workspaces.invite_store import InviteCode, InviteRecord, TooManyInvites, WorkspaceGone
+from store.workspaces.permissions import Permission
 from store.workspaces.workspace_info import WorkspaceInfo
+
+MOST_INVITES = 1_000
+_MAX_USES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +23,48 @@ class Preview:
 
     invite: InviteRecord
     workspace: WorkspaceInfo
+
+
+async def create_invite(
+    app: Confab, viewer: UserId, workspace: str, expires_at_ms: int | None, max_uses: int
+) -> InviteRecord:
+    """Create a code with which `max_uses` users may join; 0: without limit.
+
+    Raises InvalidInput, NotFound, Forbidden, LimitReached and RateLimited.
+    """
+    access = await access_workspace(app, viewer, workspace)
+    check_right(app, access, Permission.CREATE_INVITES)
+    now_ms = app.store.clock.now_ms()
+    if not 0 <= max_uses <= _MAX_USES:
+        raise InvalidInput(f"maxUses must be from 0 to {_MAX_USES:,}; 0 means without limit", field="maxUses")
+    if expires_at_ms is not None and expires_at_ms <= now_ms:
+        raise InvalidInput("expiresAt must be in the future", field="expiresAt")
+    check_rate(app.store.rate_limits.workspace_changes, viewer)
+    invite = InviteRecord(InviteCode.make(access.info.id), viewer, now_ms, expires_at_ms, max_uses)
+    try:
+        await app.store.invites.insert(invite, MOST_INVITES)
+    except TooManyInvites as error:
+        raise LimitReached(f"a workspace has at most {MOST_INVITES:,} invitation codes; revoke some") from error
+    except WorkspaceGone as error:
+        raise no_workspace() from error
+    return invite
+
+
+async def revoke_invite(app: Confab, viewer: UserId, code: str) -> None:
+    """Remove a code: its creator, or a member with MANAGE_WORKSPACE.
+
+    A member without the right gets Forbidden only for a code that exists. Raises NotFound, Forbidden and RateLimited.
+    """
+    check_rate(app.store.rate_limits.invite_lookups, viewer)
+    parsed = InviteCode.parse(code)
+    invite = await app.store.invites.find(parsed) if parsed is not None else None
+    access = await find_access(app, viewer, invite.code.workspace) if invite is not None else None
+    if invite is None or access is None or access.facts is None:
+        raise no_invite()
+    if invite.created_by != viewer:
+        check_right(app, access, Permission.MANAGE_WORKSPACE)
+    if not await app.store.invites.delete(invite.code):
+        raise no_invite()
 
 
 async def find_preview(app: Confab, viewer: UserId, code: str) -> Preview | None:

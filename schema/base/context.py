@@ -18,6 +18,9 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.engine import LiveConnection
 
+_LOADED_BY_HEAD = (ConversationKind.GROUP, ConversationKind.CHANNEL)
+"""Kinds of conversations whose objects are made from their heads."""
+
 
 class ConversationObjects(Protocol):
     """Makes the GraphQL objects of one kind of conversation: implemented by the types in `CONVERSATION_TYPES`."""
@@ -66,7 +69,7 @@ class Context:
 
     def prefetch_conversations(self, conversations: Iterable[ConversationId]) -> asyncio.Future[None] | None:
         """Begin to read what `load_conversation` needs: see `BatchLoader.prefetch`."""
-        return self.loaders.conversations.prefetch([c for c in conversations if kind_of(c) is ConversationKind.GROUP])
+        return self.loaders.conversations.prefetch([c for c in conversations if kind_of(c) in _LOADED_BY_HEAD])
 
     async def find_conversation(self, conversation: str) -> Any:
         """Return the GraphQL object of a conversation that the viewer is or was in, or None."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from resolvers.base.app import Confab
-from resolvers.conversations.access import Access, access_from, may_be_in
+from resolvers.conversations.access import Access, FoundConversation, access_from, find_conversations, may_be_in
 from resolvers.conversations.visibility import is_visible, list_viewers
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
@@ -16,15 +16,14 @@ from resolvers.workspaces.access import WorkspaceAccess, list_accesses
 from schema.base.batch_loader import BatchLoader
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import WorkspaceId
-from store.conversations.conversation import Head, Member
+from store.conversations.conversation import Head
 from store.messages.message import Message
 from store.receipts.receipt_pages import ReceiptQuery, ReceiptRows
 from store.sessions.session import Session
 from store.users.user import User
-
-Found = tuple[Head, Member | None]
+from store.workspaces.policy import MemberFacts
 
 
 class Loaders:
@@ -46,9 +45,14 @@ class Loaders:
         return BatchLoader(self._load_users)
 
     @cached_property
-    def conversations(self) -> BatchLoader[ConversationId, Found | None]:
-        """Heads with the viewer's membership; None if there is no such conversation."""
+    def conversations(self) -> BatchLoader[ConversationId, FoundConversation | None]:
+        """Conversations as the viewer may see them, with what decides the access; None if they were never in it."""
         return BatchLoader(self._load_conversations)
+
+    @cached_property
+    def heads(self) -> BatchLoader[ConversationId, Head | None]:
+        """Heads as they are at present, without a check of access; None if there is no such conversation."""
+        return BatchLoader(self._load_heads)
 
     @cached_property
     def sessions(self) -> BatchLoader[ConversationId, Session | None]:
@@ -68,6 +72,11 @@ class Loaders:
     def progress(self) -> BatchLoader[ConversationId, GroupProgress]:
         """The delivered and read positions of a conversation's recipients."""
         return BatchLoader(self._load_progress)
+
+    @cached_property
+    def workspace_members(self) -> BatchLoader[tuple[WorkspaceId, UserId], MemberFacts | None]:
+        """Members of workspaces; None if the user is not a member."""
+        return BatchLoader(self._load_workspace_members)
 
     @cached_property
     def receipts(self) -> BatchLoader[ReceiptQuery, ReceiptRows]:
@@ -92,18 +101,20 @@ class Loaders:
         return await self._app.store.users.list_shown(users)
 
     async def head(self, conversation: ConversationId) -> Head | None:
-        """Return the head of a conversation, without a check of access. None if there is no such conversation."""
+        """Return the head of a conversation as the viewer may see it. None if the viewer never was in it."""
         found = await self.conversations.load(conversation)
-        return found[0] if found is not None else None
+        return found.head if found is not None else None
 
     async def access(self, conversation: ConversationId) -> Access | None:
         """Return the viewer's access to a conversation; None if the viewer has no access."""
         found = await self.conversations.load(conversation) if may_be_in(self._viewer.id, conversation) else None
-        return access_from(*found) if found is not None else None
+        return access_from(found) if found is not None else None
 
     async def may_read(self, conversation: ConversationId, seq: int) -> bool:
         """Return True if the viewer may read the message at a seq."""
         if self._viewer.is_shared:
+            if kind_of(conversation) is ConversationKind.CHANNEL:
+                return self._viewer.may_read_in(self._app.store.channel_rights, conversation, seq)
             return self._viewer.is_among(frozenset(await list_viewers(self._app.store, conversation, seq)))
         access = await self.access(conversation)
         return access is not None and is_visible(seq, access.ranges)
@@ -115,8 +126,8 @@ class Loaders:
         if not may_be_in(self._viewer.id, conversation):
             return None
 
-        def message_of(found: Found | None) -> Message | Awaitable[Message | None] | None:
-            access = access_from(*found) if found is not None else None
+        def message_of(found: FoundConversation | None) -> Message | Awaitable[Message | None] | None:
+            access = access_from(found) if found is not None else None
             may_read = access is not None and is_visible(seq, access.ranges)
             return self.messages.find((conversation, seq)) if may_read else None
 
@@ -134,8 +145,12 @@ class Loaders:
         pending = [read for read in reads if read is not None]
         return asyncio.gather(*pending) if len(pending) > 1 else next(iter(pending), None)
 
-    async def _load_conversations(self, conversations: list[ConversationId]) -> list[Found | None]:
-        found = await self._app.store.conversations.find_with_member(self._viewer.id, conversations)
+    async def _load_conversations(self, conversations: list[ConversationId]) -> list[FoundConversation | None]:
+        found = await find_conversations(self._app.store, self._viewer.id, conversations)
+        return [found.get(conversation) for conversation in conversations]
+
+    async def _load_heads(self, conversations: list[ConversationId]) -> list[Head | None]:
+        found = await self._app.store.conversations.find_many(conversations)
         return [found.get(conversation) for conversation in conversations]
 
     async def _load_workspaces(self, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
@@ -152,8 +167,8 @@ class Loaders:
             return None
         return then(self.conversations.find(conversation), self._newest_message)
 
-    def _newest_message(self, found: Found | None) -> Message | Awaitable[Message | None] | None:
-        access = access_from(*found) if found is not None else None
+    def _newest_message(self, found: FoundConversation | None) -> Message | Awaitable[Message | None] | None:
+        access = access_from(found) if found is not None else None
         newest = newest_visible(access) if access is not None else None
         if access is not None and isinstance(newest, int):
             return self._messages_up_to.find((access.head.conversation, newest))
@@ -171,6 +186,15 @@ class Loaders:
     async def _load_progress(self, conversations: list[ConversationId]) -> list[GroupProgress]:
         found = await self._app.store.receipts.list_recipients(conversations)
         return [GroupProgress(found.get(conversation, ()), self._viewer.id) for conversation in conversations]
+
+    async def _load_workspace_members(self, members: list[tuple[WorkspaceId, UserId]]) -> list[MemberFacts | None]:
+        by_workspace: dict[WorkspaceId, list[UserId]] = {}
+        for workspace, user in members:
+            by_workspace.setdefault(workspace, []).append(user)
+        policies = self._app.store.policies
+        found = await asyncio.gather(*(policies.find_members(w, users) for w, users in by_workspace.items()))
+        facts = dict(zip(by_workspace, found, strict=True))
+        return [facts[workspace].get(user) for workspace, user in members]
 
     async def _load_receipts(self, queries: list[ReceiptQuery]) -> list[ReceiptRows]:
         found = await self._app.store.receipts.read_receipts(queries)

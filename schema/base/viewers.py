@@ -8,7 +8,8 @@ from typing import Protocol
 
 from resolvers.base.errors import Unauthenticated
 from resolvers.users.callers import Caller
-from store.base.ids import UserId
+from store.base.ids import ConversationId, UserId
+from store.channels.channel_rights import ChannelRightsFinder
 
 NEEDS_TOKEN = (
     "this needs a token: Authorization: Bearer <token>, as a header, on a WebSocket in the payload of connection_init"
@@ -53,6 +54,19 @@ class ViewerIsAmong:
     def value_for(self, caller: Caller) -> Hashable:
         """Look the caller up in the users."""
         return caller.user_id in self.users
+
+
+@dataclass(frozen=True, slots=True)
+class ViewerMayRead:
+    """True if the viewer may read the message at a seq of a channel, as far as this process knows their rights."""
+
+    rights: ChannelRightsFinder
+    channel: ConversationId
+    seq: int
+
+    def value_for(self, caller: Caller) -> Hashable:
+        """Judge the caller's rights."""
+        return self.rights.may_read(caller.user_id, self.channel, self.seq)
 
 
 IDENTITY = ViewerIdentity()
@@ -103,6 +117,16 @@ class TrackedViewer:
         if self.is_shared:
             self._depend_on(ViewerIsAmong(users))
         return self._authenticated().user_id in users
+
+    def may_read_in(self, rights: ChannelRightsFinder, channel: ConversationId, seq: int) -> bool:
+        """Return True if the viewer is known to be able to read the message at a seq of a channel.
+
+        Raises Unauthenticated without a token.
+        """
+        fact = ViewerMayRead(rights, channel, seq)
+        if self.is_shared:
+            self._depend_on(fact)
+        return bool(fact.value_for(self._authenticated()))
 
     def _depend_on(self, dependency: ViewerDependency) -> None:
         if self.is_shared:

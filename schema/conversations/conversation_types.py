@@ -26,6 +26,16 @@ class ConversationType(Enum):
     SUB_BIZ = "SUB_BIZ"
 
 
+@strawberry.enum(
+    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came "
+    "before they joined and between memberships; former members up to when they last left."
+)
+class HistoryVisibility(Enum):
+    # The values are those of `GroupInfo.full_history` and `Channel.full_history`.
+    SINCE_JOIN = False
+    FULL = True
+
+
 @strawberry.interface(
     description="title: the other person's name, the name of the group or channel, the subBiz, or the start of a "
     "thread's parent message."
@@ -45,14 +55,19 @@ class Conversation:
 
     @strawberry.field
     def session(self, info: Info) -> SessionType | None:
-        return then(
-            info.context.loaders.sessions.load(self.conversation_id),
-            lambda found: session_from(found) if found is not None else None,
-        )
+        return load_session(info.context, self.conversation_id)
 
     def load_title(self, context: Context) -> Any:
         """Return the title that the viewer sees, or a Deferred of it."""
         raise NotImplementedError
+
+
+def load_session(context: Context, conversation: ConversationId) -> Any:
+    """Return the viewer's session of a conversation, or a Deferred of it; None if there is none."""
+    return then(
+        context.loaders.sessions.load(conversation),
+        lambda found: session_from(found) if found is not None else None,
+    )
 
 
 @strawberry.type

@@ -8,7 +8,8 @@ from resolvers.groups import group_changes
 from resolvers.groups.group_creation import NewGroup, create_group
 from schema.base.context import Info
 from schema.base.scalars import JSON
-from schema.groups.group_types import Group, GroupRole, HistoryVisibility, group_from
+from schema.conversations.conversation_types import HistoryVisibility
+from schema.groups.group_types import Group, GroupRole, group_from
 
 
 @strawberry.input(

@@ -16,10 +16,11 @@ from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON, DateTime
 from schema.compiler import prefetched_by, reads, then
-from schema.conversations.conversation_types import Conversation, ConversationType
+from schema.conversations.conversation_types import Conversation, ConversationType, HistoryVisibility
 from schema.users.user_types import UserType, load_user
 from store.base.ids import ConversationId
-from store.conversations.conversation import GroupInfo, Head, Member
+from store.conversations.conversation import Head, Member
+from store.conversations.group_info import GroupInfo
 
 
 @strawberry.enum
@@ -34,16 +35,6 @@ class GroupStatus(Enum):
     # The values are those of `Head.has_ended`.
     ACTIVE = False
     DISSOLVED = True
-
-
-@strawberry.enum(
-    description="SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came "
-    "before they joined and between memberships; former members up to when they last left."
-)
-class HistoryVisibility(Enum):
-    # The values are those of `GroupInfo.full_history`.
-    SINCE_JOIN = False
-    FULL = True
 
 
 @strawberry.type
@@ -103,7 +94,15 @@ class Group(Conversation, Node):
     @classmethod
     def load(cls, context: Context, conversation: ConversationId) -> Any:
         """Return a Deferred of a group in which the viewer has a session."""
-        return then(context.loaders.conversations.find(conversation), lambda found: group_from(found[0]))
+        loaders = context.loaders
+
+        def seen_by_viewer(found: tuple[Head, Member | None] | None) -> Any:
+            if found is not None:
+                return group_from(found[0])
+            # A service that has written into a group without being a member has a session in the answer.
+            return then(loaders.heads.find(conversation), group_from)
+
+        return then(loaders.conversations.find(conversation), seen_by_viewer)
 
     @classmethod
     async def find(cls, context: Context, conversation: ConversationId) -> Group | None:

@@ -39,6 +39,9 @@ class SendMessageInput:
         description="In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private "
         "conversation: INVALID_INPUT.",
     )
+    mention_role_ids: list[strawberry.ID] | None = strawberry.field(
+        default_factory=list, description="In a channel: mentionable roles (others need MENTION_EVERYONE)."
+    )
     reply_to_id: strawberry.ID | None = strawberry.field(
         default=None, description="A message of the same conversation that the sender can see (INVALID_INPUT)."
     )
@@ -57,6 +60,7 @@ class SendMessageInput:
             key=self.idempotency_key,
             sub_biz=self.sub_biz,
             metadata=self.metadata,
+            mentioned_roles=tuple(self.mention_role_ids or ()),
         )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.workspaces import joining, workspaces
+from resolvers.workspaces import invites, joining, workspaces
 from resolvers.workspaces.workspaces import NewWorkspace
 from schema.base.context import Info
-from schema.base.scalars import JSON
-from schema.workspaces.workspace_types import WorkspaceType, workspace_from
+from schema.base.scalars import JSON, DateTime
+from schema.workspaces.workspace_types import InviteType, WorkspaceType, workspace_from
 
 
 @strawberry.input
@@ -61,3 +61,16 @@ class WorkspaceMutations:
         caller = info.context.caller
         assert caller is not None
         return workspace_from(await joining.add_to_workspace(info.context.app, caller, workspace_id, user_ids))
+
+    @strawberry.mutation(description="CREATE_INVITES. maxUses 0: unlimited. At most 1,000 codes per workspace.")
+    async def create_invite(
+        self, info: Info, workspace_id: strawberry.ID, expires_at: DateTime | None = None, max_uses: int | None = 0
+    ) -> InviteType:
+        context = info.context
+        invite = await invites.create_invite(context.app, context.viewer, workspace_id, expires_at, max_uses or 0)
+        return InviteType(record=invite)
+
+    @strawberry.mutation
+    async def revoke_invite(self, info: Info, code: str) -> bool:
+        await invites.revoke_invite(info.context.app, info.context.viewer, code)
+        return True

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
 from store.messages.message import ReservedMessage
-from store.messages.outbox_store import OutboxStore, Refusal
+from store.messages.outbox_store import OutboxStore, OutdatedRights, Refusal, SlowMode
 from store.store import Store
+
+T = TypeVar("T")
 
 _turn: ContextVar[Turn] = ContextVar("turn")
 
@@ -79,12 +81,19 @@ def in_turn(app: Confab) -> Confab:
 
 class _OutboxInTurn(OutboxStore):
     def __init__(self, store: Store) -> None:
-        super().__init__(store.cache, store.keys)
+        super().__init__(store.cache, store.keys, store.clock)
 
     async def reserve(self, *args: Any, **options: Any) -> ReservedMessage | Refusal:
         turn = _turn.get()
         await turn.wait()
         return _end_turn(turn, await super().reserve(*args, **options))
+
+    async def reserve_in_channel(
+        self, *args: Any, **options: Any
+    ) -> ReservedMessage | Refusal | OutdatedRights | SlowMode:
+        turn = _turn.get()
+        await turn.wait()
+        return _end_turn(turn, await super().reserve_in_channel(*args, **options))
 
     async def reserve_change(self, *args: Any, **options: Any) -> ReservedMessage | Refusal:
         turn = _turn.get()
@@ -92,7 +101,7 @@ class _OutboxInTurn(OutboxStore):
         return _end_turn(turn, await super().reserve_change(*args, **options))
 
 
-def _end_turn(turn: Turn, outcome: ReservedMessage | Refusal) -> ReservedMessage | Refusal:
+def _end_turn(turn: Turn, outcome: T) -> T:
     # A refusal is retried after the conversation was loaded, so the turn continues.
     if isinstance(outcome, ReservedMessage):
         turn.over.set()

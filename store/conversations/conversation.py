@@ -1,4 +1,4 @@
-"""Conversations as records: heads, memberships, and the fields of a group."""
+"""Conversations as records: heads and memberships."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from store.base.ids import ConversationId, ConversationKind, UserId
-from store.conversations.conversation_fields import NO_END, ConversationField, MemberField
+from store.conversations.conversation_fields import NO_END, MemberField
+from store.conversations.group_info import GroupInfo, GroupState
 from store.messages.message import Message
 
 
@@ -52,50 +53,6 @@ def member_from(user: UserId, fields: dict[str, Any]) -> Member:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupInfo:
-    """Fields of a group that rarely change."""
-
-    name: str
-    avatar_url: str | None
-    owner: UserId
-    full_history: bool
-    created_at_ms: int
-    sub_biz: str | None = None
-    metadata: str | None = None
-    """JSON text."""
-
-    def to_fields(self) -> dict[str, Any]:
-        """Return the stored fields. Empty ones are left out."""
-        fields: dict[str, Any] = {
-            ConversationField.NAME: self.name,
-            ConversationField.OWNER: self.owner,
-            ConversationField.CREATED_AT: self.created_at_ms,
-        }
-        if self.avatar_url:
-            fields[ConversationField.AVATAR] = self.avatar_url
-        if self.metadata is not None:
-            fields[ConversationField.METADATA] = self.metadata
-        if self.full_history:
-            fields[ConversationField.FULL_HISTORY] = True
-        if self.sub_biz:
-            fields[ConversationField.SUB_BIZ] = self.sub_biz
-        return fields
-
-
-def group_info_from(fields: dict[str, Any]) -> GroupInfo:
-    """Return the group fields of a document or a decoded record."""
-    return GroupInfo(
-        name=fields[ConversationField.NAME],
-        avatar_url=fields.get(ConversationField.AVATAR),
-        owner=UserId(fields[ConversationField.OWNER]),
-        full_history=bool(fields.get(ConversationField.FULL_HISTORY)),
-        created_at_ms=fields[ConversationField.CREATED_AT],
-        sub_biz=fields.get(ConversationField.SUB_BIZ),
-        metadata=fields.get(ConversationField.METADATA),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Head:
     """The state of a conversation that its readers share. Only durable messages count.
 
@@ -113,11 +70,25 @@ class Head:
     dismissed: bool = False
     version: int = 0
     """Number of changes of the group so far."""
+    policy_version: int = 0
+    """Channels only: the smallest policy version under which rights may be judged."""
 
     @property
     def has_ended(self) -> bool:
         """True if it is a group that has ended, dissolved or dismissed."""
         return self.ended_at is not None
+
+    def at(self, state: GroupState) -> Head:
+        """Return the head with the fields of its group as they were after an earlier change.
+
+        What former members may read, and whether the group has ended, is as at present: the visibility of the history
+        applies to all readers, and an event tells former members of the end. A group that has ended has no members.
+        """
+        present = self.group
+        assert present is not None
+        info = replace(state.info, full_history=present.full_history)
+        count = 0 if self.has_ended else state.member_count
+        return replace(self, group=info, member_count=count, version=state.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ class ConversationField:
     """
 
     KIND = "k"
-    """P (private) or G (group)."""
+    """P (private), G (group) or C (channel)."""
     SEQ = "s"
     N = "n"
     """Countable messages up to and including SEQ."""
@@ -76,6 +76,8 @@ class HeadField:
     """Number of memberships in Redis, current and former; absent: not loaded."""
     PENDING_CHANGE = "pc"
     """Outbox entry of the pending group change; the next change waits for it."""
+    POLICY_VERSION = "pv"
+    """Channels only: the smallest policy version under which rights may be judged. It only grows."""
 
 
 class MemberField:

@@ -13,15 +13,17 @@ from pymongo import UpdateOne
 from store.base.counters import HitCounter
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
-from store.conversations.conversation import GroupSnapshot, Head, Member, group_info_from, member_from
+from store.conversations.conversation import GroupSnapshot, Head, Member, member_from
 from store.conversations.conversation_fields import ConversationField, HeadField
+from store.conversations.departures import Departures
 from store.conversations.group_change import GroupEnd
+from store.conversations.group_info import group_info_from
 from store.conversations.head_loader import HeadLoader
 from store.conversations.memberships import Memberships
 from store.conversations.recipient_lists import RecipientList, RecipientLists, recipient_list
 from store.messages.message import message_from
 from store.mongo.client import Mongo
-from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id
+from store.mongo.collections import CONVERSATIONS, MEMBERS, SESSIONS, member_row_id, session_row_id
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.changes import new_row
@@ -35,8 +37,10 @@ _HEAD_FIELDS = (
     ConversationField.END,
     ConversationField.ENDED_AT,
     ConversationField.GROUP_VERSION,
+    HeadField.POLICY_VERSION,
 )
 _VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
+_KINDS = {b"P": ConversationKind.PRIVATE, b"G": ConversationKind.GROUP, b"C": ConversationKind.CHANNEL}
 _MAX_HEADS = 4_000
 """Decoded heads that a process keeps. Each takes some kilobytes at most."""
 
@@ -54,6 +58,7 @@ class ConversationStore:
         self._loader = HeadLoader(mongo, cache, keys)
         self._recipient_lists = RecipientLists()
         self._memberships = Memberships()
+        self._departures = Departures(mongo)
         self._heads: dict[ConversationId, tuple[Sequence[bytes | None], Head]] = {}
         self.heads = HitCounter()
         self.groups = HitCounter()
@@ -83,10 +88,10 @@ class ConversationStore:
         rows = await self._cache.run([Call("HMGET", (self._keys.conversation(c)[0],), _HEAD_FIELDS) for c in wanted])
         missing = []
         for conversation, row in zip(wanted, rows, strict=True):
-            if row[0] is None:
-                missing.append(conversation)
-            else:
+            if _is_cached(conversation, row):
                 heads[conversation] = self._head_from(conversation, row)
+            else:
+                missing.append(conversation)
         self.heads.misses += len(missing)
         self.heads.hits += len(wanted) - len(missing)
         return missing
@@ -125,21 +130,32 @@ class ConversationStore:
     async def find_with_member(
         self, viewer: UserId, conversations: Iterable[ConversationId]
     ) -> dict[ConversationId, tuple[Head, Member | None]]:
-        """Return the heads of the conversations that exist, for groups with the viewer's current or former membership.
+        """Return the conversations that exist as the viewer may see them, groups with the viewer's membership.
 
-        One round trip to Redis if everything is cached; two after a change of a membership that this process knows.
+        A former member sees a group as it was when they left: see `Departures`. Groups that the viewer never was in are
+        left out. They take the same round trips as groups that do not exist: one to Redis and one to MongoDB.
+        Otherwise one to Redis if everything is cached; two after a change of a membership that this process knows.
         """
         wanted = list(dict.fromkeys(conversations))
         found: dict[ConversationId, tuple[Head, Member | None]] = {}
         for _ in range(_READS):
             missing = await self._read_with_member(viewer, wanted, found)
-            groups = [c for c in missing if kind_of(c) is ConversationKind.GROUP]
+            groups = await self.list_joined(viewer, [c for c in missing if kind_of(c) is ConversationKind.GROUP])
             others = [c for c in missing if kind_of(c) is not ConversationKind.GROUP]
             loads = (self.load(groups, with_members=True), self.load(others, with_members=False))
             wanted = list(set().union(*await asyncio.gather(*loads)))
             if not wanted:
+                await self._departures.show_to_former_members(found)
                 return found
         raise _eviction_error()
+
+    async def list_joined(self, user: UserId, groups: Sequence[ConversationId]) -> list[ConversationId]:
+        """Return the groups that a user is or was a member of, by MongoDB: one round trip."""
+        if not groups:
+            return []
+        rows = {member_row_id(group, user): group for group in groups}
+        found = await self._mongo.find(MEMBERS, {"_id": {"$in": list(rows)}}, projection={"_id": 1})
+        return [rows[row["_id"]] for row in found]
 
     async def _read_with_member(
         self,
@@ -168,16 +184,15 @@ class ConversationStore:
                     missing.append(conversation)
                 continue
             version = answer.pop()
-            known = self._memberships.take(conversation, viewer, version) if is_group else (None,)
+            known = self._memberships.take(conversation, viewer, version) if is_group else None
             counter = self.groups if is_group else self.heads
-            if answer[0] is None:
+            if not _is_cached(conversation, answer):
                 missing.append(conversation)
                 counter.misses += 1
-            elif known is None:
+            elif is_group and known is None:
                 outdated.append(conversation)
             else:
-                head, (member,) = self._head_from(conversation, answer), known
-                found[conversation] = head, _member_in(head, member)
+                found[conversation] = self._head_from(conversation, answer), known
                 counter.hits += 1
         if outdated:
             missing += await self._read_with_member(viewer, outdated, found)
@@ -190,16 +205,16 @@ class ConversationStore:
         answer: list[Any],
         found: dict[ConversationId, tuple[Head, Member | None]],
     ) -> bool:
-        """Add a group as `read_membership` returned it, and remember the membership. False if a part is missing."""
-        is_complete, text, *row, version = answer
-        if not is_complete:
+        """Add a group as `read_membership` returned it, and remember the membership. False if it found none."""
+        if answer[0] != b"found":
             self.groups.misses += 1
             return False
+        _, text, *row, version = answer
         self.groups.hits += 1
         head = self._head_from(group, row)
-        member = member_from(viewer, orjson.loads(text)) if text else None
+        member = member_from(viewer, orjson.loads(text))
         self._memberships.remember(group, viewer, version, member)
-        found[group] = head, _member_in(head, member)
+        found[group] = head, member
         return True
 
     def _head_from(self, conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
@@ -213,10 +228,15 @@ class ConversationStore:
         self._heads[conversation] = (row, head)
         return head
 
-    async def find_group_snapshot(self, group: ConversationId, users: Sequence[UserId]) -> GroupSnapshot | None:
+    async def find_group_snapshot(
+        self, group: ConversationId, users: Sequence[UserId], *, for_member: UserId | None = None
+    ) -> GroupSnapshot | None:
         """Return a group with the memberships of some users, including a pending change.
 
         None if the group does not exist. One round trip if everything is cached.
+
+        for_member: One of the users. None is returned if they never were in the group, after the same round trips as
+        for a group that does not exist.
         """
         head_key, members_key, *_ = self._keys.conversation(group)
         fields = (HeadField.MEMBERSHIP_VERSION, HeadField.MEMBERS_TOTAL, *_HEAD_FIELDS)
@@ -227,7 +247,11 @@ class ConversationStore:
         ]
         for _ in range(_READS):
             (version, total, *row), texts, cached = await self._cache.run(calls)
-            if row[0] is not None and int(total or -1) == cached:
+            is_loaded = row[0] is not None and int(total or -1) == cached
+            is_known = for_member is None or (is_loaded and texts[users.index(for_member)] is not None)
+            if not is_known and for_member is not None and not await self.list_joined(for_member, [group]):
+                return None
+            if is_loaded:
                 head = self._head_from(group, row)
                 members = {
                     user: _decode_member(head.ended_at, user, text)
@@ -303,13 +327,13 @@ class ConversationStore:
         return known
 
 
+def _is_cached(conversation: ConversationId, row: Sequence[bytes | None]) -> bool:
+    """Return whether the values of `_HEAD_FIELDS` are those of a cached head."""
+    return row[0] is not None and (row[-1] is not None or kind_of(conversation) is not ConversationKind.CHANNEL)
+
+
 def _eviction_error() -> Unreachable:
     return Unreachable("Redis evicts conversations as soon as they are loaded: give it more memory")
-
-
-def _member_in(head: Head, member: Member | None) -> Member | None:
-    """Return a membership of a group, which ended with the group."""
-    return member if head.ended_at is None or member is None else member.ended_at(head.ended_at)
 
 
 def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:
@@ -319,10 +343,10 @@ def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:
 
 def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
     """Return the head of the values of `_HEAD_FIELDS`."""
-    newest_seq, newest, member_count, group, kind, end, ended_at, version = row
+    newest_seq, newest, member_count, group, kind, end, ended_at, version, policy_version = row
     return Head(
         conversation=conversation,
-        kind=ConversationKind.GROUP if kind == b"G" else ConversationKind.PRIVATE,
+        kind=_KINDS.get(kind or b"", ConversationKind.PRIVATE),
         seq=int(newest_seq or 0),
         newest=message_from(orjson.loads(newest)) if newest else None,
         member_count=int(member_count or 0),
@@ -330,4 +354,5 @@ def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> H
         ended_at=int(ended_at) if ended_at is not None else None,
         dismissed=end == GroupEnd.DISMISSED.value.encode(),
         version=int(version or 0),
+        policy_version=int(policy_version or 0),
     )

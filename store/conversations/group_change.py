@@ -11,6 +11,7 @@ import orjson
 
 from store.base.ids import UserId
 from store.conversations.conversation_fields import ConversationField
+from store.conversations.group_info import GroupInfo, GroupState, group_info_from
 
 
 class GroupEnd(StrEnum):
@@ -92,6 +93,8 @@ class ChangeField:
     LEFT = "out"
     FIELDS = "set"
     """Stored group fields and their new values; null removes one."""
+    GROUP = "g"
+    """All stored fields of the group after the change. Absent in changes that earlier versions made."""
     SUB_BIZ = "sb"
     SILENT = "q"
     """True if no SYSTEM message announces the change."""
@@ -110,6 +113,7 @@ class GroupChange:
     `version`: the group's version after the change; each change takes the next one.
     `member_records`: records (JSON) of all memberships that begin, end or get another role, as they are afterwards.
     `joined`, `left`: users whose membership begins or ends.
+    `group`: the fields of the group after the change; None if an earlier version of Confab made the change.
     `announced`: a SYSTEM message announces it.
     `written_at_ms`: time at which the newest countable message before it became durable, as far as Redis has it.
     """
@@ -120,9 +124,15 @@ class GroupChange:
     joined: tuple[UserId, ...] = ()
     left: tuple[UserId, ...] = ()
     fields: GroupFields = field(default_factory=GroupFields)
+    group: GroupInfo | None = None
     sub_biz: str | None = None
     announced: bool = True
     written_at_ms: int = 0
+
+    @property
+    def state(self) -> GroupState | None:
+        """The group as its members see it after the change; None if an earlier version of Confab made the change."""
+        return GroupState(self.group, self.member_count, self.version) if self.group is not None else None
 
     @property
     def dissolves(self) -> bool:
@@ -150,12 +160,14 @@ class GroupChange:
             _F.VERSION: self.version, _F.MEMBER_COUNT: self.member_count, _F.MEMBERS: self.member_records,
             _F.JOINED: self.joined, _F.LEFT: self.left, _F.FIELDS: to_stored(self.fields), _F.SUB_BIZ: self.sub_biz,
             _F.SILENT: not self.announced, _F.WRITTEN_AT: self.written_at_ms,
+            _F.GROUP: self.group.to_fields() if self.group is not None else None,
         }  # fmt: skip
         return orjson.dumps({name: value for name, value in fields.items() if value or name == _F.MEMBER_COUNT})
 
 
 def group_change_from(record: dict[str, Any]) -> GroupChange:
     """Return the change of a decoded record."""
+    group = record.get(_F.GROUP)
     return GroupChange(
         version=record[_F.VERSION],
         member_count=record[_F.MEMBER_COUNT],
@@ -163,6 +175,7 @@ def group_change_from(record: dict[str, Any]) -> GroupChange:
         joined=tuple(UserId(user) for user in record.get(_F.JOINED, ())),
         left=tuple(UserId(user) for user in record.get(_F.LEFT, ())),
         fields=_from_stored(record.get(_F.FIELDS, {})),
+        group=group_info_from(group) if group is not None else None,
         sub_biz=record.get(_F.SUB_BIZ),
         announced=not record.get(_F.SILENT, False),
         written_at_ms=record.get(_F.WRITTEN_AT, 0),

@@ -12,9 +12,10 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId
-from store.conversations.conversation import GroupInfo, Member
+from store.conversations.conversation import Member
 from store.conversations.conversation_fields import ConversationField
 from store.conversations.group_change import GroupChange, to_stored
+from store.conversations.group_info import GroupInfo
 from store.messages.message import Message, MessageField, ReservedMessage
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
@@ -102,6 +103,8 @@ class GroupStore:
         async def work(session: Any) -> None:
             if change.announced:
                 document = message.to_document() | {MessageField.GROUP_CHANGED_AT: at_ms}
+                if change.left and change.state is not None:
+                    document[MessageField.GROUP_STATE] = change.state.to_fields()
                 await self._mongo.insert_one(MESSAGES, document, session=session)
                 await self._origins.insert(message, session)
             if change.member_records:

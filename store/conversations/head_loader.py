@@ -12,14 +12,17 @@ import orjson
 
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.request_user import SharedWork
-from store.conversations.conversation import group_info_from, member_from
+from store.base.workspace_ids import workspace_of_channel
+from store.conversations.conversation import member_from
 from store.conversations.conversation_fields import ConversationField, HeadField
+from store.conversations.group_info import group_info_from
 from store.messages.message import MessageField, message_from
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, members_of
+from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, WORKSPACES, members_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
+from store.workspaces.workspace_fields import WorkspaceField
 
 _NEWEST = "newest"
 _NEWEST_MESSAGE = {
@@ -91,9 +94,33 @@ class HeadLoader:
             CONVERSATIONS, [{"$match": {"_id": {"$in": list(conversations)}}}, {"$lookup": _NEWEST_MESSAGE}]
         )
         groups = [c for c in conversations if kind_of(c) is ConversationKind.GROUP] if with_members else []
-        results = await self._mongo.gather(heads, *(self._mongo.find(MEMBERS, members_of(c)) for c in groups))
-        rows = {ConversationId(row["_id"]): row for row in results[0]}
-        return rows, dict(zip(groups, results[1:], strict=True))
+        found, policy_versions, *members = await self._mongo.gather(
+            heads,
+            self._read_policy_versions(conversations),
+            *(self._mongo.find(MEMBERS, members_of(c)) for c in groups),
+        )
+        rows = {ConversationId(row["_id"]): row for row in found}
+        for channel in [c for c in rows if kind_of(c) is ConversationKind.CHANNEL]:
+            version = policy_versions.get(workspace_of_channel(channel))
+            if version is None:
+                # The workspace is deleted, and its channels with it.
+                del rows[channel]
+            else:
+                rows[channel][HeadField.POLICY_VERSION] = version
+        return rows, dict(zip(groups, members, strict=True))
+
+    async def _read_policy_versions(self, conversations: Sequence[ConversationId]) -> dict[str, int]:
+        """Return the policy versions of the workspaces that the channels among the conversations belong to.
+
+        Deleted workspaces are left out. A change of rights that follows cancels the load, which then reads again.
+        """
+        channels = [c for c in conversations if kind_of(c) is ConversationKind.CHANNEL]
+        if not channels:
+            return {}
+        workspaces = sorted({workspace_of_channel(channel) for channel in channels})
+        query = {"_id": {"$in": workspaces}, WorkspaceField.DELETED_AT: {"$exists": False}}
+        found = await self._mongo.find(WORKSPACES, query, projection={WorkspaceField.POLICY_VERSION: 1})
+        return {row["_id"]: row[WorkspaceField.POLICY_VERSION] for row in found}
 
     def _finish_call(
         self, token: str, conversation: ConversationId, row: Document, members: list[Document], with_members: bool
@@ -140,6 +167,8 @@ def _head_fields(row: Document) -> dict[str, Any]:
     if row.get(ConversationField.END):
         fields[ConversationField.END] = row[ConversationField.END]
         fields[ConversationField.ENDED_AT] = row[ConversationField.ENDED_AT]
+    if HeadField.POLICY_VERSION in row:
+        fields[HeadField.POLICY_VERSION] = row[HeadField.POLICY_VERSION]
     if row[ConversationField.KIND] == "G":
         fields[HeadField.GROUP] = orjson.dumps(group_info_from(row).to_fields())
     return fields

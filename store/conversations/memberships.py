@@ -16,26 +16,23 @@ class Memberships:
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[ConversationId, UserId], tuple[bytes, Member | None]] = {}
+        self._found: dict[tuple[ConversationId, UserId], tuple[bytes, Member]] = {}
 
     def has(self, group: ConversationId, user: UserId) -> bool:
         """Return whether some version of a membership is known."""
         return (group, user) in self._found
 
-    def take(self, group: ConversationId, user: UserId, version: bytes | None) -> tuple[Member | None] | None:
-        """Return the membership under a version; None if it is not known, and what is known is dropped.
-
-        A user who never was a member has the membership None.
-        """
+    def take(self, group: ConversationId, user: UserId, version: bytes | None) -> Member | None:
+        """Return the membership under a version; None if it is not known, and what is known is dropped."""
         known = self._found.get((group, user))
         if known is None:
             return None
         if known[0] != version:
             del self._found[group, user]
             return None
-        return (known[1],)
+        return known[1]
 
-    def remember(self, group: ConversationId, user: UserId, version: bytes, member: Member | None) -> None:
+    def remember(self, group: ConversationId, user: UserId, version: bytes, member: Member) -> None:
         """Keep a membership. If there are too many, the one that was added first is dropped."""
         if len(self._found) >= _MAX_MEMBERSHIPS:
             self._found.pop(next(iter(self._found)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from store.base.ids import ConversationId, UserId, parse_private
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 from store.conversations.conversation_store import ConversationStore
 from store.deployment.redis_generations import Generations
 from store.redis.cache import Cache
@@ -105,5 +105,8 @@ class StaleCaches:
         people = parse_private(conversation)
         if people is not None:
             return people[:2]
+        if kind_of(conversation) is ConversationKind.CHANNEL:
+            # Its messages change the sessions of their sender and of mentioned users only, who are remembered as users.
+            return ()
         await self._conversations.load((conversation,), with_members=True)
         return [member.user for member in await self._conversations.list_members(conversation)]

@@ -74,10 +74,10 @@ class CommitStore:
     def _dependent_writes(self, durable: Sequence[CommittedMessage]) -> list[Write]:
         """Return the writes to heads, sessions, receipts and memberships."""
         writes = [Write.updates(CONVERSATIONS, head_writes.head_updates(durable))]
-        rows = [update for committed in durable for update in row_writes.message_updates(committed.reserved)]
+        rows = [update for committed in durable for update in row_writes.message_updates(committed)]
         if rows:
             writes.append(Write.updates(SESSIONS, rows))
-        reading = [c for c in durable if c.reserved.reads_unread and c.reserved.message.kind.countable]
+        reading = [c for c in durable if c.reserved.reads_unread and c.reserved.message.has_receipts]
         if reading:
             marks = [mark_row(_read_mark(c.reserved.message), c.at_ms) for c in reading]
             writes.append(Write.inserts(RECEIPTS, marks))

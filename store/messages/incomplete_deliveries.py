@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.base.ids import MessageId, parse_private
+from store.base.ids import ConversationKind, MessageId, kind_of, parse_private
 from store.base.snowflakes import first_id_at
 from store.conversations.conversation_fields import ConversationField
 from store.messages.message import Message, MessageField, message_from
@@ -65,4 +65,7 @@ def _is_complete(message: Message, head: Document | None, sessions: dict[str, Do
         side = 0 if people[0] == message.sender else 1
         return bool(head.get(ConversationField.WROTE_SEQ[side], 0) >= seq)
     session = sessions.get(session_row_id(message.sender, conversation))
-    return session is None or has_read(session, seq)
+    if session is None:
+        # In a channel the message creates the row.
+        return kind_of(conversation) is not ConversationKind.CHANNEL
+    return has_read(session, seq)

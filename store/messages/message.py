@@ -10,6 +10,7 @@ import orjson
 
 from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, bucket_of, kind_of, message_id
 from store.base.snowflakes import created_at_ms
+from store.base.workspace_ids import RoleId
 from store.conversations.group_change import GroupChange
 from store.messages.system_events import SystemEvent, event_from, infer_event
 
@@ -37,6 +38,8 @@ class MessageField:
     TEXT = "t"
     MENTIONS = "m"
     MENTIONS_ALL = "ma"
+    MENTIONED_ROLES = "mr"
+    """Roles of a workspace, in a message in a channel."""
     REPLY_TO = "r"
     """[id, seq] of the message replied to."""
     KEY = "ik"
@@ -56,6 +59,8 @@ class MessageField:
     """[kind] or [kind, text]. Absent in SYSTEM messages that were stored before the field existed."""
     GROUP_CHANGED_AT = "ga"
     """Time at which the group change that a SYSTEM message announces became durable (ms). MongoDB only."""
+    GROUP_STATE = "gs"
+    """The group after a departure, as a `GroupState`, in the SYSTEM message that announces it. MongoDB only."""
 
 
 _F = MessageField
@@ -105,6 +110,7 @@ class Message(NamedTuple):
     system_event: SystemEvent | None = None
     """Set for every SYSTEM message, and for no other."""
     metadata: str | None = None
+    mentioned_roles: tuple[RoleId, ...] = ()
 
     @property
     def public_id(self) -> str:
@@ -115,6 +121,11 @@ class Message(NamedTuple):
     def is_recalled(self) -> bool:
         """True if the content is withheld."""
         return self.recalled_at_ms is not None
+
+    @property
+    def has_receipts(self) -> bool:
+        """True if others read and receive it with receipts: it is countable, and not in a channel."""
+        return self.kind.countable and kind_of(self.conversation) is not ConversationKind.CHANNEL
 
     @property
     def created_at_ms(self) -> int:
@@ -138,6 +149,8 @@ class Message(NamedTuple):
             fields[_F.MENTIONS] = list(self.mentions)
         if self.mentions_all:
             fields[_F.MENTIONS_ALL] = True
+        if self.mentioned_roles:
+            fields[_F.MENTIONED_ROLES] = list(self.mentioned_roles)
         if self.reply_to:
             fields[_F.REPLY_TO] = [str(self.reply_to[0]), self.reply_to[1]]
         if self.key:
@@ -187,6 +200,7 @@ def message_from(fields: dict[str, Any]) -> Message:
         recalled_by=None if recalled_at_ms is None else fields.get(_F.RECALLED_BY) or _infer_recaller(fields),
         system_event=_system_event(fields) if kind is MessageKind.SYSTEM else None,
         metadata=fields.get(_F.METADATA) if recalled_at_ms is None else None,
+        mentioned_roles=tuple(fields.get(_F.MENTIONED_ROLES, ())),
     )
 
 

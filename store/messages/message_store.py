@@ -142,6 +142,23 @@ class MessageStore:
         row = await self._mongo.find_one(MESSAGES, query, sort=[(name, -1) for name, _ in PLACE])
         return Place(row[MessageField.SEQ], row[MessageField.N]) if row else Place(0, 0)
 
+    async def find_first_since(self, conversation: ConversationId, since_ms: int, newest_seq: int) -> int:
+        """Return the seq of the first message that was sent at or after a time; newest_seq + 1 if there is none.
+
+        One round trip for each halving of the conversation.
+        """
+        low, high = 1, newest_seq + 1
+        first_id = first_id_at(since_ms)
+        while low < high:
+            middle = (low + high) // 2
+            query = between_places(conversation, middle, newest_seq)
+            row = await self._mongo.find_one(MESSAGES, query, sort=[(name, 1) for name, _ in PLACE])
+            if row is None or row[MessageField.ID] >= first_id:
+                high = middle
+            else:
+                low = row[MessageField.SEQ] + 1
+        return low
+
     async def find_places(self, places: Sequence[tuple[ConversationId, int]]) -> dict[ConversationId, Place]:
         """Return what `find_place` returns for a seq of each conversation.
 

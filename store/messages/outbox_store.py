@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, NamedTuple
 
 import orjson
 
-from store.base.ids import PARTITIONS, ConversationId, MessageId
+from store.base.clock import Clock
+from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId
 from store.conversations.group_change import ProposedChange, group_change_from
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_entries import reserved_message_from
@@ -35,37 +38,99 @@ class Refusal(StrEnum):
     """The membership has changed since the change was decided."""
 
 
+class OutdatedRights(NamedTuple):
+    """A message got no place in a channel, because its sender's rights have to be judged under this policy version."""
+
+    version: int
+
+
+class SlowMode(NamedTuple):
+    """A message got no place in a channel, because its sender has to wait (ms)."""
+
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelTerms:
+    """Terms under which a message gets a place in a channel.
+
+    judged_version: The policy version under which the sender's rights were judged; None: the message needs none.
+    slow_mode_ms: Time between two messages of the sender; 0: any.
+    """
+
+    judged_version: int | None = None
+    slow_mode_ms: int = 0
+
+
 class OutboxStore:
     """Reserves places and reads the outbox."""
 
-    def __init__(self, cache: Cache, keys: Keys) -> None:
+    def __init__(self, cache: Cache, keys: Keys, clock: Clock) -> None:
         self._cache = cache
         self._keys = keys
+        self._clock = clock
 
     async def reserve(
         self, message: Message, *, by_moderator: bool = False, replaces_taken_place: bool = False
     ) -> ReservedMessage | Refusal:
         """Check that the sender may write, give the message its place and put it into the outbox, in one step.
 
-        One round trip. A message with an idempotency key gets one place only, unless it replaces one.
+        For private conversations and groups. One round trip. A message with an idempotency key gets one place only,
+        unless it replaces one.
 
         Args:
             message: The message, without a place.
             by_moderator: Refuse senders that are neither owner nor admin.
             replaces_taken_place: The message had a place that was taken in MongoDB. Rights were checked then.
         """
+        flags = (int(by_moderator), int(replaces_taken_place))
+        answer = await self._reserve(message, self._keys_of(message), flags, message.mentions)
+        return answer if isinstance(answer, ReservedMessage) else Refusal(answer[0].decode())
+
+    async def reserve_in_channel(
+        self, message: Message, terms: ChannelTerms, *, replaces_taken_place: bool = False
+    ) -> ReservedMessage | Refusal | OutdatedRights | SlowMode:
+        """Like `reserve`, in a channel. Refuses the message if rights have changed since they were judged.
+
+        Args:
+            message: The message, without a place.
+            terms: The terms under which it gets a place.
+            replaces_taken_place: The message had a place that was taken in MongoDB.
+        """
+        judged_version = "" if terms.judged_version is None else terms.judged_version
+        keys = self._keys_of(message)
+        if terms.slow_mode_ms:
+            keys = (*keys, self._keys.last_sent(message.conversation, message.sender))
+        specific = (judged_version, terms.slow_mode_ms, self._clock.now_ms())
+        answer = await self._reserve(message, keys, (0, int(replaces_taken_place)), specific)
+        if isinstance(answer, ReservedMessage):
+            return answer
+        match answer[0]:
+            case b"outdated_rights":
+                return OutdatedRights(answer[1])
+            case b"slow_mode":
+                return SlowMode(answer[1])
+            case refusal:
+                return Refusal(refusal.decode())
+
+    def _keys_of(self, message: Message) -> tuple[str, ...]:
+        keys = self._keys.conversation(message.conversation)
+        if message.key is not None:
+            keys = (*keys, self._keys.reservation(message.conversation, message.id))
+        return keys
+
+    async def _reserve(
+        self, message: Message, keys: tuple[str, ...], flags: tuple[int, int], specific: tuple[str | int, ...]
+    ) -> ReservedMessage | list[Any]:
+        """Return the message with its place, or the refusal and its details."""
         args = (
             message.sender,
             int(message.kind.countable),
             message.to_json(),
-            int(by_moderator),
-            int(replaces_taken_place),
+            *flags,
             message.conversation,
-            *message.mentions,
+            *specific,
         )
-        keys = self._keys.conversation(message.conversation)
-        if message.key is not None:
-            keys = (*keys, self._keys.reservation(message.conversation, message.id))
         answer, (epoch, noted), record = await self._cache.run(
             [
                 Call("reserve", keys, args),
@@ -74,7 +139,7 @@ class OutboxStore:
             ]
         )
         if answer[0] != b"ok":
-            return Refusal(answer[0].decode())
+            return list(answer)
         _, seq, n, version, entry = answer
         session = session_from(message.sender, message.conversation, record) if epoch and record else None
         waiting = waiting_from(noted)
@@ -125,6 +190,11 @@ class OutboxStore:
         (seconds, micros), *found = await self._cache.run_in_background([Call("TIME", ()), *streams])
         oldest = [int(entries[0][0].partition(b"-")[0]) for entries in found if entries]
         return max(0, int(seconds) * 1000 + int(micros) // 1000 - min(oldest)) if oldest else 0
+
+    async def find_last_sent(self, channel: ConversationId, user: UserId) -> int | None:
+        """Return the time (ms) of a user's last message in a channel with slow mode, as long as it matters."""
+        text = await self._cache.one(Call("GET", (self._keys.last_sent(channel, user),)))
+        return int(text) if text is not None else None
 
     async def list_waiting(
         self, partitions: Iterable[int], idle_ms: int, limit: int

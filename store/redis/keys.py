@@ -80,6 +80,10 @@ class Keys:
         """Return the key that exists for a while after a message was reserved."""
         return f"{self.namespace}{{p:{partition_of(conversation)}}}:placed:{message}"
 
+    def last_sent(self, channel: ConversationId, user: UserId) -> str:
+        """Return the key with the time of a user's last message in a channel with slow mode (ms)."""
+        return f"{self.namespace}{{p:{partition_of(channel)}}}:sent:{channel} {encode_user(user)}"
+
     def outbox(self, partition: int) -> str:
         """Return the key of a partition's outbox, a stream."""
         return f"{self.namespace}{{p:{partition}}}:outbox"

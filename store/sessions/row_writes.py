@@ -7,8 +7,8 @@ from typing import Any
 
 from pymongo import UpdateOne
 
-from store.base.ids import parse_private
-from store.messages.message import Message, MessageField, ReservedMessage
+from store.base.ids import ConversationKind, kind_of, parse_private
+from store.messages.message import CommittedMessage, Message, MessageField
 from store.mongo.collections import session_row_id
 from store.mongo.writes import Document, Update
 from store.sessions.fields import MAX_UNREAD_MENTIONS, SessionFields
@@ -17,18 +17,23 @@ _READ_SEQ = SessionFields.acknowledged_seq.stored
 _READ_N = SessionFields.read_n.stored
 _DELIVERED_SEQ = SessionFields.received_seq.stored
 _MENTIONS = SessionFields.mentions.stored
+_ACTIVE_TS = SessionFields.active_ts.stored
 
 
-def message_updates(reserved: ReservedMessage) -> list[Update]:
+def message_updates(committed: CommittedMessage) -> list[Update]:
     """Return the updates that a message causes: of its sender's row, and of the mentioned users' rows.
 
     In a private conversation the head has the sender's read position. The sender's row is written there only if it may
-    have unread mentions, which sending marks as read.
+    have unread mentions, which sending marks as read. In a channel the message may create the rows.
     """
-    m = reserved.message
+    reserved, m = committed.reserved, committed.reserved.message
     updates = []
     if m.kind.countable:
-        if reserved.reads_mentions or parse_private(m.conversation) is None:
+        if kind_of(m.conversation) is ConversationKind.CHANNEL:
+            progress = {_READ_SEQ: m.seq, _READ_N: m.n, _DELIVERED_SEQ: m.seq, _ACTIVE_TS: committed.at_ms}
+            change = {"$max": progress, "$pull": {_MENTIONS: {"$lte": m.seq}}}
+            updates.append(Update({"_id": session_row_id(m.sender, m.conversation)}, change, upsert=True))
+        elif reserved.reads_mentions or parse_private(m.conversation) is None:
             # Sending reads. The condition prevents a repetition from undoing later changes.
             query = {"_id": session_row_id(m.sender, m.conversation), _READ_SEQ: {"$lt": m.seq}}
             progress = {_READ_SEQ: m.seq, _READ_N: m.n, _DELIVERED_SEQ: m.seq}

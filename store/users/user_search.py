@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import structlog
@@ -50,9 +50,18 @@ class SearchPage(NamedTuple):
 class UserSearch:
     """Searches the rows of users."""
 
-    def __init__(self, mongo: Mongo, clock: Clock, *, has_directory: bool) -> None:
+    def __init__(
+        self,
+        mongo: Mongo,
+        clock: Clock,
+        *,
+        has_directory: bool,
+        refresh_members: Callable[[Sequence[UserId]], Awaitable[int]],
+    ) -> None:
+        """Create a search. refresh_members: updates the search fields of these users' memberships if necessary."""
         self._mongo = mongo
         self._clock = clock
+        self._refresh_members = refresh_members
         self.has_directory = has_directory
 
     async def find_among(
@@ -106,7 +115,10 @@ class UserSearch:
                 _log.info("users_made_searchable", users=filled)
 
     async def fill(self) -> int:
-        """Make the search fields of all users that lack current ones. Returns their number. Raises StoreError."""
+        """Make the search fields of all users, and of their memberships, that lack current ones.
+
+        Returns the number of users. Raises StoreError.
+        """
         loop = asyncio.get_running_loop()
         filled, after = 0, ""
         while True:
@@ -120,6 +132,7 @@ class UserSearch:
                 hint=BY_ID,
             )
             filled += await self._refresh(rows)
+            await self._refresh_members([UserId(row["_id"]) for row in rows])
             if len(rows) < _ROWS_PER_STEP:
                 return filled
             after = rows[-1]["_id"]

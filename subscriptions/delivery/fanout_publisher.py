@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.base.ids import UserId
+from store.base.ids import ConversationKind, UserId, kind_of
 from store.sessions.apply_results import NOT_CACHED, ApplyResult
 from store.store import Store
 from subscriptions.delivery.fanout_batch import SliceResult
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages
-from subscriptions.delivery.recipients import RecipientSlice
+from subscriptions.delivery.recipients import RecipientSlice, channel_recipients
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 
@@ -31,7 +31,11 @@ class FanoutPublisher:
     def leave_incomplete(self, message: InFlightMessage) -> None:
         """Leave the rest of the delivery to the outbox, or to the stale caches if the outbox was lost."""
         self._in_flight.remove(message)
-        self._store.stale_caches.add_conversation(message.reserved.message.conversation)
+        record, stale_caches = message.reserved.message, self._store.stale_caches
+        stale_caches.add_conversation(record.conversation)
+        if kind_of(record.conversation) is ConversationKind.CHANNEL:
+            for user in channel_recipients(record):
+                stale_caches.add_user(user)
 
 
 def add_fanout(

@@ -81,7 +81,7 @@ class ReceiptNotifier:
         sender: the result of the message for its sender's session. The sender gets no event.
         """
         message = reserved.message
-        if not (message.kind.countable and reserved.reads_unread):
+        if not (message.has_receipts and reserved.reads_unread):
             return
         receipt = ReceiptAdvanced(message.conversation, message.sender, ReceiptKind.READ, message.seq)
         if not sender.changed or sender.old_read_seq >= message.seq:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from store.base.ids import ConversationId, UserId
-from store.messages.message import CommittedMessage
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.messages.message import CommittedMessage, Message
 from store.sessions.apply_messages import MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult
 from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, NewGroupVersion, logged_change
@@ -34,6 +34,14 @@ class MembershipUpdate:
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
+def channel_recipients(message: Message) -> list[UserId]:
+    """Return the users whose sessions a message in a channel changes: its sender, and those that it mentions by name.
+
+    A SYSTEM message changes none.
+    """
+    return list(dict.fromkeys((message.sender, *message.mentions))) if message.kind.countable else []
+
+
 async def list_recipients(store: Store, committed: CommittedMessage, limit: int) -> tuple[list[UserId], list[UserId]]:
     """Return up to `limit` first recipients, and the others.
 
@@ -43,6 +51,9 @@ async def list_recipients(store: Store, committed: CommittedMessage, limit: int)
     """
     reserved = committed.reserved
     message, change = reserved.message, reserved.change
+    if kind_of(message.conversation) is ConversationKind.CHANNEL:
+        users = channel_recipients(message)
+        return users[:limit], users[limit:]
     if change is None or change.announced:
         members = await store.conversations.list_recipients(
             message.conversation, reserved.membership_version, message.seq
@@ -100,7 +111,9 @@ class RecipientSlice:
         message = self.committed.reserved.message
         relations: dict[UserId, MessageRelation] = {}
         if message.kind.countable:
-            relations = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
+            # A channel has no sessions to note a mention of everybody in: its head has the seq.
+            is_for_all = message.mentions_all and kind_of(self.conversation) is not ConversationKind.CHANNEL
+            relations = dict.fromkeys(self.users if is_for_all else message.mentions, "mention")
             relations[message.sender] = "own"
         return MessageDelta(
             message.conversation,

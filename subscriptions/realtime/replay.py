@@ -19,8 +19,8 @@ from subscriptions.realtime.mailboxes import MailboxEvent, Position
 ListReadable = Callable[[UserId, Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
 """Returns the messages that a user may read at present."""
 
-FindHeads = Callable[[Collection[ConversationId]], Awaitable[Mapping[ConversationId, Head]]]
-"""Returns the heads of the conversations that exist."""
+ListGroups = Callable[[UserId, Collection[ConversationId]], Awaitable[Mapping[ConversationId, Head]]]
+"""Returns groups as a user may see them."""
 
 MAX_AHEAD = 40
 """Largest number of additional ticks in a cursor."""
@@ -39,12 +39,12 @@ class Replayer:
     """Turns entries of users' logs back into events."""
 
     def __init__(
-        self, sessions: SessionStore, messages: MessageStore, list_readable: ListReadable, find_heads: FindHeads
+        self, sessions: SessionStore, messages: MessageStore, list_readable: ListReadable, list_groups: ListGroups
     ) -> None:
         self._sessions = sessions
         self._messages = messages
         self._list_readable = list_readable
-        self._find_heads = find_heads
+        self._list_groups = list_groups
 
     async def since(self, user: UserId, position: Position) -> list[MailboxEvent] | None:
         """Return every event after a position, in the order of the user's clock; None if some of them are not known.
@@ -68,7 +68,7 @@ class Replayer:
             if later and all(content.sessions.keys() >= set(entry.session_conversations) for _, entry in later):
                 # The sessions have their state at the last of these events.
                 others = [entry for _, entry in later]
-                messages, groups = await self._read_messages(user, others), await self._read_groups(others)
+                messages, groups = await self._read_messages(user, others), await self._read_groups(user, others)
                 content = replace(
                     content, messages={**content.messages, **messages}, groups={**content.groups, **groups}
                 )
@@ -94,15 +94,15 @@ class Replayer:
 
         Returns it with the user's clock at that moment; None if no sessions were read.
         """
-        messages, groups = await self._read_messages(user, entries), await self._read_groups(entries)
+        messages, groups = await self._read_messages(user, entries), await self._read_groups(user, entries)
         conversations = {name for entry in entries for name in entry.session_conversations}
         sessions, total, clock = await self._find_sessions(user, conversations)
         return ReplayContent(messages, sessions, total, groups), clock
 
-    async def _read_groups(self, entries: Sequence[LogEntry]) -> Mapping[ConversationId, Head]:
-        """Return the heads of the groups that entries refer to. Former members see them too, as in queries."""
+    async def _read_groups(self, user: UserId, entries: Sequence[LogEntry]) -> Mapping[ConversationId, Head]:
+        """Return the groups that entries refer to, as the user sees them in queries."""
         wanted = {entry.group for entry in entries if entry.group is not None}
-        return await self._find_heads(wanted) if wanted else {}
+        return await self._list_groups(user, wanted) if wanted else {}
 
     async def _find_sessions(
         self, user: UserId, conversations: Collection[ConversationId]

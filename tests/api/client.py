@@ -289,7 +289,7 @@ class Api(SessionCalls, GroupCalls):
 
 def message_input(to: str, content: str = "hello", **more: Any) -> Json:
     """Return the input of a message to a user or a conversation."""
-    field = "conversationId" if to[:2] in ("p_", "g_", "b_") else "toUserId"
+    field = "conversationId" if to[:2] in ("p_", "g_", "b_", "c_") else "toUserId"
     return {field: to, "content": content} | more
 
 

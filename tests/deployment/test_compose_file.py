@@ -49,6 +49,7 @@ def test_settings_of_the_servers_are_valid(server: str, monkeypatch: pytest.Monk
     settings = load_settings()
     mongo, redis = (re.sub(r".*://([^:/]+).*", r"\1", url) for url in (settings.mongo_url, settings.redis_url))
     assert {mongo, redis, "secret"} == service["depends_on"].keys()
+    assert not (settings.introspection or settings.graphiql or settings.demo), "pages for developers are not asked for"
 
 
 def test_secret_is_in_no_file_and_no_environment() -> None:

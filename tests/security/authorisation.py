@@ -37,7 +37,7 @@ OWNER = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, NOT_PERMITTED, NOT_PERMIT
 
 
 def in_workspace(outsider: str, member: str, owner: str) -> dict[str, str]:
-    """Return the outcome of a field about the workspace of a `SampleWorkspace` for every relation to the group.
+    """Return the outcome of a field about the workspace of an `AuthorisationSample` for every relation to the group.
 
     Admins of the group are members of the workspace without a role; its former members are no members.
     """
@@ -78,8 +78,12 @@ def session_mutation(call: SessionCall) -> Rule:
     return Rule(f"Mutation.{name}", call.query, OWN_SESSION, call.variables_for("@group"))
 
 
+def _type_of(value: Any) -> str:
+    return "[ID!]!" if isinstance(value, list) else "String!" if value == "@code" else "ID!"
+
+
 def _declare(kind: str, variables: dict[str, Any]) -> str:
-    types = {name: "[ID!]!" if isinstance(value, list) else "ID!" for name, value in variables.items()}
+    types = {name: _type_of(value) for name, value in variables.items()}
     return f"{kind} ({', '.join(f'${name}: {type_}' for name, type_ in types.items())})" if variables else kind
 
 
@@ -103,6 +107,7 @@ ROOT_FIELDS = [
     query("message", "message(id: $id) { content }", CURRENT_MEMBERS, id="@later"),
     query("offlineMessages", "offlineMessages { edges { node { id } } }", SIGNED_IN),
     query("conversation", "conversation(id: $id) { id title }", CURRENT_AND_FORMER, **_GROUP),
+    query("channel", 'channel(id: "c_1.1") { name }', outcomes_by_relation(*[NULL] * 5)),
     query("group", "group(id: $id) { name }", CURRENT_AND_FORMER, **_GROUP),
     query("myGroups", "myGroups { edges { node { id } } }", SIGNED_IN),
     query("node", "node(id: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
@@ -162,6 +167,10 @@ ROOT_FIELDS = [
     mutation("joinWorkspace", "joinWorkspace(workspaceId: $id) { id }", in_workspace(INVISIBLE, OK, OK),
         id="@workspace"),
     mutation("joinWorkspace", "joinWorkspace(workspaceId: $id) { id }", SIGNED_IN, id="@open_workspace"),
+    mutation("createInvite", "createInvite(workspaceId: $id) { code }", in_workspace(INVISIBLE, OK, OK),
+        id="@workspace"),
+    mutation("revokeInvite", "revokeInvite(code: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
+        id="@code"),
     # For services and admins only.
     mutation("addToWorkspace", "addToWorkspace(workspaceId: $id, userIds: $ids) { id }",
         in_workspace(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED), id="@workspace", ids=["@outsider"]),
@@ -172,6 +181,10 @@ ROOT_FIELDS = [
 VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
+    Channel: workspace id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
+    Channel: historyVisibility slowModeSeconds messageCount
+    ChannelCategory: id workspaceId name position
+    PermissionOverwrite: roleId userId allow deny
     Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
     GroupEdge: node cursor
@@ -202,6 +215,7 @@ VISIBLE_WITH_OBJECT = """
     WorkspaceMember: user nickname joinedAt timedOutUntil
     WorkspaceMemberConnection: edges pageInfo
     WorkspaceMemberEdge: node cursor
+    Invite: code workspaceId expiresAt uses maxUses createdBy
     InvitePreview: workspaceId name iconUrl memberCount expiresAt
     User: id displayName avatarUrl isBot metadata
     SendMessagePayload: message replayed
@@ -213,6 +227,8 @@ VIEWERS_OWN = """
     PrivateConversation: lastMessage session
     SubBizGateway: lastMessage session
     Group: lastMessage session visibleRanges
+    Channel: lastMessage session overwrites viewerPermissions viewerMayWriteAt
+    ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
     Workspace: viewer

@@ -9,7 +9,6 @@ from resolvers.users.callers import Caller, CallerRole
 from schema.root import SCHEMA
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Json, make_caller
-from tests.api.sample_workspace import SampleWorkspace, create_sample_workspace
 from tests.api.state_snapshot import take_snapshot
 from tests.security.authorisation import (
     MEMBERS_ONLY,
@@ -23,6 +22,7 @@ from tests.security.authorisation import (
     Rule,
     fields_of,
 )
+from tests.security.sample import AuthorisationSample, create_sample
 
 OBJECT_RULES = (VISIBLE_WITH_OBJECT, VIEWERS_OWN, SENDER_ONLY, MEMBERS_ONLY)
 
@@ -39,14 +39,14 @@ def test_every_field_of_the_schema_has_one_rule() -> None:
     assert sorted(ruled_fields) == sorted(fields)
 
 
-def variables_for(sample: SampleWorkspace, rule: Rule) -> Json:
+def variables_for(sample: AuthorisationSample, rule: Rule) -> Json:
     if rule.variables.get("id") == "@owners_session":
         return {"id": f"s_{sample.owner}_{sample.group}"}
     variables: Json = sample.fill_in(rule.variables, "")
     return variables
 
 
-async def outcome(api: Api, sample: SampleWorkspace, rule: Rule, caller: str | Caller | None) -> str:
+async def outcome(api: Api, sample: AuthorisationSample, rule: Rule, caller: str | Caller | None) -> str:
     """Return the outcome of a field for a caller: ok, null, or the code of its only error."""
     variables = variables_for(sample, rule)
     if rule.field.startswith("Subscription."):
@@ -66,14 +66,14 @@ async def outcome(api: Api, sample: SampleWorkspace, rule: Rule, caller: str | C
     return NULL if value is None else OK
 
 
-def caller_for(sample: SampleWorkspace, relation: str) -> str | None:
+def caller_for(sample: AuthorisationSample, relation: str) -> str | None:
     caller: str | None = None if relation == "anonymous" else getattr(sample, relation)
     return caller
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 async def test_the_table_holds_and_refused_operations_change_nothing(api: Api, relation: str) -> None:
-    sample = await create_sample_workspace(api)
+    sample = await create_sample(api)
     refused = [rule for rule in ROOT_FIELDS if rule.outcomes[relation] != OK]
     snapshot = await take_snapshot(api, sample.group, *sample.users)
     for rule in refused:
@@ -81,13 +81,13 @@ async def test_the_table_holds_and_refused_operations_change_nothing(api: Api, r
     await snapshot.assert_unchanged()
     for rule in ROOT_FIELDS:
         if rule.outcomes[relation] == OK:
-            own_sample = await create_sample_workspace(api) if rule.changes_group else sample
+            own_sample = await create_sample(api) if rule.changes_group else sample
             assert await outcome(api, own_sample, rule, caller_for(own_sample, relation)) == OK, rule.operation
 
 
 @pytest.mark.parametrize("role", [CallerRole.SERVICE, CallerRole.ADMIN])
 async def test_services_and_admins_may_only_create_and_add_users_in_addition(api: Api, role: CallerRole) -> None:
-    sample = await create_sample_workspace(api)
+    sample = await create_sample(api)
     (user,) = await api.create_users("service")
     service = make_caller(user, role)
     of_services = [rule for rule in ROOT_FIELDS if rule.field in ("Mutation.upsertUsers", "Mutation.addToWorkspace")]
@@ -109,7 +109,7 @@ GROUP = """query ($id: ID!) { group(id: $id) { members { edges { node { role } }
 
 @pytest.mark.parametrize("relation", ["left", "removed", "member", "admin", "owner"])
 async def test_restricted_fields_are_shown_only_to_their_users(api: Api, relation: str) -> None:
-    sample = await create_sample_workspace(api)
+    sample = await create_sample(api)
     caller = getattr(sample, relation)
     payload = await api.send(sample.member, sample.group, "with a key", idempotencyKey="secret key")
     message_id = sample.message if relation in ("left", "removed") else payload["message"]["id"]
@@ -125,7 +125,7 @@ async def test_restricted_fields_are_shown_only_to_their_users(api: Api, relatio
 
 
 async def test_quoted_messages_are_shown_only_to_users_who_may_read_them(api: Api) -> None:
-    sample = await create_sample_workspace(api)
+    sample = await create_sample(api)
     first_reply = (await api.send(sample.owner, sample.group, "so it is", replyToId=sample.message))["message"]["id"]
     await api.invite(sample.owner, sample.group, sample.outsider)
     second_reply = (await api.send(sample.owner, sample.group, "once more", replyToId=sample.message))["message"]["id"]

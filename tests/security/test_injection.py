@@ -104,6 +104,7 @@ def valid_for(sample: SampleGroup) -> Json:
         "setMemberRole.userId": user,
         "setMemberRole.role": "ADMIN", "upsertUsers.input": [{"id": user, "displayName": "Renamed"}],
         "createWorkspace.input": {"name": "Space"}, "addToWorkspace.workspaceId": "w_1",
+        "createInvite.workspaceId": "w_1", "revokeInvite.code": "1-aaaaaaaaaaaaaaaa", "invite.code": "x",
         "addToWorkspace.userIds": [user],
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ from graphql import GraphQLObjectType, get_named_type
 from schema.root import SCHEMA
 from subscriptions.transport.engine import Json
 from tests.api.client import Api, private_id
-from tests.api.sample_workspace import create_sample_workspace
+from tests.security.sample import create_sample
 from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
 
@@ -104,7 +104,7 @@ def paged_fields() -> list[tuple[str, str, str]]:
 
 
 async def test_every_page_size_is_limited_to_100(api: Api) -> None:
-    sample = await create_sample_workspace(api)
+    sample = await create_sample(api)
     query_by_type = {
         "Query": "{ %s }",
         "Group": f'{{ group(id: "{sample.group}") {{ %s }} }}',
@@ -123,7 +123,7 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
 
 
 async def test_too_long_lists_are_refused(api: Api) -> None:
-    sample = await create_sample_workspace(api)
+    sample = await create_sample(api)
     user_ids = [f"user{number}" for number in range(20_000)]
     operations: dict[str, tuple[str, Any]] = {
         "assignCategory": (

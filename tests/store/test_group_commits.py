@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from store.base.ids import ConversationId, MessageId, UserId, group_id
-from store.conversations.conversation import GroupInfo, Member
+from store.conversations.conversation import Member
 from store.conversations.group_change import GroupEnd, ProposedChange
+from store.conversations.group_info import GroupInfo
 from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
 from store.messages.outbox_store import Refusal
 from store.mongo.collections import CONVERSATIONS, MEMBERS

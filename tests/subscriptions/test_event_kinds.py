@@ -9,7 +9,8 @@ import pytest
 
 from schema.events.registry import MESSAGE_EVENT_TYPES
 from store.base.ids import ConversationId, ConversationKind, MessageId, UserId
-from store.conversations.conversation import GroupInfo, Head
+from store.conversations.conversation import Head
+from store.conversations.group_info import GroupInfo
 from store.messages.message import Message, MessageKind
 from store.receipts.receipt_marks import ReceiptKind
 from store.sessions.fields import SyncReason

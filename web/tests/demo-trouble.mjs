@@ -2,7 +2,7 @@
 // browser's storage, the target of an address.
 import assert from "node:assert/strict";
 
-import { check, complained, demo, eventually, open, openIn, run, send, stored, tokenOf } from "./harness.mjs";
+import { check, complained, demo, eventually, open, openIn, run, send, stored, tokenOf, url } from "./harness.mjs";
 import { act, article, box, list, log, row, status, write } from "./pages.mjs";
 
 const AT_BOB = "#/c/p_alice_bob";
@@ -133,6 +133,33 @@ check("a token of the address is tried again after a failure, and refused with a
   await refused.getByRole("alert").getByText("The token was refused.").waitFor();
   assert.ok(!refused.url().includes("token"));
   await refused.context().close();
+});
+
+check("a token of another user in the address asks before it replaces the sign-in", async () => {
+  const page = await demo("alice", { path: AT_BOB });
+  await box(page).waitFor();
+  const follow = async () => {
+    await page.goto("about:blank");
+    await page.goto(`${url}/demo#token=${tokenOf("erin")}`);
+  };
+  const question = page.getByRole("alertdialog", { name: "Sign in as erin?" });
+  for (const answer of [() => page.keyboard.press("Escape"), () => question.getByRole("button", { name: "Cancel" }).click()]) {
+    await follow();
+    await question.getByText("You are signed in as alice").waitFor();
+    assert.ok(!page.url().includes("token"));
+    await answer();
+    await page.getByRole("heading", { name: "Alice Archer" }).waitFor();
+    await page.reload();
+    await page.getByRole("heading", { name: "Alice Archer" }).waitFor();
+  }
+  await follow();
+  await question.getByRole("button", { name: "Sign in" }).click();
+  await row(page, "Carol Cook").waitFor();
+  await page.goto("about:blank");
+  await page.goto(`${url}/demo#token=${tokenOf("erin")}`);
+  await row(page, "Carol Cook").waitFor();
+  assert.equal(await question.count(), 0);
+  await page.context().close();
 });
 
 check("a failed edit stays in the composer", async () => {

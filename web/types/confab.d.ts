@@ -206,6 +206,16 @@ export type HistoryVisibility =
   | 'SINCE_JOIN'
   | 'FULL';
 
+export type Invite = {
+  __typename: 'Invite';
+  workspaceId: Scalars['ID']['output'];
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
+  uses: Scalars['Int']['output'];
+  maxUses: Scalars['Int']['output'];
+  code: Scalars['String']['output'];
+  createdBy: User;
+};
+
 export type InvitePreview = {
   __typename: 'InvitePreview';
   workspaceId: Scalars['ID']['output'];
@@ -414,6 +424,9 @@ export type Mutation = {
   joinWorkspace: Workspace;
   /** Role service or admin: adds users without an invitation, 1,000 at most; members are skipped. */
   addToWorkspace: Workspace;
+  /** CREATE_INVITES. maxUses 0: unlimited. At most 1,000 codes per workspace. */
+  createInvite: Invite;
+  revokeInvite: Scalars['Boolean']['output'];
   /**
    * Tells the conversation's other connected members that the caller is typing, at most once in 3 s per user and
    * conversation. True if it was sent; false if nobody else is visibly connected (INVISIBLE counts as absent). Clients
@@ -574,6 +587,18 @@ export type MutationJoinWorkspaceArgs = {
 export type MutationAddToWorkspaceArgs = {
   workspaceId: Scalars['ID']['input'];
   userIds: Array<Scalars['ID']['input']>;
+};
+
+
+export type MutationCreateInviteArgs = {
+  workspaceId: Scalars['ID']['input'];
+  expiresAt?: InputMaybe<Scalars['DateTime']['input']>;
+  maxUses?: InputMaybe<Scalars['Int']['input']>;
+};
+
+
+export type MutationRevokeInviteArgs = {
+  code: Scalars['String']['input'];
 };
 
 

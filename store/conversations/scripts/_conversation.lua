@@ -43,9 +43,15 @@ local function pending_change_in_outbox()
   return false
 end
 
+-- Returns whether the head is cached. A server that knows no channels leaves the policy version out.
+local function head_exists()
+  local head = redis.call('HMGET', HEAD, HEAD_SEQ, HEAD_KIND, HEAD_POLICY_VERSION)
+  return head[1] and (head[2] ~= 'C' or head[3]) and true or false
+end
+
 -- Returns whether everything that a writer needs is cached.
 local function is_loaded()
-  if redis.call('HEXISTS', HEAD, HEAD_SEQ) == 0 or not pending_change_in_outbox() then return false end
+  if not head_exists() or not pending_change_in_outbox() then return false end
   return not is_group() or members_loaded()
 end
 
@@ -107,17 +113,21 @@ local function put_members(change)
   end
 end
 
+-- Sets the fields of a group that a change sets. Fields of the end of a group are not among a group's fields.
+local function set_group_fields(group, fields)
+  for name, value in pairs(fields) do
+    if name ~= HEAD_END and name ~= HEAD_ENDED_AT then group[name] = value ~= cjson.null and value or nil end
+  end
+end
+
 -- Applies a group change to head and membership, unless it is applied already.
 local function apply_change(change)
   local head = redis.call('HMGET', HEAD, HEAD_GROUP_VERSION, HEAD_GROUP)
   if (tonumber(head[1]) or 0) >= change[CHANGE_VERSION] then return end
-  local group = cjson.decode(head[2])
-  for name, value in pairs(change[CHANGE_FIELDS] or {}) do
-    if name == HEAD_END or name == HEAD_ENDED_AT then
-      redis.call('HSET', HEAD, name, value)
-    else
-      group[name] = value ~= cjson.null and value or nil
-    end
+  local group, fields = cjson.decode(head[2]), change[CHANGE_FIELDS] or {}
+  set_group_fields(group, fields)
+  for _, name in ipairs({ HEAD_END, HEAD_ENDED_AT }) do
+    if fields[name] then redis.call('HSET', HEAD, name, fields[name]) end
   end
   redis.call(
     'HSET', HEAD,

@@ -54,6 +54,8 @@ if fields[HEAD_END] then
   fields[HEAD_ENDED_AT] = newest_seq
   change[CHANGE_MEMBER_COUNT] = 0
 end
+set_group_fields(group, fields)
+change[CHANGE_GROUP] = group
 
 apply_change(change)
 local change_text = cjson.encode(change)

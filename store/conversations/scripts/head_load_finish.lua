@@ -9,13 +9,13 @@ local FIRST_FIELD = 6
 local FIRST_MEMBER = FIRST_FIELD + 2 * field_count
 
 local claim = redis.call('GET', LOADING)
-local head_exists = redis.call('HEXISTS', HEAD, HEAD_SEQ) == 1
+local is_cached = head_exists()
 if claim ~= token and claim ~= token .. '+' then return 0 end
 redis.call('DEL', LOADING)
 -- The head existed when loading began and was evicted since. Messages may have become durable after MongoDB was read.
-if claim ~= token and not head_exists then return 0 end
+if claim ~= token and not is_cached then return 0 end
 
-if not head_exists then
+if not is_cached then
   redis.call('DEL', HEAD)
   for i = FIRST_FIELD, FIRST_MEMBER - 1, 2 do redis.call('HSET', HEAD, ARGV[i], ARGV[i + 1]) end
   local head = redis.call('HMGET', HEAD, HEAD_SEQ, HEAD_N)
@@ -33,7 +33,7 @@ if with_members then
   redis.call('HSET', HEAD, HEAD_MEMBERS_TOTAL, total)
   redis.call('HINCRBY', HEAD, HEAD_MEMBERSHIP_VERSION, 1)
 end
-if not head_exists or with_members then
+if not is_cached or with_members then
   each_reserved(conversation, function(_, _, change_text, entry_id)
     local change = change_text and cjson.decode(change_text)
     if change and change[CHANGE_VERSION] > durable_version then

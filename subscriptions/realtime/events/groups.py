@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from store.base.ids import ConversationId, ConversationKind
-from store.conversations.conversation import Head, group_info_from
+from store.conversations.conversation import Head
+from store.conversations.group_info import group_info_from
 from subscriptions.realtime.events.base import (
     Event,
     Fields,
@@ -19,9 +20,10 @@ from subscriptions.realtime.events.base import (
 
 @dataclass(frozen=True, slots=True)
 class GroupChanged(Event):
-    """A field of a group, or a role of a member, changed. The log has a reference; a replay shows the present group.
+    """A field of a group, or a role of a member, changed. The log has a reference.
 
-    `head`: the group's head without its messages. It includes this change, and maybe later ones.
+    `head`: the group's head without its messages. It includes this change, and maybe later ones. A replay shows the
+    group as the user may see it at present.
     """
 
     code = "g"
@@ -78,6 +80,6 @@ class GroupReference(LogEntry):
         return self.conversation
 
     def replay(self, content: ReplayContent) -> Event | None:
-        """Return the event with the present state of the group; None if it has ended."""
+        """Return the event with the group as the user may see it; None if the group has ended."""
         head = content.groups.get(self.conversation)
         return GroupChanged(head) if head is not None and not head.has_ended else None

@@ -38,7 +38,8 @@ class SlowDevice:
     async def open(cls, api: Api, user: str, query: str, **variables: Any) -> SlowDevice:
         caller, request = make_caller(user), GraphQLRequest(query, variables)
         engine = api.services.engine
-        stream = await engine.subscribe(engine.prepare(request, caller), request, ConnectionContext(caller, "test"))
+        prepared = await engine.prepare(request, caller)
+        stream = await engine.subscribe(prepared, request, ConnectionContext(caller, "test"))
         device = cls(stream)
         device.ask()
         return device

@@ -21,7 +21,9 @@ from tests.api.workspaces.calls import (
     JOIN,
     OPEN,
     PREVIEW,
+    REVOKE_INVITE,
     add_members,
+    create_invite,
     create_workspace,
     list_members,
     my_workspaces,
@@ -98,7 +100,9 @@ async def test_every_operation_names_its_shards(
     await api.ack(alice, conversation, 2)
     workspace = await create_workspace(api, alice, isOpen=True, domain="shards", idempotencyKey="w")
     assert await create_workspace(api, alice, idempotencyKey="w") == workspace
-    await api.data(bob, JOIN, id=workspace)
+    codes = [await create_invite(api, alice, workspace, maxUses=1) for _ in range(2)]
+    await api.data(bob, JOIN, code=codes[0])
+    await api.data(alice, REVOKE_INVITE, code=codes[1])
     await add_members(api, workspace, carol)
     # Run everything once with a filled Redis, and once with an empty one.
     for _ in range(2):

@@ -93,3 +93,21 @@ def expect_right_counts(api: Api, workspace: str) -> None:
     for user in users:
         summary = api.database["workspaces_of"].find_one({"_id": f"{user} "})
         assert summary is not None and summary["n"] == len([row for row in rows if row.startswith(f"{user} w_")])
+
+
+CREATE_INVITE = """mutation ($id: ID!, $expiresAt: DateTime, $maxUses: Int) {
+    createInvite(workspaceId: $id, expiresAt: $expiresAt, maxUses: $maxUses) {
+        code workspaceId expiresAt uses maxUses createdBy { id } } }"""
+REVOKE_INVITE = "mutation ($code: String!) { revokeInvite(code: $code) }"
+
+
+async def create_invite(api: Api, user: str, workspace: str, **fields: Any) -> str:
+    """Create an invitation, and return its code."""
+    code: str = (await api.data(user, CREATE_INVITE, id=workspace, **fields))["createInvite"]["code"]
+    return code
+
+
+async def preview(api: Api, user: str, code: str) -> Json | None:
+    """Return what a code leads to."""
+    found: Json | None = (await api.data(user, PREVIEW, code=code))["invite"]
+    return found

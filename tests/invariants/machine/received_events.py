@@ -122,11 +122,18 @@ class ReceivedEvents:
         return "" if self.skipped else self._wrong_groups(model)
 
     def _wrong_groups(self, model: SessionModel) -> str:
-        """Compare the newest state of each group that changed with the present one, for members."""
+        """Compare the newest state of each group that changed with the one that the user may see.
+
+        The visibility of the history may have changed since a former member received it.
+        """
         for name, group in self._groups.items():
             conversation = model.conversations[name]
             if self._user in conversation.members and group != conversation.shared_group():
                 return f"{name}: expected {conversation.shared_group()}, told {group}"
+            if self._user in conversation.left:
+                seen = conversation.left[self._user].shared_group()
+                if group | {"historyVisibility": seen["historyVisibility"]} != seen:
+                    return f"{name}: expected {seen} for a former member, told {group}"
         return ""
 
     def _check_live(self, model: SessionModel, message: Json) -> None:

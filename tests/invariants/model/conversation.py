@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +49,7 @@ class ModelConversation:
     """One conversation.
 
     `members` are the present ones with their roles. `intervals` are the first and last seq of each membership, the
-    last one open for members. `ended` says how a group ended, if it did.
+    last one open for members. `ended` says how a group ended, if it did. `left` is the group as former members see it.
     """
 
     members: dict[str, str]
@@ -61,6 +62,7 @@ class ModelConversation:
     ended: str = ""
     messages: list[ModelMessage] = field(default_factory=list)
     intervals: dict[str, list[tuple[int, int | None]]] = field(default_factory=dict)
+    left: dict[str, ModelConversation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for user in self.members:
@@ -84,6 +86,7 @@ class ModelConversation:
     def add_member(self, user: str) -> None:
         """Add a member from the next message on."""
         self.members[user] = MEMBER
+        self.left.pop(user, None)
         self.intervals.setdefault(user, []).append((self.seq + 1, None))
 
     def remove_member(self, user: str) -> None:
@@ -91,11 +94,19 @@ class ModelConversation:
         del self.members[user]
         first, _ = self.intervals[user][-1]
         self.intervals[user][-1] = (first, self.seq)
+        seen = copy(self)
+        seen.members, seen.left = dict(self.members), {}
+        self.left[user] = seen
 
     def end(self, how: str) -> None:
         for user in list(self.members):
             self.remove_member(user)
+            del self.left[user]
         self.ended = how
+
+    def seen_by(self, user: str) -> ModelConversation:
+        """Return the conversation with the fields of a group as a user sees them."""
+        return self.left.get(user, self)
 
     def has_had(self, user: str) -> bool:
         """Return whether a user is or was a member, and the group is not dismissed."""
@@ -155,14 +166,14 @@ class ModelConversation:
 
     def group_for(self, user: str) -> Json:
         """Return a group as the API shows it to a present or former member."""
-        inside = user in self.members
+        inside, seen = user in self.members, self.seen_by(user)
         return {
-            "title": self.name,
-            "name": self.name,
-            "avatarUrl": self.avatar_url,
-            "metadata": self.metadata,
-            "owner": self.owner,
-            "memberCount": len(self.members),
+            "title": seen.name,
+            "name": seen.name,
+            "avatarUrl": seen.avatar_url,
+            "metadata": seen.metadata,
+            "owner": seen.owner,
+            "memberCount": 0 if self.ended else len(seen.members),
             "viewerRole": self.members.get(user),
             "historyVisibility": "FULL" if self.full else "SINCE_JOIN",
             "status": DISSOLVED if self.ended else "ACTIVE",

@@ -42,8 +42,10 @@ class Refused extends Error {
 }
 
 /** Signs in with a token. The server returns its user, because a setting of the server names the claim with the user id. */
-export async function signInWith(token: string): Promise<Token> {
-  return keep({ token, userId: await userOf(token), expiresAt: expiryOf(token) });
+export const signInWith = async (token: string) => keep(await identify(token));
+
+async function identify(token: string): Promise<Token> {
+  return { token, userId: await userOf(token), expiresAt: expiryOf(token) };
 }
 
 async function userOf(token: string): Promise<string> {
@@ -80,19 +82,22 @@ const held = () => JSON.parse(disk.get(TOKEN_KEY) ?? "null") as Token | null;
 /** Another user may have signed in in another tab: that sign-in is not touched. */
 export const signOut = (userId: string) => held()?.userId === userId && disk.remove(TOKEN_KEY);
 
-/** The user signed in on this device or by the address (`#token=…`, `?as=bob`). */
-export async function remembered(): Promise<Token | null> {
+/**
+ * The user signed in on this device or by the address (`#token=…`, `?as=bob`). A token of another user in the address replaces a
+ * sign-in only if `mayReplace` says so: anybody can make a link.
+ */
+export async function remembered(mayReplace: (current: string, next: string) => Promise<boolean>): Promise<Token | null> {
+  const last = held();
   if (location.hash.startsWith("#token=")) {
-    const token = location.hash.slice("#token=".length);
-    const signedIn = signInWith(token);
+    const identified = identify(location.hash.slice("#token=".length));
     // Without an answer the address stays as it is, so that a reload tries again.
-    await signedIn.catch((error: unknown) => {
+    await identified.catch((error: unknown) => {
       if (!(error instanceof Refused)) throw error;
     });
     history.replaceState(null, "", location.pathname + location.search);
-    return signedIn;
+    const next = await identified;
+    if (!last || last.userId === next.userId || (await mayReplace(last.userId, next.userId))) return keep(next);
   }
-  const last = held();
   const wanted = params.get("as");
   if (last && (!wanted || last.userId === wanted) && (last.expiresAt ?? 0) > Date.now() + 5000) return last;
   const user = wanted ?? last?.userId;

@@ -3,19 +3,31 @@ import { useEffect, useState } from "react";
 import type { Token } from "../confab/client";
 import { remembered, signOut } from "../signIn";
 import { Chat } from "./Chat";
+import { Confirm } from "./Confirm";
 import { SignIn } from "./SignIn";
 import { TwoDevices } from "./TwoDevices";
+import { useConfirm } from "./useConfirm";
+
+const replacing = (current: string, next: string) => ({
+  title: `Sign in as ${next}?`,
+  text: `The link contains a token of ${next}. You are signed in as ${current}, and would be signed out.`,
+  verb: "Sign in",
+});
 
 export function App() {
   const [token, setToken] = useState<Token | null>();
   const [trouble, setTrouble] = useState("");
+  const [asked, ask] = useConfirm();
   const two = new URLSearchParams(location.search).get("view") === "two";
 
   useEffect(() => {
-    if (!two) remembered().then(setToken, (error: Error) => (setTrouble(error.message), setToken(null)));
+    if (two) return;
+    const mayReplace = (current: string, next: string) => ask(replacing(current, next));
+    remembered(mayReplace).then(setToken, (error: Error) => (setTrouble(error.message), setToken(null)));
   }, [two]);
 
   if (two) return <TwoDevices />;
+  if (asked) return <Confirm {...asked} />;
   if (token === undefined) return <p className="waiting" role="status">Loading…</p>;
   if (!token) return <SignIn trouble={trouble} onToken={setToken} />;
   const leave = (why: string) => (signOut(token.userId), setTrouble(why), setToken(null));

@@ -12,18 +12,22 @@ from tests.api.sample_group import SampleGroup, create_sample_group
 CREATE = "mutation ($input: CreateWorkspaceInput!) { createWorkspace(input: $input) { id } }"
 ADD = "mutation ($id: ID!, $users: [ID!]!) { addToWorkspace(workspaceId: $id, userIds: $users) { id } }"
 
+CREATE_INVITE = "mutation ($id: ID!) { createInvite(workspaceId: $id) { code } }"
+
 
 @dataclass(frozen=True)
-class SampleWorkspace(SampleGroup):
+class AuthorisationSample(SampleGroup):
     """A group, and a workspace of the same owner. Former members of the group were never in the workspace."""
 
     workspace: str
     """A closed workspace."""
     open_workspace: str
     """An open workspace, of which the owner is the only member."""
+    code: str
+    """An invitation to the closed workspace, created by the owner."""
 
 
-async def create_sample_workspace(api: Api, **group: Any) -> SampleWorkspace:
+async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
     """Create the group and the workspaces."""
     sample = await create_sample_group(api, **group)
     workspace, open_workspace = [
@@ -32,4 +36,6 @@ async def create_sample_workspace(api: Api, **group: Any) -> SampleWorkspace:
     ]
     members = [user for user in sample.members if user != sample.owner]
     await api.data(make_caller("service", CallerRole.SERVICE), ADD, id=workspace, users=members)
-    return SampleWorkspace(**asdict(sample), workspace=workspace, open_workspace=open_workspace)
+    invite = (await api.data(sample.owner, CREATE_INVITE, id=workspace))["createInvite"]
+    ids = {"workspace": workspace, "open_workspace": open_workspace, "code": invite["code"]}
+    return AuthorisationSample(**asdict(sample), **ids)

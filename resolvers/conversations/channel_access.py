@@ -1,0 +1,39 @@
+"""Access to channels: the rights of a viewer, and the messages that they may read there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from resolvers.conversations.visibility import SeqRange, visible_ranges
+from store.base.ids import ConversationId, UserId
+from store.channels.channel_rights import ChannelRights
+from store.conversations.conversation import Head
+from store.store import Store
+from store.workspaces.permissions import Permission
+
+
+async def find_channel_rights(
+    store: Store, viewer: UserId, heads: Sequence[Head]
+) -> dict[ConversationId, tuple[ChannelRights, list[SeqRange]]]:
+    """Return the rights of a viewer in the channels that they can see, with the ranges that they may read.
+
+    Judged under the policy versions of the heads, or later ones. No round trip if everything is known.
+    """
+    if not heads:
+        return {}
+    found = await store.channel_rights.find_many(viewer, {head.conversation: head.policy_version for head in heads})
+    return {
+        head.conversation: (rights, await _readable_ranges(store, rights, head))
+        for head in heads
+        if (rights := found.get(head.conversation)) is not None
+    }
+
+
+async def _readable_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
+    if not rights.may(Permission.READ_HISTORY):
+        return []
+    if rights.channel.full_history:
+        return [(1, None)]
+    if rights.member is not None:
+        return visible_ranges(rights.member, full_history=False)
+    return [(await store.channel_rights.find_start(rights, head.seq), None)]

@@ -1,0 +1,160 @@
+"""The GraphQL type of channels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from enum import Enum
+from typing import Any
+
+import strawberry
+
+from resolvers.conversations.access import Access, FoundConversation, access_conversation, access_from, no_conversation
+from resolvers.users.callers import CallerRole
+from resolvers.workspaces.channels import find_write_time
+from schema.base.context import Context, Info
+from schema.base.list_sizes import holds
+from schema.base.nodes import Node
+from schema.base.scalars import JSON, DateTime
+from schema.compiler import reads, then
+from schema.conversations.conversation_types import (
+    Conversation,
+    ConversationType,
+    HistoryVisibility,
+    load_session,
+)
+from schema.sessions.session_types import SessionType
+from schema.workspaces.category_types import ChannelCategoryType, category_from
+from schema.workspaces.permission_types import (
+    PermissionOverwrite,
+    PermissionType,
+    list_overwrites,
+    list_permissions,
+)
+from schema.workspaces.workspace_types import WorkspaceType, workspace_from
+from store.base.ids import ConversationId
+from store.base.workspace_ids import workspace_of_channel
+from store.workspaces import policy
+from store.workspaces.permissions import Permission
+from store.workspaces.rights import rights_in_workspace
+
+
+@strawberry.enum(name="ChannelKind")
+class ChannelKindType(Enum):
+    PUBLIC = policy.ChannelKind.PUBLIC
+    PRIVATE = policy.ChannelKind.PRIVATE
+    VOICE = policy.ChannelKind.VOICE
+
+
+@strawberry.type(name="Channel")
+class ChannelType(Conversation, Node):
+    access: strawberry.Private[Access]
+    record: strawberry.Private[policy.Channel]
+    id: strawberry.ID = reads("record.id")
+    kind: ChannelKindType = reads("record.kind")
+    name: str = reads("record.name")
+    topic: str | None = reads("record.topic")
+    metadata: JSON | None = reads("record.metadata")
+    position: int = reads("record.position")
+    is_archived: bool = reads("record.is_archived")
+    is_default: bool = reads("record.is_default", description="New members follow it.")
+    inherits_permissions: bool = reads("record.inherits_permissions")
+    history_visibility: HistoryVisibility = reads("record.full_history")
+    slow_mode_seconds: int = reads(
+        "record.slow_mode_seconds",
+        description="Seconds between two messages of one member, 0 to 21600. BYPASS_SLOW_MODE and MANAGE_MESSAGES are "
+        "exempt. Earlier: SLOW_MODE with retryAfterMs.",
+    )
+
+    def load_title(self, context: Context) -> str:
+        return self.record.name
+
+    @classmethod
+    def load(cls, context: Context, conversation: ConversationId) -> Any:
+        """Return a Deferred of a channel in which the viewer has a session."""
+
+        def channel_of(found: FoundConversation | None) -> ChannelType | Awaitable[ChannelType]:
+            access = access_from(found) if found is not None else None
+            if access is not None:
+                return channel_from(access)
+            if found is None or context.caller is None or context.caller.role is not CallerRole.SERVICE:
+                raise no_conversation()
+            # Services write SYSTEM messages without being members.
+            return asyncio.ensure_future(_load_for_service(context, found))
+
+        return then(context.loaders.conversations.find(conversation), channel_of)
+
+    @classmethod
+    async def find(cls, context: Context, conversation: ConversationId) -> ChannelType | None:
+        """Return a channel, or None if the viewer can't see it."""
+        access = await access_conversation(context.app, context.viewer, conversation)
+        return channel_from(access) if access is not None else None
+
+    @strawberry.field(description="The caller's read state; null if they never followed, wrote or read here.")
+    def session(self, info: Info) -> SessionType | None:
+        return load_session(info.context, self.conversation_id)
+
+    @strawberry.field
+    def workspace(self, info: Info) -> WorkspaceType:
+        return then(
+            info.context.loaders.workspaces.find(workspace_of_channel(self.conversation_id)),
+            lambda access: workspace_from(access.info),
+        )
+
+    @strawberry.field
+    def category(self, info: Info) -> ChannelCategoryType | None:
+        rights = self.access.rights
+        category = self.record.category
+        if rights is None or category is None or category not in rights.policy.categories:
+            return None
+        in_workspace = rights_in_workspace(rights.policy, rights.facts, info.context.app.store.clock.now_ms())
+        return category_from(rights.policy, rights.policy.categories[category], in_workspace)
+
+    @strawberry.field(
+        description="Null without MANAGE_ROLES. inheritsPermissions: the category's overwrites apply.",
+        metadata=holds(20),
+    )
+    def overwrites(self) -> list[PermissionOverwrite] | None:
+        rights = self.access.rights
+        if rights is None or not rights.may(Permission.MANAGE_ROLES):
+            return None
+        return list_overwrites(rights.policy.overwrites_of(self.record))
+
+    @strawberry.field(metadata=holds(20))
+    def viewer_permissions(self) -> list[PermissionType]:
+        rights = self.access.rights
+        return list_permissions(rights.permissions) if rights is not None else []
+
+    @strawberry.field(description="When the caller may write next; null: now.")
+    async def viewer_may_write_at(self, info: Info) -> DateTime | None:
+        rights = self.access.rights
+        at_ms = await find_write_time(info.context.app, rights) if rights is not None else None
+        return DateTime(at_ms) if at_ms is not None else None
+
+    @strawberry.field(
+        description="Messages so far that count as unread until read. unreadCount is this minus Session.readCount."
+    )
+    def message_count(self) -> int:
+        newest = self.access.head.newest
+        return newest.n if newest is not None else 0
+
+
+async def _load_for_service(context: Context, found: FoundConversation) -> ChannelType:
+    """Return a channel as someone without rights there sees it."""
+    channel = found.head.conversation
+    policy = await context.app.store.policies.find(workspace_of_channel(channel), found.head.policy_version)
+    if policy is None or channel not in policy.channels:
+        raise no_conversation()
+    access, record = Access(found.head, []), policy.channels[channel]
+    return ChannelType(access=access, record=record, conversation_id=channel, type=ConversationType.CHANNEL)
+
+
+def channel_from(access: Access) -> ChannelType:
+    """Return the GraphQL object of a channel, as the viewer with this access sees it."""
+    assert access.rights is not None
+    return ChannelType(
+        access=access,
+        record=access.rights.channel,
+        conversation_id=access.head.conversation,
+        type=ConversationType.CHANNEL,
+    )

@@ -1,0 +1,1 @@
+"""Channels: memberships of PRIVATE ones, and the rights of users in them."""

@@ -1,0 +1,69 @@
+"""Memberships of PRIVATE channels: looked up by user, and never read as a whole."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from store.base.ids import ConversationId, UserId
+from store.conversations.conversation import Member, member_from
+from store.mongo.client import Mongo
+from store.mongo.collections import MEMBERS, member_row_id
+from store.workspaces.policy import MemberFacts, Policy
+
+_MAX_MEMBERSHIPS = 100_000
+"""Memberships that a process keeps: about 50 MB at most."""
+
+
+class ChannelMembers:
+    """Present memberships that this process keeps, each with the policy version under which it was read.
+
+    That a user is not a member is not kept.
+    """
+
+    def __init__(self, mongo: Mongo) -> None:
+        """Keep nothing yet."""
+        self._mongo = mongo
+        self._kept: OrderedDict[tuple[ConversationId, UserId], tuple[int, Member]] = OrderedDict()
+
+    def known(self, policy: Policy, channel: ConversationId, user: UserId) -> Member | None:
+        """Return a membership that is valid under a policy and kept, without waiting."""
+        kept = self._kept.get((channel, user))
+        if kept is None or not policy.accepts(MemberFacts(user, kept[0])):
+            return None
+        self._kept.move_to_end((channel, user))
+        return kept[1]
+
+    async def find_many(
+        self, policy: Policy, places: Iterable[tuple[ConversationId, UserId]]
+    ) -> dict[tuple[ConversationId, UserId], Member]:
+        """Return the present memberships of users in channels of a workspace, valid under its policy.
+
+        One round trip to MongoDB for those that are not kept.
+        """
+        found: dict[tuple[ConversationId, UserId], Member] = {}
+        missing: dict[str, tuple[ConversationId, UserId]] = {}
+        for channel, user in places:
+            known = self.known(policy, channel, user)
+            if known is None:
+                missing[member_row_id(channel, user)] = (channel, user)
+            else:
+                found[channel, user] = known
+        if missing:
+            for row in await self._mongo.find(MEMBERS, {"_id": {"$in": list(missing)}}):
+                place = missing[row["_id"]]
+                member = member_from(place[1], row)
+                if member.is_current:
+                    # The policy was known before this read, so the row has the changes up to its version.
+                    found[place] = member
+                    self._keep(policy.version, place, member)
+        return found
+
+    def _keep(self, version: int, place: tuple[ConversationId, UserId], member: Member) -> None:
+        kept = self._kept.get(place)
+        if kept is not None and kept[0] > version:
+            return
+        self._kept[place] = (version, member)
+        self._kept.move_to_end(place)
+        if len(self._kept) > _MAX_MEMBERSHIPS:
+            self._kept.popitem(last=False)

@@ -1,0 +1,150 @@
+"""Rights of users in channels, judged under policy versions that the caller names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from store.base.clock import Clock
+from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import WorkspaceId, workspace_of_channel
+from store.channels.channel_members import ChannelMembers
+from store.conversations.conversation import Member
+from store.messages.message_store import MessageStore
+from store.mongo.client import Mongo
+from store.workspaces.permissions import Permission
+from store.workspaces.policies import Policies
+from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Policy
+from store.workspaces.rights import rights_in_channel
+
+_MAX_STARTS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRights:
+    """The permissions of one user in a channel that they can see, and the facts that decided them.
+
+    `member`: their membership, if the channel is PRIVATE.
+    """
+
+    policy: Policy
+    channel: Channel
+    facts: MemberFacts
+    member: Member | None
+    permissions: Permission
+
+    def may(self, permission: Permission) -> bool:
+        """Return whether the user has a permission in the channel."""
+        return permission in self.permissions
+
+    @property
+    def slow_mode_ms(self) -> int:
+        """Time that the user has to wait between two messages; 0: none."""
+        exempt = Permission.BYPASS_SLOW_MODE | Permission.MANAGE_MESSAGES
+        return 0 if self.permissions & exempt else self.channel.slow_mode_seconds * 1000
+
+
+class ChannelRightsFinder:
+    """Judges rights. No round trip if policy, facts and memberships are kept and new enough."""
+
+    def __init__(self, mongo: Mongo, policies: Policies, messages: MessageStore, clock: Clock) -> None:
+        self._policies = policies
+        self._messages = messages
+        self._clock = clock
+        self.members = ChannelMembers(mongo)
+        self._starts: OrderedDict[tuple[ConversationId, int], int] = OrderedDict()
+
+    async def find_many(
+        self, user: UserId, channels: Mapping[ConversationId, int]
+    ) -> dict[ConversationId, ChannelRights]:
+        """Return the rights of a user in the channels that they can see.
+
+        channels: For each the smallest policy version to judge under.
+        """
+        by_workspace: dict[WorkspaceId, list[ConversationId]] = {}
+        for channel in channels:
+            by_workspace.setdefault(workspace_of_channel(channel), []).append(channel)
+        found: dict[ConversationId, ChannelRights] = {}
+        for workspace, inside in by_workspace.items():
+            at_least = max(channels[channel] for channel in inside)
+            rights = await self._judge(workspace, [(channel, user) for channel in inside], at_least)
+            found |= {channel: judged for (channel, _), judged in rights.items()}
+        return found
+
+    async def find(self, user: UserId, channel: ConversationId, at_least: int = 0) -> ChannelRights | None:
+        """Return the rights of a user in a channel; None if they can't see it."""
+        return (await self.find_many(user, {channel: at_least})).get(channel)
+
+    async def find_viewers(
+        self, channel: ConversationId, users: Iterable[UserId], at_least: int = 0
+    ) -> dict[UserId, ChannelRights]:
+        """Return the rights of those users who can see a channel."""
+        rights = await self._judge(workspace_of_channel(channel), [(channel, user) for user in users], at_least)
+        return {user: judged for (_, user), judged in rights.items()}
+
+    def known(self, user: UserId, channel: ConversationId) -> ChannelRights | None:
+        """Return the rights of a user in a channel as far as this process knows them, without waiting."""
+        workspace = workspace_of_channel(channel)
+        policy, facts = self._policies.known(workspace), self._policies.known_member(workspace, user)
+        if policy is None or facts is None or channel not in policy.channels:
+            return None
+        return self._rights(policy, facts, policy.channels[channel], self.members.known(policy, channel, user))
+
+    def may_read(self, user: UserId, channel: ConversationId, seq: int) -> bool:
+        """Return whether a user may read a channel's message, as far as this process knows, without waiting."""
+        rights = self.known(user, channel)
+        if rights is None or not rights.may(Permission.READ_HISTORY):
+            return False
+        if rights.channel.full_history:
+            return True
+        if rights.member is not None:
+            return any(first <= seq and (last is None or seq <= last) for first, last in rights.member.intervals)
+        start = self._starts.get((channel, rights.facts.joined_at_ms))
+        return start is not None and start <= seq
+
+    async def _judge(
+        self, workspace: WorkspaceId, places: list[tuple[ConversationId, UserId]], at_least: int
+    ) -> dict[tuple[ConversationId, UserId], ChannelRights]:
+        policy = await self._policies.find(workspace, at_least)
+        if policy is None:
+            return {}
+        places = [(channel, user) for channel, user in places if channel in policy.channels]
+        users = {user for _, user in places}
+        facts = await self._policies.find_members(workspace, users, policy.version) if users else {}
+        # The policy may have been read again meanwhile: facts and memberships have to be valid under the one used.
+        private = [
+            (channel, user)
+            for channel, user in places
+            if user in facts and policy.channels[channel].kind is ChannelKind.PRIVATE
+        ]
+        members = await self.members.find_many(policy, private) if private else {}
+        rights = {}
+        for channel, user in places:
+            if user in facts:
+                member = members.get((channel, user))
+                judged = self._rights(policy, facts[user], policy.channels[channel], member)
+                if judged is not None:
+                    rights[channel, user] = judged
+        return rights
+
+    def _rights(
+        self, policy: Policy, facts: MemberFacts, channel: Channel, member: Member | None
+    ) -> ChannelRights | None:
+        permissions = rights_in_channel(policy, facts, channel, member is not None, self._clock.now_ms())
+        if Permission.VIEW_CHANNEL not in permissions:
+            return None
+        return ChannelRights(policy, channel, facts, member, permissions)
+
+    async def find_start(self, rights: ChannelRights, newest_seq: int) -> int:
+        """Return the first seq of a PUBLIC channel's messages that were sent after the user joined the workspace.
+
+        newest_seq: Newest seq of the channel. About 20 round trips to MongoDB for a long channel; none later.
+        """
+        key = (rights.channel.id, rights.facts.joined_at_ms)
+        start = self._starts.get(key)
+        if start is None:
+            start = self._starts[key] = await self._messages.find_first_since(*key, newest_seq)
+            if len(self._starts) > _MAX_STARTS:
+                self._starts.popitem(last=False)
+        return start

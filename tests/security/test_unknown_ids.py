@@ -1,0 +1,121 @@
+"""Ids that a user may not see take the same round trips as ids of nothing, so the time tells no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import pytest
+
+from store.base.ids import ConversationId
+from store.redis.cache import Call
+from tests.api.client import Api, private_id
+from tests.api.conftest import Deployments
+from tests.api.sample_group import SampleGroup, create_sample_group
+
+UNKNOWN_GROUP, UNKNOWN_MESSAGE = "g_1", "m_1"
+
+OF_GROUPS = {
+    "group": "query ($id: ID!) { found: group(id: $id) { id } }",
+    "conversation": "query ($id: ID!) { found: conversation(id: $id) { id } }",
+    "node": "query ($id: ID!) { found: node(id: $id) { id } }",
+    "messages": "query ($id: ID!) { found: messages(conversationId: $id) { edges { cursor } } }",
+    "session": "query ($id: ID!) { found: session(conversationId: $id) { id } }",
+    "sendMessage": 'mutation ($id: ID!) { sendMessage(input: {conversationId: $id, content: "x"}) { replayed } }',
+    "leaveGroup": "mutation ($id: ID!) { leaveGroup(groupId: $id) }",
+    "updateGroup": 'mutation ($id: ID!) { updateGroup(groupId: $id, input: {name: "x"}) { id } }',
+    "inviteMembers": "mutation ($id: ID!) { inviteMembers(groupId: $id, userIds: []) { id } }",
+    "deleteConversation": "mutation ($id: ID!) { deleteConversation(conversationId: $id) }",
+    "markRead": "mutation ($id: ID!) { markRead(conversationId: $id) { id } }",
+    "muteSession": "mutation ($id: ID!) { muteSession(conversationId: $id, muted: true) { id } }",
+    "ackDelivered": "mutation ($id: ID!) { ackDelivered(conversationId: $id, upToSeq: 1) { id } }",
+    "startTyping": "mutation ($id: ID!) { startTyping(conversationId: $id) }",
+}
+OF_MESSAGES = {
+    "message": "query ($id: ID!) { found: message(id: $id) { id } }",
+    "node": "query ($id: ID!) { found: node(id: $id) { id } }",
+    "editMessage": 'mutation ($id: ID!) { editMessage(messageId: $id, content: "x") { id } }',
+    "recallMessage": "mutation ($id: ID!) { recallMessage(messageId: $id) { id } }",
+}
+
+
+class Trips(NamedTuple):
+    mongo: int
+    redis: int
+
+
+async def trips_of(api: Api, user: str, query: str, id: str) -> Trips:
+    """Return the least round trips of several refusals of an operation: housekeeping may add to single ones."""
+    store, runs = api.services.app.store, []
+    for _ in range(4):
+        mongo, redis = store.mongo.trips, store.cache.trips
+        response = await api.run(user, query, id=id)
+        runs.append(Trips(store.mongo.trips - mongo, store.cache.trips - redis))
+        if "errors" in response:
+            assert [error["extensions"]["code"] for error in response["errors"]] == ["NOT_FOUND"]
+        else:
+            assert response["data"] == {"found": None}
+    return min(runs)
+
+
+@pytest.fixture
+async def sample(api: Api) -> SampleGroup:
+    return await create_sample_group(api)
+
+
+async def _stay(_api: Api, _sample: SampleGroup) -> None:
+    """Leave the group in the cache."""
+
+
+async def _change(api: Api, sample: SampleGroup) -> None:
+    """Give the membership another version after the stranger has asked for it."""
+    await api.group(sample.outsider, sample.group)
+    await api.set_role(sample.owner, sample.group, sample.member, "ADMIN")
+    await api.wait_until_idle()
+
+
+async def _end(api: Api, sample: SampleGroup) -> None:
+    await api.dismiss(sample.owner, sample.group)
+    await api.wait_until_idle()
+
+
+STATES: dict[str, Callable[[Api, SampleGroup], Awaitable[None]]] = {
+    "cached": _stay, "changed": _change, "dismissed": _end,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_stranger_cannot_tell_a_group_from_none(api: Api, sample: SampleGroup, state: str) -> None:
+    await STATES[state](api, sample)
+    for name, query in OF_GROUPS.items():
+        existing = await trips_of(api, sample.outsider, query, sample.group)
+        assert existing == await trips_of(api, sample.outsider, query, UNKNOWN_GROUP), name
+
+
+async def test_a_stranger_cannot_tell_a_group_that_is_not_cached_from_none(
+    api: Api, sample: SampleGroup, deployments: Deployments
+) -> None:
+    await api.wait_until_idle()
+    deployments.flush_redis("main")
+    await api.data(sample.outsider, "{ totalUnread }")
+    for name, query in OF_GROUPS.items():
+        existing = await trips_of(api, sample.outsider, query, sample.group)
+        assert existing == await trips_of(api, sample.outsider, query, UNKNOWN_GROUP), name
+    store = api.services.app.store
+    head = store.keys.conversation(ConversationId(sample.group))[0]
+    assert await store.cache.one(Call("EXISTS", (head,))) == 0, "a stranger makes the server load the group"
+
+
+async def test_a_stranger_cannot_tell_a_message_or_a_session_from_none(api: Api, sample: SampleGroup) -> None:
+    private = (await api.send(sample.owner, sample.member, "hidden"))["message"]["id"]
+    for name, query in OF_MESSAGES.items():
+        unknown = await trips_of(api, sample.outsider, query, UNKNOWN_MESSAGE)
+        for hidden in (sample.message, sample.later, private):
+            assert await trips_of(api, sample.outsider, query, hidden) == unknown, name
+    for name in ("conversation", "node", "session", "messages"):
+        query = OF_GROUPS[name]
+        existing = await trips_of(api, sample.outsider, query, private_id(sample.owner, sample.member))
+        assert existing == await trips_of(api, sample.outsider, query, private_id(sample.owner, "nobody")), name
+    sessions = [f"s_{sample.owner}_{group}" for group in (sample.group, UNKNOWN_GROUP)]
+    existing, unknown = [await trips_of(api, sample.outsider, OF_GROUPS["node"], session) for session in sessions]
+    assert existing == unknown
