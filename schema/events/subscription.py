@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.live import channel_events, message_events, session_sync
+from resolvers.live import channel_events, message_events, session_sync, workspace_events
 from schema.base.context import Info
 from schema.base.scalars import Cursor
 from schema.events.channels import PositionInput, channel_event_from, channel_event_union
 from schema.events.registry import message_event_from, message_event_union
 from schema.events.sessions import SyncSessionType
 from schema.events.source import Source
+from schema.events.workspaces import workspace_event_from, workspace_event_union
 
 
 @strawberry.type
@@ -60,3 +61,17 @@ class Subscription:
         positions = [position.to_position() for position in channels]
         stream = await channel_events.channel_events(context.app, context.viewer, positions, context.queue_budget)
         return Source(context, stream, channel_event_from)
+
+    @strawberry.subscription(
+        graphql_type=workspace_event_union(),
+        description="What changes in up to 20 workspaces: name, roles, categories, the channels the caller can see, "
+        "the caller's own membership, voice states, and ChannelActivity of followed channels. rev: from ready, "
+        "workspace, or an event. First what changed meanwhile (whole objects, each once), then WorkspaceCaughtUp, "
+        "then live.",
+    )
+    async def workspace_events(self, info: Info, workspaces: list[PositionInput]) -> Source:
+        """Subscribe to what changes in workspaces."""
+        context = info.context
+        positions = [position.to_position() for position in workspaces]
+        stream = await workspace_events.workspace_events(context.app, context.viewer, positions, context.queue_budget)
+        return Source(context, stream, workspace_event_from)

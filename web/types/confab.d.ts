@@ -27,6 +27,11 @@ export type Scalars = {
   Timestamp: { input: number; output: number; }
 };
 
+export type AccessEnded = {
+  __typename: 'AccessEnded';
+  conversationId: Scalars['ID']['output'];
+};
+
 /**
  * What should light a badge. unread: totalUnread. mentions: unread mentions of the caller by name or role, everywhere,
  * where not muted. threads: followed threads with unread replies. Derived from read positions, so reading on one device
@@ -43,6 +48,98 @@ export type CaughtUp = {
   __typename: 'CaughtUp';
   cursor: Scalars['Cursor']['output'];
   reset: Scalars['Boolean']['output'];
+};
+
+export type Channel = Conversation & Node & {
+  __typename: 'Channel';
+  id: Scalars['ID']['output'];
+  type: ConversationType;
+  title: Scalars['String']['output'];
+  lastMessage?: Maybe<Message>;
+  /** The caller's read state; null if they never followed, wrote or read here. */
+  session?: Maybe<Session>;
+  kind: ChannelKind;
+  name: Scalars['String']['output'];
+  topic?: Maybe<Scalars['String']['output']>;
+  metadata?: Maybe<Scalars['JSON']['output']>;
+  position: Scalars['Int']['output'];
+  isArchived: Scalars['Boolean']['output'];
+  /** New members follow it. */
+  isDefault: Scalars['Boolean']['output'];
+  inheritsPermissions: Scalars['Boolean']['output'];
+  historyVisibility: HistoryVisibility;
+  /**
+   * Seconds between two messages of one member, 0 to 21600. BYPASS_SLOW_MODE and MANAGE_MESSAGES are exempt. Earlier:
+   * SLOW_MODE with retryAfterMs.
+   */
+  slowModeSeconds: Scalars['Int']['output'];
+  workspace: Workspace;
+  category?: Maybe<ChannelCategory>;
+  /** Null without MANAGE_ROLES. inheritsPermissions: the category's overwrites apply. */
+  overwrites?: Maybe<Array<PermissionOverwrite>>;
+  viewerPermissions: Array<Permission>;
+  /** When the caller may write next; null: now. */
+  viewerMayWriteAt?: Maybe<Scalars['DateTime']['output']>;
+  /** Messages so far that count as unread until read. unreadCount is this minus Session.readCount. */
+  messageCount: Scalars['Int']['output'];
+};
+
+/**
+ * Somebody wrote in a followed channel. At most one per second and channel, the last one always. The same for all
+ * followers, so it carries no unread count: unread = messageCount - session.readCount.
+ */
+export type ChannelActivity = {
+  __typename: 'ChannelActivity';
+  channelId: Scalars['ID']['output'];
+  writeSeq: Scalars['Int']['output'];
+  messageCount: Scalars['Int']['output'];
+  lastMessageAt: Scalars['Timestamp']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
+export type ChannelCategory = Node & {
+  __typename: 'ChannelCategory';
+  id: Scalars['ID']['output'];
+  workspaceId: Scalars['ID']['output'];
+  name: Scalars['String']['output'];
+  position: Scalars['Int']['output'];
+  overwrites: Array<PermissionOverwrite>;
+};
+
+export type ChannelCaughtUp = {
+  __typename: 'ChannelCaughtUp';
+  conversationId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+  reset: Scalars['Boolean']['output'];
+};
+
+export type ChannelChanged = {
+  __typename: 'ChannelChanged';
+  rev: Scalars['Timestamp']['output'];
+  channel: Channel;
+};
+
+export type ChannelEvent = ChannelMessage | TypingStarted | TypingStopped | AccessEnded | ChannelCaughtUp;
+
+/** Deleted, or no longer visible to the caller; which of the two is not revealed. */
+export type ChannelGone = {
+  __typename: 'ChannelGone';
+  workspaceId: Scalars['ID']['output'];
+  channelId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
+export type ChannelKind =
+  | 'PUBLIC'
+  | 'PRIVATE'
+  | 'VOICE';
+
+export type ChannelMessage = {
+  __typename: 'ChannelMessage';
+  conversationId: Scalars['ID']['output'];
+  change: MessageChange;
+  message: Message;
+  rev: Scalars['Timestamp']['output'];
 };
 
 /**
@@ -118,6 +215,8 @@ export type ErrorCode =
   | 'GROUP_FULL'
   | 'OWNER_CANNOT_LEAVE'
   | 'PRIVATE_CANNOT_DELETE'
+  | 'SLOW_MODE'
+  | 'ARCHIVED'
   | 'LIMIT_REACHED'
   | 'UNAVAILABLE'
   | 'INTERNAL';
@@ -273,6 +372,11 @@ export type MessageReceiptsArgs = {
   after?: InputMaybe<Scalars['String']['input']>;
   status?: InputMaybe<ReceiptStatus>;
 };
+
+export type MessageChange =
+  | 'CREATED'
+  | 'UPDATED'
+  | 'RECALLED';
 
 export type MessageConnection = {
   __typename: 'MessageConnection';
@@ -620,12 +724,78 @@ export type Node = {
   id: Scalars['ID']['output'];
 };
 
+/** The caller's own roles, nickname, time-out, or the end of their membership (member: null). */
+export type OwnMembershipChanged = {
+  __typename: 'OwnMembershipChanged';
+  workspaceId: Scalars['ID']['output'];
+  member?: Maybe<WorkspaceMember>;
+  rev: Scalars['Timestamp']['output'];
+};
+
 export type PageInfo = {
   __typename: 'PageInfo';
   hasNextPage: Scalars['Boolean']['output'];
   hasPreviousPage: Scalars['Boolean']['output'];
   startCursor?: Maybe<Scalars['String']['output']>;
   endCursor?: Maybe<Scalars['String']['output']>;
+};
+
+/**
+ * Computed in this order: the role of everyone and all roles of the member together; ADMINISTRATOR and the owner have
+ * everything; then the channel's overwrites: deny and allow for everyone, then the denies and then the allows of the
+ * member's roles together, then deny and allow of the member. Without VIEW_CHANNEL there is nothing else; without
+ * SEND_MESSAGES none of SEND_THREADS to MENTION_EVERYONE. A channel without overwrites of its own uses its category's. A
+ * role's position (higher ranks higher) decides who may change whom, not what is allowed. New permissions are appended.
+ * The role of everyone starts with VIEW_CHANNEL, READ_HISTORY, SEND_MESSAGES, SEND_THREADS, CREATE_THREADS, ATTACH_FILES,
+ * EMBED_LINKS, ADD_REACTIONS, CREATE_INVITES, CHANGE_NICKNAME, CONNECT, SPEAK and VIDEO.
+ */
+export type Permission =
+  | 'ADMINISTRATOR'
+  | 'VIEW_CHANNEL'
+  | 'READ_HISTORY'
+  | 'SEND_MESSAGES'
+  | 'SEND_THREADS'
+  | 'CREATE_THREADS'
+  | 'ATTACH_FILES'
+  | 'EMBED_LINKS'
+  | 'MENTION_EVERYONE'
+  | 'ADD_REACTIONS'
+  | 'PIN_MESSAGES'
+  | 'MANAGE_MESSAGES'
+  | 'MANAGE_THREADS'
+  | 'BYPASS_SLOW_MODE'
+  | 'CREATE_INVITES'
+  | 'INVITE_MEMBERS'
+  | 'CHANGE_NICKNAME'
+  | 'MANAGE_NICKNAMES'
+  | 'MANAGE_CHANNELS'
+  | 'MANAGE_ROLES'
+  | 'MANAGE_WORKSPACE'
+  | 'MANAGE_WEBHOOKS'
+  | 'KICK_MEMBERS'
+  | 'BAN_MEMBERS'
+  | 'TIMEOUT_MEMBERS'
+  | 'VIEW_AUDIT_LOG'
+  | 'VIEW_REPORTS'
+  | 'CONNECT'
+  | 'SPEAK'
+  | 'VIDEO'
+  | 'MUTE_OTHERS'
+  | 'DEAFEN_OTHERS'
+  | 'MOVE_OTHERS';
+
+export type PermissionOverwrite = {
+  __typename: 'PermissionOverwrite';
+  roleId?: Maybe<Scalars['ID']['output']>;
+  userId?: Maybe<Scalars['ID']['output']>;
+  allow: Array<Permission>;
+  deny: Array<Permission>;
+};
+
+/** rev null: from now on. */
+export type Position = {
+  id: Scalars['ID']['input'];
+  rev?: InputMaybe<Scalars['Timestamp']['input']>;
 };
 
 export type PrivateConversation = Conversation & Node & {
@@ -691,6 +861,7 @@ export type Query = {
   openWorkspaces: WorkspaceConnection;
   /** What an invitation leads to, before joining. */
   invite?: Maybe<InvitePreview>;
+  channel?: Maybe<Channel>;
   node?: Maybe<Node>;
 };
 
@@ -793,6 +964,11 @@ export type QueryInviteArgs = {
 };
 
 
+export type QueryChannelArgs = {
+  id: Scalars['ID']['input'];
+};
+
+
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
@@ -857,6 +1033,8 @@ export type SendMessageInput = {
   mentions?: InputMaybe<Array<Scalars['ID']['input']>>;
   /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
   mentionAll?: InputMaybe<Scalars['Boolean']['input']>;
+  /** In a channel: mentionable roles (others need MENTION_EVERYONE). */
+  mentionRoleIds?: InputMaybe<Array<Scalars['ID']['input']>>;
   /** A message of the same conversation that the sender can see (INVALID_INPUT). */
   replyToId?: InputMaybe<Scalars['ID']['input']>;
   idempotencyKey?: InputMaybe<Scalars['String']['input']>;
@@ -989,6 +1167,19 @@ export type Subscription = {
    * then nothing.
    */
   messageEvents: MessageEvent;
+  /**
+   * Everything that happens in up to 20 channels, threads or groups that are on the screen: messages, edits, recalls,
+   * reactions, pins, thread counts, typing. For bots (isBot) up to 1,000. rev: from channel, thread or an event. What was
+   * missed comes first, in order, then ChannelCaughtUp for each, then live, without gap or repetition. reset: true means:
+   * fetch the newest page again. When access ends: AccessEnded for that one, then nothing more of it.
+   */
+  channelEvents: ChannelEvent;
+  /**
+   * What changes in up to 20 workspaces: name, roles, categories, the channels the caller can see, the caller's own
+   * membership, voice states, and ChannelActivity of followed channels. rev: from ready, workspace, or an event. First
+   * what changed meanwhile (whole objects, each once), then WorkspaceCaughtUp, then live.
+   */
+  workspaceEvents: WorkspaceEvent;
 };
 
 
@@ -1000,6 +1191,16 @@ export type SubscriptionSyncSessionArgs = {
 export type SubscriptionMessageEventsArgs = {
   since?: InputMaybe<Scalars['Cursor']['input']>;
   conversationId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+export type SubscriptionChannelEventsArgs = {
+  channels: Array<Position>;
+};
+
+
+export type SubscriptionWorkspaceEventsArgs = {
+  workspaces: Array<Position>;
 };
 
 export type SyncReason =
@@ -1133,6 +1334,20 @@ export type WorkspaceMembersArgs = {
   online?: InputMaybe<Scalars['Boolean']['input']>;
 };
 
+export type WorkspaceCaughtUp = {
+  __typename: 'WorkspaceCaughtUp';
+  workspaceId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+  reset: Scalars['Boolean']['output'];
+};
+
+/** Name, icon, plan, roles, categories: fetch what is shown. */
+export type WorkspaceChanged = {
+  __typename: 'WorkspaceChanged';
+  rev: Scalars['Timestamp']['output'];
+  workspace: Workspace;
+};
+
 export type WorkspaceConnection = {
   __typename: 'WorkspaceConnection';
   edges: Array<WorkspaceEdge>;
@@ -1144,6 +1359,8 @@ export type WorkspaceEdge = {
   node: Workspace;
   cursor: Scalars['String']['output'];
 };
+
+export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | WorkspaceCaughtUp;
 
 /** timedOutUntil: until then the member has no permissions but VIEW_CHANNEL and READ_HISTORY. It ends by itself. */
 export type WorkspaceMember = {

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from store.workspaces.channel_members import ChannelMembers
-
 from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
+from store.channels.channel_members import ChannelMembers
 from store.conversations.conversation import Member
 from store.workspaces.permissions import Permission
 from store.workspaces.policies import Policies

@@ -22,7 +22,6 @@ from store.clocks.shared_clocks import Appended, ClockEntry, SharedClocks, parse
 from store.messages.message import Message
 from store.redis.cache import Call
 from store.store import Store
-from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import EphemeralEvent
 from subscriptions.realtime.events.shared import (
@@ -135,20 +134,6 @@ class SharedEvents:
                 raise failure
         return appended.tick
 
-    async def announce_policy(self, policy: Policy, change: PendingChange) -> None:
-        """Announce a change of rights that is durable, and in Redis. See `announce`."""
-        await self.announce(
-            WorkspaceUpdate(
-                policy.workspace,
-                policy.version,
-                is_changed=change.is_changed,
-                changes_rights=change.changes_rights,
-                is_deleted=policy.is_deleted,
-                channels=tuple(sorted(change.channels)),
-                members=tuple(sorted(change.members)),
-            )
-        )
-
     async def _append(self, event: SharedEvent) -> Appended:
         store = self._store
         if not store.cache.is_shared:
@@ -175,7 +160,7 @@ class SharedEvents:
             frame = _Frame(owner, appended.epoch, appended.previous, appended.previous, version, None)
         others = [server for server in appended.servers if server != self.hub.server]
         if others:
-            body = [*frame[:5], event.encode() if frame.event is not None else None]
+            body = [*frame[:5], frame.event.encode() if frame.event is not None else None]
             self._bus.send_frames(_FRAME, dict.fromkeys(others, body))
         if len(others) < len(appended.servers) or self.hub.has_mailbox(owner):
             self._deliver(frame)
