@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from time import thread_time
+from time import monotonic
 from typing import Any, TypeAlias
 
 from graphql import FieldNode, GraphQLError, located_error
@@ -33,7 +33,7 @@ YieldControl: TypeAlias = Callable[[], Awaitable[None]]
 PENDING: Any = object()
 
 SLICE_SECONDS = 0.002
-"""CPU time after which an execution yields to other tasks."""
+"""Time after which an execution yields to other tasks. Not CPU time: reading that clock takes 1.7 us, not 0.14."""
 
 _ITEMS_PER_CHECK = 16
 """Items of lists that are completed between two reads of the clock."""
@@ -70,7 +70,7 @@ class TooManyValues(BaseException):
 class ExecutionState:
     """The inputs of one execution, its pending values, its errors, and the number of values it has produced.
 
-    When the execution has used its slice of CPU time, the list that is being completed is continued later. Executions
+    When the execution has used its slice of time, the list that is being completed is continued later. Executions
     with few items never use up their slice.
 
     Each completed object adds its fields to `values`, each list of scalars its items. The execution is stopped with
@@ -169,7 +169,7 @@ class ExecutionState:
         """Return True if the execution has used its slice. For negative `items_left`. Raises TooManyValues."""
         if self.values > self.max_values:
             raise TooManyValues
-        now = thread_time()
+        now = monotonic()
         if self._slice_ends is None:
             self._slice_ends = now + SLICE_SECONDS
         elif now >= self._slice_ends:

@@ -112,7 +112,7 @@ class CompiledOperation:
             variables: As the client sent them, or as `coerce` returned them.
             root: The source of the root fields. For a subscription: the event.
             context: The `context` of `info`.
-            yield_control: Called when the execution has used some milliseconds of CPU time.
+            yield_control: Called when the execution has run for some milliseconds.
             max_values: Most values of the result; see ExecutionState.
 
         Returns:

@@ -1,7 +1,8 @@
 """Periodic work of a server.
 
 It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, compares the feeds of its connections with Redis, and adds the search fields that are missing in users.
+lost, compares the feeds of its connections with Redis, completes changes of rights, and adds the search fields that are
+missing in users.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Housekeeper:
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
                 (CHECK_SECONDS, "shared_feeds", self._shared_hub.check_feeds),
                 (0.2, "mutes", self._end_mutes),
+                (1.0, "policy_changes", self._complete_policy_changes),
                 (10.0, "user_search", self._store.user_search.fill_when_due),
             )
         ]
@@ -131,6 +133,11 @@ class Housekeeper:
     async def _end_mutes(self) -> None:
         await self._hub.wait_for_mutes()
         await self._hub.end_mutes()
+
+    async def _complete_policy_changes(self) -> None:
+        self._store.cache.require_shared()
+        await self._store.policy_changes.complete_incomplete()
+        await self._store.policy_changes.complete_abandoned()
 
     async def _lease(self) -> None:
         await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)

@@ -521,11 +521,20 @@ export type Mutation = {
    * configurable (LIMIT_REACHED).
    */
   createWorkspace: Workspace;
+  /** MANAGE_WORKSPACE. plan: role service only. */
+  updateWorkspace: Workspace;
+  /** Owner only. Its channels are NOT_FOUND at once; stored messages and files are removed in the background. */
+  deleteWorkspace: Scalars['Boolean']['output'];
+  transferWorkspace: Workspace;
   /**
    * With an invitation code, or without one if the workspace is open. A banned user: BANNED. Whoever joins follows the
    * default channels, read up to now.
    */
   joinWorkspace: Workspace;
+  /** Anyone but the owner (OWNER_CANNOT_LEAVE). */
+  leaveWorkspace: Scalars['Boolean']['output'];
+  /** CHANGE_NICKNAME for oneself, MANAGE_NICKNAMES for members below. 1 to 32 characters; null removes it. */
+  setNickname: WorkspaceMember;
   /** Role service or admin: adds users without an invitation, 1,000 at most; members are skipped. */
   addToWorkspace: Workspace;
   /** CREATE_INVITES. maxUses 0: unlimited. At most 1,000 codes per workspace. */
@@ -682,9 +691,38 @@ export type MutationCreateWorkspaceArgs = {
 };
 
 
+export type MutationUpdateWorkspaceArgs = {
+  workspaceId: Scalars['ID']['input'];
+  input: UpdateWorkspaceInput;
+};
+
+
+export type MutationDeleteWorkspaceArgs = {
+  workspaceId: Scalars['ID']['input'];
+};
+
+
+export type MutationTransferWorkspaceArgs = {
+  workspaceId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+};
+
+
 export type MutationJoinWorkspaceArgs = {
   workspaceId?: InputMaybe<Scalars['ID']['input']>;
   code?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationLeaveWorkspaceArgs = {
+  workspaceId: Scalars['ID']['input'];
+};
+
+
+export type MutationSetNicknameArgs = {
+  workspaceId: Scalars['ID']['input'];
+  userId?: InputMaybe<Scalars['ID']['input']>;
+  nickname?: InputMaybe<Scalars['String']['input']>;
 };
 
 
@@ -1270,6 +1308,15 @@ export type UpdateGroupInput = {
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
   metadata?: InputMaybe<Scalars['JSON']['input']>;
   historyVisibility?: InputMaybe<HistoryVisibility>;
+};
+
+export type UpdateWorkspaceInput = {
+  name?: InputMaybe<Scalars['String']['input']>;
+  iconUrl?: InputMaybe<Scalars['String']['input']>;
+  isOpen?: InputMaybe<Scalars['Boolean']['input']>;
+  plan?: InputMaybe<WorkspacePlan>;
+  retentionDays?: InputMaybe<Scalars['Int']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
 
 export type User = Node & {

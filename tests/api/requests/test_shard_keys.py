@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -14,19 +15,25 @@ from store.base.ids import UserId, kind_of
 from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
 from store.store import Store
-from store.workspaces.policy import MemberFacts
+from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
+from store.workspaces.policy import MemberFacts, Policy
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.workspaces.calls import (
+    DELETE,
     JOIN,
+    LEAVE,
     OPEN,
     PREVIEW,
     REVOKE_INVITE,
+    TRANSFER,
+    UPDATE,
     add_members,
     create_invite,
     create_workspace,
     list_members,
     my_workspaces,
+    nickname,
     own_workspace,
 )
 from tests.store.workspaces import W, insert_workspace, sample_policy
@@ -67,6 +74,14 @@ async def use_workspaces(store: Store) -> None:
     await insert_workspace(store, sample_policy(), MemberFacts(UserId("alice"), 1))
     assert await store.policies.find_members(W, [UserId("alice"), UserId("bob")])
     assert await store.policies.current_version(W) == 1
+
+    async def delete_channels(policy: Policy) -> ProposedPolicyChange:
+        facts = await store.policies.find_members(W, [UserId("alice")], policy.version)
+        members = [MemberChange(member, None) for member in facts.values()]
+        return ProposedPolicyChange(replace(policy, channels={}), members=members)
+
+    assert await store.policy_changes.change(W, delete_channels)
+    assert await store.policy_changes.complete_abandoned() == 0
 
 
 async def test_every_operation_names_its_shards(
@@ -132,6 +147,7 @@ async def test_every_operation_names_its_shards(
         for query in (None, "sp", "another"):
             await api.data(dave, OPEN, query=query)
         await api.data(dave, PREVIEW, code="1-aaaaaaaaaaaaaaaa")
+        await api.data(dave, 'query { channel(id: "c_1.1") { id } }')
         for message in (first, group_message):
             assert (await api.data(alice, MESSAGE, id=message["id"]))["message"]["seq"] == message["seq"]
         for status in ("SENT", "DELIVERED", "READ"):
@@ -167,6 +183,12 @@ async def test_every_operation_names_its_shards(
     other = await api.create_group(alice, bob, carol)
     await api.dismiss(alice, other)
     await api.upsert_users({"id": dave, "displayName": "Dave"})
+    await nickname(api, bob, workspace, "Bobby")
+    await api.data(bob, 'mutation { updateMe(displayName: "Robert") { id } }')
+    await api.data(alice, UPDATE, id=workspace, input={"name": "Renamed", "isOpen": False})
+    await api.data(carol, LEAVE, id=workspace)
+    await api.data(alice, TRANSFER, id=workspace, user=bob)
+    await api.data(bob, DELETE, id=workspace)
     await api.expect_refusal(alice, 'mutation { renewAuth(token: "x") }')
     await use_workspaces(api.services.app.store)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])
