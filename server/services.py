@@ -150,6 +150,7 @@ async def open_services(
     hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     shared_events = SharedEvents(store, hub.server, bus)
+    store.policy_changes.announce = shared_events.announce_policy
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)
     receipts = ReceiptNotifier(store, publisher)

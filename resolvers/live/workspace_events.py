@@ -123,7 +123,7 @@ def _not_visible() -> NotFound:
 
 @dataclass(slots=True)
 class _Seen:
-    """What a subscriber has of one workspace."""
+    """The state of one workspace as the subscriber has it."""
 
     position: Position
     visible: frozenset[ConversationId]

@@ -38,7 +38,7 @@ Owner = TypeVar("Owner", bound=str)
 _OwnerOf = TypeVar("_OwnerOf", bound=str, contravariant=True)
 
 
-class LivePosition(NamedTuple):
+class RoutedClock(NamedTuple):
     """A clock as Redis has it, compared with the position of a feed.
 
     Attributes:
@@ -62,7 +62,7 @@ class Clocks(Protocol[_OwnerOf]):
         """
         ...
 
-    async def read_positions(self, owners: Sequence[_OwnerOf], server: str) -> Sequence[LivePosition | None]:
+    async def read_positions(self, owners: Sequence[_OwnerOf], server: str) -> Sequence[RoutedClock | None]:
         """Return each clock; None for one that is not in Redis. One round trip that changes nothing."""
         ...
 

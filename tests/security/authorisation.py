@@ -122,8 +122,6 @@ ROOT_FIELDS = [
         outcomes_by_relation(*[INVISIBLE] * 5)),
     subscription("workspaceEvents", "workspaceEvents(workspaces: [{id: $id}]) { __typename }",
         in_workspace(INVISIBLE, OK, OK), id="@workspace"),
-    subscription("workspaceEvents", "workspaceEvents(workspaces: [{id: $id}]) { __typename }",
-        outcomes_by_relation(*[INVISIBLE] * 5), id="@open_workspace"),
     mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }',
         outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
     mutation("updateMe", "updateMe(metadata: {a: 1}) { id }", SIGNED_IN),

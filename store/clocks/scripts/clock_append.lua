@@ -1,9 +1,9 @@
 -- Appends an event to a shared clock.
--- ARGV: now (ms), log entry, version of the rights that decide who may see it, tick after which the same entry may be in
--- the log already ('' if it is not), '1' to do nothing unless a server has a route, then list ('recent' or 'changed')
--- and member in turn.
--- Returns { epoch, tick, tick before, version, server, ... }; with tick 0 and the present clock as the tick before it if
--- the entry is in the log already. Returns {} if no server has a route, and one was needed.
+-- ARGV: now (ms), log entry, version of the rights that decide who may see it, tick after which the same entry may be
+-- in the log already ('' if it is not), '1' to do nothing unless a server has a route, then list ('recent' or
+-- 'changed') and member in turn.
+-- Returns { epoch, tick, tick before, version, server, ... }; with tick 0 and the present clock as the tick before it
+-- if the entry is in the log already. Returns {} if no server has a route, and one was needed.
 local entry, version, repeated_after, needs_route = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
 local FIRST_MEMBER = 6
 

@@ -73,7 +73,7 @@ class SharedEvent(Event):
 
 
 class MessageChange(StrEnum):
-    """What happened to a message, with stored values."""
+    """Kind of change of a message, with stored values."""
 
     CREATED = "m"
     UPDATED = RevisionKind.EDIT.value

@@ -22,6 +22,7 @@ from store.clocks.shared_clocks import Appended, ClockEntry, SharedClocks, parse
 from store.messages.message import Message
 from store.redis.cache import Call
 from store.store import Store
+from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import EphemeralEvent
 from subscriptions.realtime.events.shared import (
@@ -32,7 +33,7 @@ from subscriptions.realtime.events.shared import (
     clock_owner,
     decode_shared_event,
 )
-from subscriptions.realtime.hub import Hub, LivePosition
+from subscriptions.realtime.hub import Hub, RoutedClock
 from subscriptions.realtime.mailboxes import Mailbox, Position, QueueBudget
 from subscriptions.realtime.server_calls import ServerGone
 from subscriptions.realtime.shared.activity import ActivityFeed
@@ -110,10 +111,7 @@ class SharedEvents:
             self._publish(clock_owner(message.conversation), event, appended)
 
     async def append(self, event: SharedEvent) -> int:
-        """Append an event to its clock and send it. Returns its rev. Raises StoreError: it may have been appended.
-
-        While Redis is unavailable nothing is appended: subscribers start over afterwards.
-        """
+        """Append an event to its clock and send it. Returns its rev. Raises StoreError: it may have been appended."""
         return (await self._append(event)).tick
 
     async def announce(self, update: WorkspaceUpdate) -> int:
@@ -134,12 +132,25 @@ class SharedEvents:
                 raise failure
         return appended.tick
 
+    async def announce_policy(self, policy: Policy, change: PendingChange) -> None:
+        """Announce a change of rights that is durable, and in Redis. See `announce`."""
+        await self.announce(
+            WorkspaceUpdate(
+                policy.workspace,
+                policy.version,
+                is_changed=change.is_changed,
+                changes_rights=change.changes_rights,
+                is_deleted=policy.is_deleted,
+                channels=tuple(sorted(change.channels)),
+                members=tuple(sorted(change.members)),
+            )
+        )
+
     async def _append(self, event: SharedEvent) -> Appended:
-        store = self._store
-        if not store.cache.is_shared:
-            return Appended("", store.clock.now_ms(), 0, "", ())
         version = str(event.version) if isinstance(event, WorkspaceUpdate) and event.version else ""
-        appended = await store.clocks.append(event.owner, ClockEntry(event.log_entry(), version, tuple(event.objects)))
+        appended = await self._store.clocks.append(
+            event.owner, ClockEntry(event.log_entry(), version, tuple(event.objects))
+        )
         self._publish(event.owner, event, appended)
         return appended
 
@@ -307,7 +318,7 @@ class SharedSubscription:
 
     @property
     def mailboxes(self) -> Sequence[Mailbox]:
-        """One mailbox for each clock. Whoever reads them detaches them from the hub."""
+        """One mailbox for each clock. Their reader detaches them from the hub."""
         return list(self._mailboxes.values())
 
     def start(self, owner: str) -> Position:
@@ -360,11 +371,11 @@ class _HubClocks:
         await self._refresh(owner)
         return position
 
-    async def read_positions(self, owners: Sequence[str], server: str) -> list[LivePosition | None]:
+    async def read_positions(self, owners: Sequence[str], server: str) -> list[RoutedClock | None]:
         """Return the clocks."""
         found = await self._clocks.read_positions(owners, server)
         return [
-            LivePosition(Position(live.epoch, live.clock), live.route_until) if live is not None else None
+            RoutedClock(Position(live.epoch, live.clock), live.route_until) if live is not None else None
             for live in found
         ]
 

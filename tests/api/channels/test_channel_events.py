@@ -1,4 +1,4 @@
-"""What happens in the channels on the screen: missed events, then live ones, until access ends."""
+"""Events of the channels on the screen: missed ones, then live ones, until access ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def texts(subscriber: Subscriber, count: int) -> list[Any]:
 
 
 async def tell(api: Api, workspace: SampleChannels, *members: str) -> None:
-    """Announce the newest change of rights, as whoever makes one does before the answer."""
+    """Announce the newest change of rights, as PolicyChanges does before the answer."""
     policy = workspace.policy
     await api.services.app.shared_events.announce(
         WorkspaceUpdate(policy.workspace, policy.version, changes_rights=True, members=members)  # type: ignore[arg-type]

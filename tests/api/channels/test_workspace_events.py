@@ -1,4 +1,4 @@
-"""What changes in the workspaces that a client has open."""
+"""Changes in the workspaces that a client has open."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def follow(workspace: SampleChannels, user: str, *channels: str) -> None:
 
 
 async def tell(api: Api, workspace: SampleChannels, **fields: Any) -> int:
-    """Announce a change as whoever makes it does before the answer."""
+    """Announce a change as PolicyChanges does before the answer."""
     policy = workspace.policy
     update = WorkspaceUpdate(policy.workspace, policy.version, **fields)
     return await api.services.app.shared_events.announce(update)
