@@ -14,10 +14,12 @@ from resolvers.workspaces.access import find_access
 from resolvers.workspaces.invites import Preview
 from resolvers.workspaces.members import list_members
 from schema.base.context import Context, Info
+from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON, DateTime
 from schema.compiler import prefetched_by, reads, then
 from schema.users.user_types import UserType, load_user
+from schema.workspaces.permission_types import PermissionType, list_permissions
 from store.workspaces.invite_store import InviteRecord
 from store.workspaces.policy import MemberFacts
 from store.workspaces.workspace_info import Plan, WorkspaceInfo
@@ -113,6 +115,14 @@ class WorkspaceType(Node):
         return then(
             info.context.loaders.workspaces.find(self.record.id),
             lambda access: WorkspaceMember(record=access.facts) if access is not None and access.facts else None,
+        )
+
+    @strawberry.field(metadata=holds(20))
+    def viewer_permissions(self, info: Info) -> list[PermissionType]:
+        now_ms = info.context.app.store.clock.now_ms()
+        return then(
+            info.context.loaders.workspaces.find(self.record.id),
+            lambda access: list_permissions(access.rights(now_ms)) if access is not None else [],
         )
 
     @strawberry.field(

@@ -96,6 +96,8 @@ ROOT_FIELDS = [
     query("searchUsers", 'searchUsers(query: "a") { edges { node { id } } }', SIGNED_IN),
     query("searchUsers", 'searchUsers(query: "a", workspaceId: "w_1") { edges { node { id } } }',
         outcomes_by_relation(*[INVISIBLE] * 5)),
+    query("searchUsers", 'searchUsers(query: "a", workspaceId: $id) { edges { node { id } } }',
+        in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     query("attention", "attention { unread mentions threads }", SIGNED_IN),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
     query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
@@ -259,7 +261,7 @@ VIEWERS_OWN = """
     ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
-    Workspace: viewer
+    Workspace: viewer viewerPermissions
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor

@@ -1365,6 +1365,7 @@ export type Workspace = Node & {
   retentionDays?: Maybe<Scalars['Int']['output']>;
   /** Null to non-members. */
   viewer?: Maybe<WorkspaceMember>;
+  viewerPermissions: Array<Permission>;
   /**
    * By name. query: prefix of name or nickname. online: those online first, at most 1,000 of them, then the others by
    * name.
