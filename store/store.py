@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.channels.channel_mentions import ChannelMentions
 from store.channels.channel_rights import ChannelRightsFinder
+from store.channels.channel_sessions import ChannelSessions
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -75,6 +77,8 @@ class Store:
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
     channel_rights: ChannelRightsFinder
+    channel_sessions: ChannelSessions
+    channel_mentions: ChannelMentions
     clocks: SharedClocks
     policies: Policies
     policy_changes: PolicyChanges
@@ -118,6 +122,7 @@ def build_store(
     conversations = ConversationStore(mongo, cache, keys)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     user_workspaces = UserWorkspaces(mongo)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
@@ -153,7 +158,9 @@ def build_store(
         clocks=SharedClocks(cache, keys, clock),
         policies=policies,
         policy_changes=PolicyChanges(mongo, cache, keys, clock, policies),
-        channel_rights=ChannelRightsFinder(mongo, policies, messages, clock),
+        channel_rights=channel_rights,
+        channel_sessions=ChannelSessions(conversations, channel_rights),
+        channel_mentions=ChannelMentions(mongo, policies, channel_rights),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces),

@@ -329,7 +329,7 @@ class ConversationStore:
         return known
 
 
-def _fields_of(conversation: ConversationId) -> Sequence[str]:
+def _fields_of(conversation: ConversationId) -> tuple[str, ...]:
     """Return the fields of a head that `_decode_head` takes, in this order."""
     is_channel = kind_of(conversation) is ConversationKind.CHANNEL
     return (*_CHANNEL_FIELDS, *_HEAD_FIELDS) if is_channel else _HEAD_FIELDS
