@@ -120,6 +120,10 @@ ROOT_FIELDS = [
     subscription("syncSession", "syncSession { cursor }", SIGNED_IN),
     subscription("messageEvents", "messageEvents { __typename }", SIGNED_IN),
     subscription("messageEvents", "messageEvents(conversationId: $id) { __typename }", OWN_SESSION, **_GROUP),
+    subscription("channelEvents", 'channelEvents(channels: [{id: "c_1.1"}]) { __typename }',
+        outcomes_by_relation(*[INVISIBLE] * 5)),
+    subscription("workspaceEvents", "workspaceEvents(workspaces: [{id: $id}]) { __typename }",
+        in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }',
         outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
     mutation("updateMe", "updateMe(metadata: {a: 1}) { id }", SIGNED_IN),
@@ -227,6 +231,14 @@ VISIBLE_WITH_OBJECT = """
     TypingStarted: conversationId at user
     TypingStopped: conversationId at user
     CaughtUp: cursor reset
+    ChannelMessage: conversationId change message rev
+    AccessEnded: conversationId
+    ChannelCaughtUp: conversationId rev reset
+    WorkspaceChanged: workspace rev
+    ChannelChanged: channel rev
+    ChannelGone: workspaceId channelId rev
+    ChannelActivity: channelId writeSeq messageCount lastMessageAt rev
+    WorkspaceCaughtUp: workspaceId rev reset
     Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
     WorkspaceConnection: edges pageInfo
     WorkspaceEdge: node cursor
@@ -255,6 +267,7 @@ VIEWERS_OWN = """
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
     Attention: unread mentions threads
+    OwnMembershipChanged: workspaceId member rev
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
     UserConnection: edges pageInfo
     UserEdge: node cursor
