@@ -16,6 +16,7 @@ from store.workspaces.membership_store import ends_of_memberships
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import MemberFacts, Policy
 from store.workspaces.rights import highest_position
+from subscriptions.realtime.nicknames import announce_nickname
 
 LONGEST_NICKNAME = 32
 
@@ -64,9 +65,13 @@ async def set_nickname(
         profile = await app.store.users.find(target)
         fields, writes = changed_search_fields(target, profile.name if profile is not None else None, nickname)
         change = MemberChange(member, replace(member, nickname=nickname), fields)
+        changed.append(target)
         return ProposedPolicyChange(policy, members=[change], writes=writes)
 
+    changed: list[UserId] = []
     policy = await change_as_member(app, actor, workspace, decide)
+    if changed:
+        announce_nickname(app.bus, policy.workspace, target)
     found = await app.store.policies.find_member(WorkspaceId(workspace), target, policy.version)
     if found is None:
         raise _not_a_member()
