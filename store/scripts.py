@@ -16,7 +16,7 @@ from store.clocks.clock_constants import clock_literals
 from store.conversations.lua_fields import lua_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import record_functions, script_literals
-from store.workspaces.lua_fields import workspace_literals
+from store.workspaces.workspace_fields import workspace_literals
 
 LITERALS: Mapping[str, Mapping[str, str]] = {
     "clocks": clock_literals(),
@@ -68,6 +68,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "head_drop": _CONVERSATION,
     "head_load_begin": _CONVERSATION,
     "head_load_finish": _CONVERSATION,
+    "raise_head_versions": ("_whole_slot",),
     "read_membership": (),
     "reserve": _CONVERSATION,
     "revise_newest_message": _CONVERSATION,
@@ -87,7 +88,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
 _CLUSTER_GUARD = ("_whole_slot", "_guard")
 """Put before every script on a Redis Cluster, except those of `_MANY_SLOTS`."""
 
-_MANY_SLOTS = {"fan_out"}
+_MANY_SLOTS = {"fan_out", "raise_head_versions"}
 """Scripts on keys of several slots. They look for themselves whether a slot is on the node."""
 
 _MANY_SLOTS_HEADER = "#!lua flags=allow-cross-slot-keys\n"

@@ -33,6 +33,7 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.workspaces.changing.policy_changes import PolicyChanges
 from store.workspaces.invite_store import InviteStore
 from store.workspaces.member_search import MemberSearch
 from store.workspaces.membership_store import MembershipStore
@@ -74,6 +75,7 @@ class Store:
     channel_rights: ChannelRightsFinder
     clocks: SharedClocks
     policies: Policies
+    policy_changes: PolicyChanges
     workspaces: WorkspaceStore
     user_workspaces: UserWorkspaces
     memberships: MembershipStore
@@ -147,6 +149,7 @@ def build_store(
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
         clocks=SharedClocks(cache, keys, clock),
         policies=policies,
+        policy_changes=PolicyChanges(mongo, cache, keys, clock, policies),
         channel_rights=ChannelRightsFinder(mongo, policies, messages, clock),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,

@@ -30,6 +30,7 @@ EXCEPTIONS: dict[str, str] = {
     "messages {'_id': {'$gt": "loss recovery reads recent messages once (loss_recovery.py)",
     "users {'k':": "the directory is searched on every shard, each of which reads one page (user_search.py)",
     "users {'_id': {'$gt'": "users without current search fields are looked for once an hour (user_search.py)",
+    "workspaces {'pn.a'": "changes of rights of servers that died are looked for once a second (policy_changes.py)",
     "workspaces {'op': True": "open workspaces are listed on every shard, one page on each (workspace_store.py)",
     "users {}": "the demo checks once whether there are users (begin_demo)",
 }

@@ -65,7 +65,7 @@ class Confab:
         empty cache, so it loads the writes of this operation from MongoDB.
 
         Returns false if other servers use Redis again. The cached states that this operation changed are invalidated
-        there, but its reads may be older than the answers of other servers.
+        there, and its changes of rights are completed. But its reads may be older than the answers of other servers.
 
         Raises Unreachable if neither is certain.
         """
@@ -74,4 +74,5 @@ class Confab:
             return True
         await deployment.check_redis()
         await self.store.stale_caches.invalidate()
+        await self.store.policy_changes.complete_incomplete()
         return False

@@ -5,7 +5,7 @@ StoreError
 │   └── NotAttempted   nothing was sent, because MongoDB has had no primary for some time
 ├── LockTimeout        a user's lock could not be acquired before the deadline
 ├── Fenced             the lock was lost before the change was applied
-└── Superseded         a group changed since the change was decided
+└── Superseded         a group or workspace changed since the change was decided
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Fenced(StoreError):
 
 
 class Superseded(StoreError):
-    """The group changed after this change was decided. Nothing was stored; the change has to be decided again."""
+    """It changed after this change was decided. Nothing was stored; the change has to be decided again."""
 
 
 class translate_errors:  # a class, because a generator costs ten times as much

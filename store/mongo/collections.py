@@ -41,6 +41,9 @@ BY_ID = (("_id", 1),)
 BY_SEARCH_KEY = (("k", 1), ("s", 1))
 """Fields of the index of `users` for the directory."""
 
+PENDING_SINCE = "pn.a"
+"""Field of the index of `workspaces` for changes of rights that are not complete."""
+
 # Short names of fields of workspaces and their members: `WorkspaceField`, `WorkspaceMemberField`.
 BY_OPEN_SIZE = (("mc", -1), ("_id", 1))
 """Fields of the index of open workspaces, largest first."""

@@ -27,6 +27,7 @@ from store.mongo.collections import (
     CLAIMS,
     MESSAGES,
     ORIGINS,
+    PENDING_SINCE,
     PLACE,
     USERS,
     WORKSPACE_MEMBERS,
@@ -43,6 +44,8 @@ OPTIONAL = (
     (CLAIMS, IndexModel([("until", 1)], expireAfterSeconds=0)),
     # Most rows have no end.
     (ORIGINS, IndexModel([("until", 1)], expireAfterSeconds=0, partialFilterExpression={"until": {"$exists": True}})),
+    # Nearly all workspaces have nothing pending.
+    (WORKSPACES, IndexModel([(PENDING_SINCE, 1)], sparse=True)),
     # Most workspaces are not open, and few are being removed, so these stay small.
     (WORKSPACES, IndexModel(list(BY_OPEN_SIZE), partialFilterExpression={"op": True})),
     (WORKSPACES, IndexModel(list(BY_OPEN_SIZE_AND_KEY), partialFilterExpression={"op": True})),

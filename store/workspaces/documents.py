@@ -17,6 +17,7 @@ from store.workspaces.policy import (
     MemberFacts,
     Overwrite,
     Overwrites,
+    PendingChange,
     Policy,
     Role,
 )
@@ -25,6 +26,7 @@ from store.workspaces.workspace_fields import (
     CategoryField,
     ChannelField,
     OverwriteField,
+    PendingField,
     RoleField,
     WorkspaceField,
     WorkspaceMemberField,
@@ -35,7 +37,7 @@ def policy_from(workspace: Document, channels: Iterable[Document]) -> Policy:
     """Return the policy that the documents of a workspace and of its channels have."""
     roles = [_role_from(row) for row in workspace[WorkspaceField.ROLES]]
     categories = [_category_from(row) for row in workspace.get(WorkspaceField.CATEGORIES, ())]
-    pending = workspace.get(WorkspaceField.PENDING, ())
+    pending = workspace.get(WorkspaceField.PENDING)
     return Policy(
         WorkspaceId(workspace["_id"]),
         int(workspace[WorkspaceField.POLICY_VERSION]),
@@ -45,13 +47,14 @@ def policy_from(workspace: Document, channels: Iterable[Document]) -> Policy:
         {channel.id: channel for channel in map(channel_from, channels)},
         {UserId(user): int(version) for user, version in workspace.get(WorkspaceField.MEMBER_CHANGES, ())},
         int(workspace.get(WorkspaceField.MEMBERS_SINCE, 0)),
-        None if pending == ALL_CHANNELS else frozenset(ConversationId(channel) for channel in pending),
+        _pending_from(pending) if pending is not None else None,
+        WorkspaceField.DELETED_AT in workspace,
     )
 
 
 def policy_fields(policy: Policy) -> Document:
-    """Return the fields of a workspace's document that have its policy, without the channels."""
-    fields: Document = {
+    """Return the fields of a workspace's document that have its policy, without the channels and what is pending."""
+    return {
         WorkspaceField.POLICY_VERSION: policy.version,
         WorkspaceField.OWNER: policy.owner,
         WorkspaceField.ROLES: [_role_fields(role) for role in policy.roles.values()],
@@ -59,9 +62,18 @@ def policy_fields(policy: Policy) -> Document:
         WorkspaceField.MEMBER_CHANGES: [[user, version] for user, version in policy.member_changes.items()],
         WorkspaceField.MEMBERS_SINCE: policy.members_since,
     }
-    if policy.pending is None or policy.pending:
-        fields[WorkspaceField.PENDING] = ALL_CHANNELS if policy.pending is None else sorted(policy.pending)
-    return fields
+
+
+def pending_fields(pending: PendingChange) -> Document:
+    """Return the document of what is pending."""
+    return {
+        PendingField.SINCE: pending.since_ms,
+        PendingField.HEADS: ALL_CHANNELS if pending.heads is None else sorted(pending.heads),
+        PendingField.IS_CHANGED: pending.is_changed,
+        PendingField.CHANGES_RIGHTS: pending.changes_rights,
+        PendingField.CHANNELS: sorted(pending.channels),
+        PendingField.MEMBERS: sorted(pending.members),
+    }
 
 
 def channel_from(row: Document) -> Channel:
@@ -157,6 +169,18 @@ def member_document(workspace: WorkspaceId, facts: MemberFacts, sort_name: str) 
     if facts.timed_out_until_ms:
         fields[WorkspaceMemberField.TIMED_OUT_UNTIL] = facts.timed_out_until_ms
     return fields
+
+
+def _pending_from(row: Mapping[str, Any]) -> PendingChange:
+    heads = row[PendingField.HEADS]
+    return PendingChange(
+        int(row[PendingField.SINCE]),
+        None if heads == ALL_CHANNELS else frozenset(map(ConversationId, heads)),
+        row[PendingField.IS_CHANGED],
+        row[PendingField.CHANGES_RIGHTS],
+        frozenset(map(ConversationId, row[PendingField.CHANNELS])),
+        frozenset(map(UserId, row[PendingField.MEMBERS])),
+    )
 
 
 def _role_from(row: Mapping[str, Any]) -> Role:

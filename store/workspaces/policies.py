@@ -26,7 +26,6 @@ from store.redis.single_flight import SingleFlight
 from store.workspaces.documents import facts_from, policy_from
 from store.workspaces.policy import MemberFacts, Policy
 from store.workspaces.policy_versions import PolicyVersions
-from store.workspaces.workspace_fields import WorkspaceField
 
 _MAX_OBJECTS = 200_000
 """Roles, categories, channels and overwrites of all policies that a process keeps: about 100 MB at most."""
@@ -135,15 +134,21 @@ class Policies:
         policy: Policy | None = await self._flights.run(workspace, partial(self._read, workspace))
         return policy
 
-    async def _read(self, workspace: WorkspaceId) -> Policy | None:
-        """Read the policy of one version. Its parts are read as of one moment, on all shards."""
+    async def read(self, workspace: WorkspaceId) -> Policy | None:
+        """Read the newest policy, also that of a deleted workspace. None: there never was one. Two round trips.
+
+        Its parts are read as of one moment, on all shards.
+        """
         rows, channels = await self._mongo.find_as_of_one_moment(
             (WORKSPACES, {"_id": workspace}), (CHANNELS, rows_of_workspace(workspace))
         )
-        if not rows or WorkspaceField.DELETED_AT in rows[0]:
+        return policy_from(rows[0], channels) if rows else None
+
+    async def _read(self, workspace: WorkspaceId) -> Policy | None:
+        policy = await self.read(workspace)
+        if policy is None or policy.is_deleted:
             self.forget(workspace)
             return None
-        policy = policy_from(rows[0], channels)
         self.keep(policy)
         return self._policies.get(workspace, policy)
 

@@ -90,6 +90,38 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingChange:
+    """Changes of a policy that are durable, and not complete: some server may still use an older version.
+
+    Attributes:
+        since_ms: When a server began to complete them.
+        heads: Channels whose heads may have an earlier policy version; None: all.
+        is_changed: The workspace's profile, owner, roles or categories have changed.
+        changes_rights: Channels may have become visible to somebody, or hidden.
+        channels: Channels that are new, or whose settings have changed.
+        members: Members who have changed, or whose membership of a PRIVATE channel has.
+    """
+
+    since_ms: int
+    heads: frozenset[ConversationId] | None = frozenset()
+    is_changed: bool = False
+    changes_rights: bool = False
+    channels: frozenset[ConversationId] = frozenset()
+    members: frozenset[UserId] = frozenset()
+
+    def after(self, earlier: PendingChange) -> PendingChange:
+        """Return what is pending after this change and an earlier one."""
+        return PendingChange(
+            self.since_ms,
+            None if self.heads is None or earlier.heads is None else self.heads | earlier.heads,
+            self.is_changed or earlier.is_changed,
+            self.changes_rights or earlier.changes_rights,
+            self.channels | earlier.channels,
+            self.members | earlier.members,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Everything that decides rights in a workspace, at one policy version."""
 
@@ -104,8 +136,10 @@ class Policy:
     """Policy versions of the newest changes of what single members may do, oldest first."""
     members_since: int = 0
     """Facts about members of an earlier policy version are outdated."""
-    pending: frozenset[ConversationId] | None = frozenset()
-    """Channels whose heads may have an earlier policy version, until that change of rights is complete. None: all."""
+    pending: PendingChange | None = None
+    """The newest changes, if they are not complete."""
+    is_deleted: bool = False
+    """True if the workspace was deleted."""
 
     rights_of_roles: dict[tuple[frozenset[RoleId], ConversationId], Permission] = field(
         init=False, default_factory=dict, compare=False, repr=False

@@ -41,11 +41,23 @@ class WorkspaceField:
     MEMBERS_SINCE = "ms"
     """Facts about members of an earlier policy version are outdated."""
     PENDING = "pn"
-    """Channels whose heads may have an earlier policy version, or ALL_CHANNELS; absent: none (see `PolicyChanges`)."""
+    """Document with the fields of `PendingField`. Absent: every change is complete."""
+
+
+class PendingField:
+    """Fields of `WorkspaceField.PENDING`: see `PendingChange`."""
+
+    SINCE = "a"
+    HEADS = "h"
+    """List of channels, or ALL_CHANNELS."""
+    IS_CHANGED = "w"
+    CHANGES_RIGHTS = "r"
+    CHANNELS = "c"
+    MEMBERS = "u"
 
 
 ALL_CHANNELS = "*"
-"""Value of `WorkspaceField.PENDING` that stands for all channels."""
+"""Value of `PendingField.HEADS` that stands for all channels."""
 
 
 class RoleField:
@@ -142,3 +154,8 @@ class WorkspaceMetaField:
 
     POLICY_VERSION = "pv"
     """It only grows. Absent: not cached."""
+
+
+def workspace_literals() -> dict[str, str]:
+    """Return Lua literals by the names that the scripts on workspaces use for them."""
+    return {"META_POLICY_VERSION": f"'{WorkspaceMetaField.POLICY_VERSION}'"}

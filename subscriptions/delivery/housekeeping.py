@@ -1,7 +1,8 @@
 """Periodic work of a server.
 
 It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, compares the feeds of its connections with Redis, and adds the search fields that are missing in users.
+lost, compares the feeds of its connections with Redis, completes changes of rights, and adds the search fields that are
+missing in users.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class Housekeeper:
                 (1.0, "loss_recovery", self._loss_recovery.recover),
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
                 (0.2, "mutes", self._end_mutes),
+                (1.0, "policy_changes", self._complete_policy_changes),
                 (10.0, "user_search", self._store.user_search.fill_when_due),
             )
         ]
@@ -122,6 +124,11 @@ class Housekeeper:
     async def _end_mutes(self) -> None:
         await self._hub.wait_for_mutes()
         await self._hub.end_mutes()
+
+    async def _complete_policy_changes(self) -> None:
+        self._store.cache.require_shared()
+        await self._store.policy_changes.complete_incomplete()
+        await self._store.policy_changes.complete_abandoned()
 
     async def _lease(self) -> None:
         await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)

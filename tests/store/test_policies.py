@@ -15,11 +15,23 @@ from store.mongo.collections import CHANNELS, WORKSPACE_MEMBERS, WORKSPACES, wor
 from store.redis.cache import Call
 from store.store import Store
 from store.workspaces import policies as policies_module
-from store.workspaces.documents import policy_fields
+from store.workspaces.documents import pending_fields, policy_fields
 from store.workspaces.permissions import Permission
 from store.workspaces.policies import Policies
-from store.workspaces.policy import MemberFacts, Policy
-from tests.store.workspaces import ADMIN, ALICE, BOB, CAROL, DAVE, GENERAL, GUIDE, W, insert_workspace, sample_policy
+from store.workspaces.policy import MemberFacts, PendingChange, Policy
+from tests.store.workspaces import (
+    ADMIN,
+    ALICE,
+    BOB,
+    CAROL,
+    DAVE,
+    GENERAL,
+    GUIDE,
+    STAFF,
+    W,
+    insert_workspace,
+    sample_policy,
+)
 
 MEMBERS = (
     MemberFacts(ALICE, 1, joined_at_ms=5),
@@ -47,10 +59,10 @@ async def test_documents_keep_everything_that_a_policy_and_facts_have(policies: 
     assert await policies.find(W) == sample_policy()
     assert await policies.find_members(W, [ALICE, BOB, CAROL, DAVE]) == {facts.user: facts for facts in MEMBERS}
     assert await policies.find_member(W, DAVE) is None
-    for pending in (None, frozenset({GENERAL})):
+    for number, pending in enumerate((PendingChange(7, None, True), PendingChange(8, *SOME))):
         changed = replace(
             sample_policy(),
-            workspace=workspace_id(8 if pending else 9),
+            workspace=workspace_id(8 + number),
             pending=pending,
             members_since=3,
             member_changes={BOB: 4, ALICE: 5},
@@ -60,8 +72,13 @@ async def test_documents_keep_everything_that_a_policy_and_facts_have(policies: 
         assert await policies.find(changed.workspace) == changed
 
 
+SOME = (frozenset({GENERAL}), False, True, frozenset({STAFF}), frozenset({BOB}))
+
+
 async def insert_workspace_of(policies: Policies, policy: Policy) -> None:
-    await policies._mongo.insert_one(WORKSPACES, {"_id": policy.workspace} | policy_fields(policy))
+    assert policy.pending is not None
+    fields = policy_fields(policy) | {"pn": pending_fields(policy.pending)}
+    await policies._mongo.insert_one(WORKSPACES, {"_id": policy.workspace} | fields)
 
 
 async def test_what_is_known_is_read_once(store: Store, policies: Policies) -> None:

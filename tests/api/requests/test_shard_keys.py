@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -14,7 +15,8 @@ from store.base.ids import UserId, kind_of
 from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
 from store.store import Store
-from store.workspaces.policy import MemberFacts
+from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
+from store.workspaces.policy import MemberFacts, Policy
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.workspaces.calls import (
@@ -67,6 +69,14 @@ async def use_workspaces(store: Store) -> None:
     await insert_workspace(store, sample_policy(), MemberFacts(UserId("alice"), 1))
     assert await store.policies.find_members(W, [UserId("alice"), UserId("bob")])
     assert await store.policies.current_version(W) == 1
+
+    async def delete_channels(policy: Policy) -> ProposedPolicyChange:
+        facts = await store.policies.find_members(W, [UserId("alice")], policy.version)
+        members = [MemberChange(member, None) for member in facts.values()]
+        return ProposedPolicyChange(replace(policy, channels={}), members=members)
+
+    assert await store.policy_changes.change(W, delete_channels)
+    assert await store.policy_changes.complete_abandoned() == 0
 
 
 async def test_every_operation_names_its_shards(

@@ -1,0 +1,1 @@
+"""Changes of what decides rights in a workspace."""

@@ -1,0 +1,210 @@
+"""A proposed change of what decides rights in a workspace, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pymongo import DeleteOne, InsertOne, UpdateOne
+
+from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import RoleId, WorkspaceId
+from store.mongo.client import Document
+from store.mongo.collections import workspace_row_id
+from store.workspaces.documents import CHANNEL_SETTINGS, channel_document, channel_settings
+from store.workspaces.permissions import NOTHING
+from store.workspaces.policy import Channel, MemberFacts, PendingChange, Policy, Role
+from store.workspaces.workspace_fields import WorkspaceMemberField
+
+Operation = InsertOne[Document] | UpdateOne | DeleteOne
+
+_MAX_MEMBER_CHANGES = 100
+"""Changes of single members that a policy names. With more, the facts about all members are read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberChange:
+    """A change of one member.
+
+    Attributes:
+        before: Facts that the policy accepts.
+        after: The facts after the change; None: the membership ends.
+        fields: Further fields of the member's document; None removes one.
+    """
+
+    before: MemberFacts
+    after: MemberFacts | None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def changes_rights(self) -> bool:
+        """True if the member may have other rights, or none. A nickname gives no rights."""
+        before, after = self.before, self.after
+        return after is None or (before.roles, before.timed_out_until_ms) != (after.roles, after.timed_out_until_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedPolicyChange:
+    """A change that was decided on a policy.
+
+    What has to be done with it follows from the policies before and after, and from the members: which documents are
+    written, where rights have to be judged again, and what subscribers are sent.
+
+    Attributes:
+        policy: The policy after the change. Versions, member counts of roles and what is pending are computed.
+        members: Members that change.
+        channel_members: Users whose membership of a PRIVATE channel begins or ends.
+        workspace: Update operators for other fields of the workspace's document.
+        writes: Further writes of the same transaction: collection and operations.
+        deletes: The workspace is deleted.
+    """
+
+    policy: Policy
+    members: Sequence[MemberChange] = ()
+    channel_members: frozenset[tuple[ConversationId, UserId]] = frozenset()
+    workspace: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    writes: Sequence[tuple[str, Sequence[Operation]]] = ()
+    deletes: bool = False
+
+    def changes(self, before: Policy) -> bool:
+        """Return whether anything is different from before."""
+        return (
+            self.policy != before
+            or any(change.after != change.before or change.fields for change in self.members)
+            or bool(self.channel_members or self.workspace or self.writes or self.deletes)
+        )
+
+    def result(self, before: Policy, now_ms: int) -> Policy:
+        """Return the policy after the change, with its version and what is pending."""
+        version = before.version + 1
+        members = {change.before.user for change in self.members} | {user for _, user in self.channel_members}
+        member_changes, members_since = _member_changes(before, version, sorted(members))
+        pending = self._pending(before, frozenset(members), now_ms)
+        return replace(
+            self.policy,
+            workspace=before.workspace,
+            version=version,
+            roles=_counted(self.policy.roles, self.members),
+            member_changes=member_changes,
+            members_since=members_since,
+            pending=pending if before.pending is None else pending.after(before.pending),
+            is_deleted=before.is_deleted or self.deletes,
+        )
+
+    def _pending(self, before: Policy, members: frozenset[UserId], now_ms: int) -> PendingChange:
+        after = self.policy
+        concerns_all = self.deletes or any(change.changes_rights for change in self.members)
+        heads = None if concerns_all else channels_concerned(before, after)
+        profiles = (before.owner, before.roles, before.categories), (after.owner, after.roles, after.categories)
+        return PendingChange(
+            now_ms,
+            heads=None if heads is None else heads | {channel for channel, _ in self.channel_members},
+            is_changed=profiles[0] != profiles[1] or bool(self.workspace),
+            changes_rights=self.deletes or _hides_or_shows(before, after),
+            channels=frozenset(id for id, channel in after.channels.items() if channel != before.channels.get(id)),
+            members=members,
+        )
+
+
+def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationId] | None:
+    """Return the channels where a policy gives other rights than the one before; None: all channels."""
+    if before.owner != after.owner or _changes_permissions(before, after):
+        return None
+    return frozenset(
+        id
+        for id, channel in before.channels.items()
+        if id not in after.channels or _rules(before, channel) != _rules(after, after.channels[id])
+    )
+
+
+def _hides_or_shows(before: Policy, after: Policy) -> bool:
+    """Return whether a channel that exists before and after may have become visible to somebody, or hidden."""
+    return (
+        before.owner != after.owner
+        or _changes_permissions(before, after)
+        or any(
+            id not in after.channels or _visibility(before, channel) != _visibility(after, after.channels[id])
+            for id, channel in before.channels.items()
+        )
+    )
+
+
+def _changes_permissions(before: Policy, after: Policy) -> bool:
+    """Return whether a role that members may have gives other permissions."""
+    return any(
+        role.permissions != (after.roles[id].permissions if id in after.roles else NOTHING)
+        for id, role in before.roles.items()
+    )
+
+
+def _visibility(policy: Policy, channel: Channel) -> tuple[object, ...]:
+    """Return everything about a channel that decides who sees it."""
+    overwrites = policy.overwrites_of(channel)
+    return channel.kind, overwrites.roles, overwrites.users
+
+
+def _rules(policy: Policy, channel: Channel) -> tuple[object, ...]:
+    """Return everything about a channel that decides rights there, or that senders have to know."""
+    return *_visibility(policy, channel), channel.is_archived, channel.full_history, channel.slow_mode_seconds
+
+
+def member_operations(workspace: WorkspaceId, members: Iterable[MemberChange]) -> list[Operation]:
+    """Return the writes of the members' documents."""
+    operations = list[Operation]()
+    for change in members:
+        query = {"_id": workspace_row_id(workspace, change.before.user)}
+        if change.after is None:
+            operations.append(DeleteOne(query))
+            continue
+        fields = {
+            WorkspaceMemberField.ROLES: sorted(change.after.roles) or None,
+            WorkspaceMemberField.NICKNAME: change.after.nickname,
+            WorkspaceMemberField.TIMED_OUT_UNTIL: change.after.timed_out_until_ms or None,
+        } | dict(change.fields)
+        operations.append(UpdateOne(query, set_or_remove(fields)))
+    return operations
+
+
+def channel_operations(before: Policy, after: Policy) -> list[Operation]:
+    """Return the writes of the documents of channels that are new, changed or gone."""
+    operations = list[Operation]()
+    for id, channel in after.channels.items():
+        if id not in before.channels:
+            operations.append(InsertOne(channel_document(after.workspace, channel)))
+        elif (settings := channel_settings(channel)) != channel_settings(before.channels[id]):
+            query = {"_id": workspace_row_id(after.workspace, id)}
+            operations.append(UpdateOne(query, set_or_remove(dict.fromkeys(CHANNEL_SETTINGS) | settings)))
+    gone = before.channels.keys() - after.channels.keys()
+    return operations + [DeleteOne({"_id": workspace_row_id(after.workspace, id)}) for id in sorted(gone)]
+
+
+def set_or_remove(fields: Mapping[str, Any]) -> Document:
+    """Return the update that sets fields, and removes those that are None."""
+    update: Document = {}
+    for name, value in fields.items():
+        update.setdefault("$unset" if value is None else "$set", {})[name] = "" if value is None else value
+    return update
+
+
+def _member_changes(before: Policy, version: int, users: Sequence[UserId]) -> tuple[dict[UserId, int], int]:
+    if len(users) > _MAX_MEMBER_CHANGES:
+        return {}, version
+    changes = {user: at for user, at in before.member_changes.items() if user not in users}
+    changes |= dict.fromkeys(users, version)
+    since = before.members_since
+    while len(changes) > _MAX_MEMBER_CHANGES:
+        oldest = next(iter(changes))
+        since = max(since, changes.pop(oldest))
+    return changes, since
+
+
+def _counted(roles: Mapping[RoleId, Role], members: Iterable[MemberChange]) -> dict[RoleId, Role]:
+    """Return roles with the member counts that they have after changes of members."""
+    counts = {id: role.member_count for id, role in roles.items()}
+    for change in members:
+        for id in change.before.roles & counts.keys():
+            counts[id] -= 1
+        for id in (change.after.roles if change.after is not None else frozenset()) & counts.keys():
+            counts[id] += 1
+    return {id: replace(role, member_count=counts[id]) for id, role in roles.items()}
