@@ -10,9 +10,9 @@ from resolvers.base.rate_limits import check_rate
 from resolvers.workspaces.access import no_permission, no_workspace
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
+from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import MemberFacts, Policy
-from store.workspaces.proposed_change import ProposedPolicyChange
 from store.workspaces.rights import rights_in_workspace
 
 DecideAsMember = Callable[[Policy, MemberFacts], Awaitable[ProposedPolicyChange | None]]

@@ -51,8 +51,8 @@ class NewChannel:
 async def create_channel(app: Confab, creator: UserId, new: NewChannel) -> Access:
     """Create a channel. Its creator and the given members follow it.
 
-    If the creator uses a key again in the workspace, the first channel is returned. Raises InvalidInput, NotFound, NotAMember, Forbidden,
-    LimitReached and RateLimited: then nothing was stored.
+    If the creator uses a key again in the workspace, the first channel is returned. Raises InvalidInput, NotFound,
+    NotAMember, Forbidden, LimitReached and RateLimited: then nothing was stored.
     """
     record = _check(new, app.store.clock.now_ms())
     members = list(dict.fromkeys((creator, *map(UserId, new.members))))

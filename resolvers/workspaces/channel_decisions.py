@@ -109,9 +109,7 @@ def check_position(position: int | None) -> None:
 def check_slow_mode(seconds: int | None) -> None:
     """Raise InvalidInput for a time outside the limits."""
     if seconds is not None and not 0 <= seconds <= LONGEST_SLOW_MODE_SECONDS:
-        raise InvalidInput(
-            f"slowModeSeconds must be from 0 to {LONGEST_SLOW_MODE_SECONDS}", field="slowModeSeconds"
-        )
+        raise InvalidInput(f"slowModeSeconds must be from 0 to {LONGEST_SLOW_MODE_SECONDS}", field="slowModeSeconds")
 
 
 def no_channel() -> NotFound:

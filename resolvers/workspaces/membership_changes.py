@@ -10,10 +10,10 @@ from resolvers.base.names import accept_name
 from resolvers.workspaces.changes import change_as_member, require
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
+from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.member_search import changed_search_fields
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import MemberFacts, Policy
-from store.workspaces.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.rights import highest_position
 
 LONGEST_NICKNAME = 32

@@ -14,9 +14,9 @@ from resolvers.workspaces.access import no_workspace
 from resolvers.workspaces.changes import change_as_member, require, require_owner
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
+from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import MemberFacts, Policy
-from store.workspaces.proposed_change import ProposedPolicyChange
 from store.workspaces.workspace_info import Plan, WorkspaceInfo, update_of_info
 
 _MOST_RETENTION_DAYS = 36_500

@@ -1,4 +1,4 @@
-"""SYSTEM messages that announce changes of channels. They are noted with the change, so that none is lost with a server.
+"""SYSTEM messages that announce changes of channels. Noted with the change, so that none is lost with a server.
 
 A note stays in the channel's document until its message is stored. Its message always has the same id.
 """
@@ -30,9 +30,7 @@ class Announcement(NamedTuple):
     def operation(self, workspace: WorkspaceId, channel: ConversationId) -> UpdateOne:
         """Return the write of the note."""
         note = [str(self.message), self.actor, self.text, *self.event.to_stored()]
-        return UpdateOne(
-            {"_id": workspace_row_id(workspace, channel)}, {"$push": {ChannelField.ANNOUNCEMENTS: note}}
-        )
+        return UpdateOne({"_id": workspace_row_id(workspace, channel)}, {"$push": {ChannelField.ANNOUNCEMENTS: note}})
 
 
 class ChannelAnnouncements:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from pymongo import InsertOne, UpdateOne
 
@@ -14,11 +13,12 @@ from store.conversations.conversation import Member
 from store.conversations.conversation_fields import ConversationField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CLAIMS, CONVERSATIONS, MEMBERS, REMOVALS, member_row_id
+from store.workspaces.changing.proposed_change import Operation
 
 CLAIM_SECONDS = 24 * 3600
 """Time for which a creator's idempotency key returns the first channel."""
 
-Writes = list[tuple[str, list[Any]]]
+Writes = list[tuple[str, list[Operation]]]
 """Collections and operations."""
 
 

@@ -52,6 +52,11 @@ class OriginStore:
         if self._mongo.is_sharded:
             await self._mongo.insert_many(ORIGINS, _rows_of(message), session)
 
+    async def remove(self, messages: Iterable[Message]) -> None:
+        """Remove messages' origins. May be repeated."""
+        if self._mongo.is_sharded:
+            await self._mongo.delete_ids(ORIGINS, [row["_id"] for message in messages for row in _rows_of(message)])
+
     async def query_for(self, messages: Sequence[MessageId]) -> Document | None:
         """Return the query for messages by id, which names their conversations on a sharded cluster.
 

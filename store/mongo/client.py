@@ -344,6 +344,14 @@ class Mongo:
         deleted: int = result.deleted_count
         return deleted
 
+    async def delete_many(self, collection: str, query: Mapping[str, Any]) -> int:
+        """Delete all documents that match a query. Returns their number."""
+        self._count()
+        with translate_errors():
+            result = await self._database[collection].delete_many(query)
+        deleted: int = result.deleted_count
+        return deleted
+
     async def find_one_and_update(
         self,
         collection: str,

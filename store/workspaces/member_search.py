@@ -26,9 +26,9 @@ from store.mongo.collections import (
     workspace_row_id,
 )
 from store.users.search_text import SearchQuery, id_keys, name_keys, normalize, search_fields, search_version
+from store.workspaces.changing.proposed_change import Operation, set_or_remove
 from store.workspaces.documents import facts_from
 from store.workspaces.policy import MemberFacts
-from store.workspaces.proposed_change import Operation, set_or_remove
 from store.workspaces.user_workspaces import UserWorkspaces, made_again, summary_id
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
@@ -196,7 +196,7 @@ def changed_search_fields(
 
 
 def _all_fields(user: UserId, name: str | None, nickname: str | None) -> Document:
-    return {field: None for field in SEARCH_FIELDS} | _made_fields(user, name, nickname)
+    return dict.fromkeys(SEARCH_FIELDS) | _made_fields(user, name, nickname)
 
 
 def _made_fields(user: UserId, name: str | None, nickname: str | None) -> Document:

@@ -15,11 +15,11 @@ from store.mongo.client import Mongo
 from store.mongo.collections import INVITES, WORKSPACE_MEMBERS, WORKSPACES, WORKSPACES_OF, workspace_row_id
 from store.mongo.writes import is_duplicate
 from store.workspaces import user_workspaces
+from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.documents import member_document
 from store.workspaces.invite_store import InviteCode, usable_invite, used_once
 from store.workspaces.member_search import search_fields_of
 from store.workspaces.policy import MemberFacts, Policy
-from store.workspaces.proposed_change import Operation
 from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces
 from store.workspaces.workspace_fields import WorkspaceField
 from store.workspaces.workspace_store import existing

@@ -20,7 +20,7 @@ from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Mongo
 from store.mongo.collections import WORKSPACES_OF, workspace_of_user_row_id
 from store.mongo.writes import is_duplicate
-from store.workspaces.proposed_change import Operation
+from store.workspaces.changing.proposed_change import Operation
 
 UNKNOWN_VERSION = 0
 """`sv` of a user whose memberships may have search fields of different names."""

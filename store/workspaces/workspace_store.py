@@ -20,11 +20,11 @@ from store.mongo.collections import (
     WORKSPACES,
 )
 from store.users.search_text import SearchQuery
+from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.documents import member_document, policy_fields
 from store.workspaces.member_search import search_fields_of
 from store.workspaces.permissions import OF_EVERYONE
 from store.workspaces.policy import MemberFacts, Policy, Role
-from store.workspaces.proposed_change import Operation
 from store.workspaces.user_workspaces import UserWorkspaces
 from store.workspaces.workspace_fields import WorkspaceField
 from store.workspaces.workspace_info import OPEN_FIELDS, WorkspaceInfo, info_fields, info_from

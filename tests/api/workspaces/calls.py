@@ -8,9 +8,9 @@ from typing import Any
 from resolvers.users.callers import CallerRole
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, role_id
+from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import Policy, Role
-from store.workspaces.proposed_change import MemberChange, ProposedPolicyChange
 from tests.api.client import Api, Json, make_caller
 
 MEMBER = "nickname joinedAt timedOutUntil user { id displayName }"
