@@ -17,6 +17,7 @@ from resolvers.conversations.access import list_readable, list_shown_groups
 from resolvers.conversations.visibility import list_viewers
 from resolvers.users import users
 from resolvers.users.callers import Caller
+from resolvers.workspaces.announcements import announce_in_channels
 from schema.execution.engine import Engine
 from schema.execution.event_slots import EventSlots
 from schema.execution.query_limits import QueryLimits
@@ -164,6 +165,7 @@ async def open_services(
     work = WorkBudgets(settings.work_per_second, settings.work_budget)
     catch_ups = CatchUps(settings.max_catch_ups_per_user)
     app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits, work, catch_ups)
+    store.policy_changes.announce = partial(announce_in_channels, app)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
