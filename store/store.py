@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
 from store.channels.announcements import ChannelAnnouncements
+from store.channels.channel_contents import ChannelContents
 from store.channels.channel_removal import ChannelRemoval
 from store.channels.channel_rights import ChannelRightsFinder
 from store.channels.channel_rows import ChannelClaims
@@ -21,6 +22,7 @@ from store.deployment.stale_caches import StaleCaches
 from store.messages.commit_store import CommitStore
 from store.messages.idempotency_claims import ClaimStore
 from store.messages.incomplete_deliveries import IncompleteDeliveries
+from store.messages.message_origins import OriginStore
 from store.messages.message_store import MessageStore
 from store.messages.outbox_store import OutboxStore
 from store.messages.revision_store import RevisionStore
@@ -42,6 +44,7 @@ from store.workspaces.member_search import MemberSearch
 from store.workspaces.membership_store import MembershipStore
 from store.workspaces.policies import Policies
 from store.workspaces.user_workspaces import UserWorkspaces
+from store.workspaces.workspace_removal import WorkspaceRemoval
 from store.workspaces.workspace_store import WorkspaceStore
 
 
@@ -87,6 +90,7 @@ class Store:
     memberships: MembershipStore
     member_search: MemberSearch
     invites: InviteStore
+    workspace_removal: WorkspaceRemoval
 
 
 def build_store(
@@ -119,6 +123,7 @@ def build_store(
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
+    contents = ChannelContents(mongo, OriginStore(mongo))
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     user_workspaces = UserWorkspaces(mongo)
@@ -159,10 +164,11 @@ def build_store(
         channel_rights=ChannelRightsFinder(mongo, policies, messages, clock),
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),
-        channel_removal=ChannelRemoval(mongo, conversations, clock),
+        channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces),
         member_search=member_search,
         invites=InviteStore(mongo),
+        workspace_removal=WorkspaceRemoval(mongo, clock, contents),
     )

@@ -1,8 +1,8 @@
 """Periodic work of a server.
 
 It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, compares the feeds of its connections with Redis, completes changes of rights, and adds the search fields that are
-missing in users.
+lost, compares the feeds of its connections with Redis, completes changes of rights, removes deleted workspaces, and
+adds the search fields that are missing in users.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Housekeeper:
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (10.0, "user_search", self._store.user_search.fill_when_due),
                 (10.0, "removals", self._store.channel_removal.remove_due),
+                (10.0, "workspace_removal", self._remove_workspaces),
             )
         ]
 
@@ -130,6 +131,9 @@ class Housekeeper:
         self._store.cache.require_shared()
         await self._store.policy_changes.complete_incomplete()
         await self._store.policy_changes.complete_abandoned()
+
+    async def _remove_workspaces(self) -> None:
+        await self._store.workspace_removal.run()
 
     async def _lease(self) -> None:
         await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)

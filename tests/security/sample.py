@@ -13,6 +13,8 @@ CREATE = "mutation ($input: CreateWorkspaceInput!) { createWorkspace(input: $inp
 ADD = "mutation ($id: ID!, $users: [ID!]!) { addToWorkspace(workspaceId: $id, userIds: $users) { id } }"
 
 CREATE_INVITE = "mutation ($id: ID!) { createInvite(workspaceId: $id) { code } }"
+CREATE_CHANNEL = "mutation ($input: CreateChannelInput!) { createChannel(input: $input) { id } }"
+CREATE_CATEGORY = "mutation ($id: ID!, $name: String!) { createCategory(workspaceId: $id, name: $name) { id } }"
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,12 @@ class AuthorisationSample(SampleGroup):
     """A closed workspace."""
     open_workspace: str
     """An open workspace, of which the owner is the only member."""
+    channel: str
+    """A PUBLIC channel of the closed workspace."""
+    secret: str
+    """A PRIVATE channel there, of which only the owner is a member."""
+    channel_category: str
+    """A category of channels there."""
     code: str
     """An invitation to the closed workspace, created by the owner."""
 
@@ -37,5 +45,13 @@ async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
     members = [user for user in sample.members if user != sample.owner]
     await api.data(make_caller("service", CallerRole.SERVICE), ADD, id=workspace, users=members)
     invite = (await api.data(sample.owner, CREATE_INVITE, id=workspace))["createInvite"]
+    channel, secret = [
+        (await api.data(sample.owner, CREATE_CHANNEL, input={"workspaceId": workspace, "name": "c", "kind": kind}))[
+            "createChannel"
+        ]["id"]
+        for kind in ("PUBLIC", "PRIVATE")
+    ]
+    category = (await api.data(sample.owner, CREATE_CATEGORY, id=workspace, name="c"))["createCategory"]["id"]
     ids = {"workspace": workspace, "open_workspace": open_workspace, "code": invite["code"]}
+    ids |= {"channel": channel, "secret": secret, "channel_category": category}
     return AuthorisationSample(**asdict(sample), **ids)
