@@ -104,7 +104,7 @@ def _with_settings(channel: Channel, update: ChannelUpdate, metadata: str | None
 def _with_place(rights: ChannelRights, channel: Channel, update: ChannelUpdate) -> Channel:
     """Return the channel with its new category and overwrites.
 
-    Whoever may manage channels, but not roles, can't change what others may do by moving a channel.
+    Users who may manage channels, but not roles, can't change what others may do by moving a channel.
     """
     policy = rights.policy
     category = find_category(policy, update.category) if update.sets_category else channel.category
