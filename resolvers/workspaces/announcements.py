@@ -1,4 +1,4 @@
-"""Sends the SYSTEM messages that announce changes of channels, as a part of completing these changes."""
+"""Announces changes of workspaces: as live events, and in channels as SYSTEM messages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from store.workspaces.policy import PendingChange, Policy
 _ATTEMPTS = 10
 
 
-async def announce_in_channels(app: Confab, policy: Policy, change: PendingChange) -> None:
-    """Send the messages about a change that are not stored yet. It may be called again for the same change.
+async def announce_change(app: Confab, policy: Policy, change: PendingChange) -> None:
+    """Announce a change that is durable, and in Redis. It may be called again for the same change.
 
-    Raises StoreError: some may not be stored yet.
+    When this returns, no server shows events under the rights before the change. Raises StoreError: repeat it.
     """
+    await app.shared_events.announce_policy(policy, change)
     announcements = app.store.channel_announcements
     for message in await announcements.list_waiting(policy.workspace, change.channels):
         if message.conversation in policy.channels:

@@ -22,6 +22,7 @@ from schema.compiler import prefetched_by, reads, then
 from schema.users.user_types import UserType, load_user
 from schema.workspaces.category_types import ChannelCategoryType, category_from
 from schema.workspaces.channel_types import ChannelConnection, channel_connection
+from schema.workspaces.permission_types import PermissionType, list_permissions
 from store.base.workspace_ids import WorkspaceId
 from store.workspaces.invite_store import InviteRecord
 from store.workspaces.policy import MemberFacts
@@ -123,6 +124,14 @@ class WorkspaceType(Node):
         return then(
             info.context.loaders.workspaces.find(self.record.id),
             lambda access: WorkspaceMember(record=access.facts) if access is not None and access.facts else None,
+        )
+
+    @strawberry.field(metadata=holds(20))
+    def viewer_permissions(self, info: Info) -> list[PermissionType]:
+        now_ms = info.context.app.store.clock.now_ms()
+        return then(
+            info.context.loaders.workspaces.find(self.record.id),
+            lambda access: list_permissions(access.rights(now_ms)) if access is not None else [],
         )
 
     @strawberry.field(

@@ -96,6 +96,8 @@ ROOT_FIELDS = [
     query("searchUsers", 'searchUsers(query: "a") { edges { node { id } } }', SIGNED_IN),
     query("searchUsers", 'searchUsers(query: "a", workspaceId: "w_1") { edges { node { id } } }',
         outcomes_by_relation(*[INVISIBLE] * 5)),
+    query("searchUsers", 'searchUsers(query: "a", workspaceId: $id) { edges { node { id } } }',
+        in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     query("attention", "attention { unread mentions threads }", SIGNED_IN),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
     query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
@@ -150,6 +152,10 @@ ROOT_FIELDS = [
     subscription("syncSession", "syncSession { cursor }", SIGNED_IN),
     subscription("messageEvents", "messageEvents { __typename }", SIGNED_IN),
     subscription("messageEvents", "messageEvents(conversationId: $id) { __typename }", OWN_SESSION, **_GROUP),
+    subscription("channelEvents", 'channelEvents(channels: [{id: "c_1.1"}]) { __typename }',
+        outcomes_by_relation(*[INVISIBLE] * 5)),
+    subscription("workspaceEvents", "workspaceEvents(workspaces: [{id: $id}]) { __typename }",
+        in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }',
         outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
     mutation("updateMe", "updateMe(metadata: {a: 1}) { id }", SIGNED_IN),
@@ -259,6 +265,14 @@ VISIBLE_WITH_OBJECT = """
     TypingStarted: conversationId at user
     TypingStopped: conversationId at user
     CaughtUp: cursor reset
+    ChannelMessage: conversationId change message rev
+    AccessEnded: conversationId
+    ChannelCaughtUp: conversationId rev reset
+    WorkspaceChanged: workspace rev
+    ChannelChanged: channel rev
+    ChannelGone: workspaceId channelId rev
+    ChannelActivity: channelId writeSeq messageCount lastMessageAt rev
+    WorkspaceCaughtUp: workspaceId rev reset
     Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
     WorkspaceConnection: edges pageInfo
     WorkspaceEdge: node cursor
@@ -281,12 +295,13 @@ VIEWERS_OWN = """
     ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
-    Workspace: viewer channels categories
+    Workspace: viewer viewerPermissions channels categories
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
     Attention: unread mentions threads
+    OwnMembershipChanged: workspaceId member rev
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
     UserConnection: edges pageInfo
     UserEdge: node cursor
