@@ -170,7 +170,7 @@ class Engine:
     ) -> Json:
         """Execute an operation with pages of some sizes. Raises ResultTooLarge."""
         user = _user_of(context)
-        with self._app.request_scope(user):
+        with self._app.request_scope(user), self._slices.operation(user):
             if prepared.compiled is not None:
                 yield_control = partial(self._slices.next, user)
                 result: Any = prepared.compiled.execute(

@@ -4,19 +4,50 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable
+from time import perf_counter
 
 from store.base.fair_queue import FairQueue
+
+_LONGEST_PAUSE_SECONDS = 0.005
+
+
+class OperationInProgress:
+    """A block that is counted as an operation of a user in progress."""
+
+    __slots__ = ("_operations", "_user")
+
+    def __init__(self, operations: dict[Hashable, int], user: Hashable) -> None:
+        self._operations = operations
+        self._user = user
+
+    def __enter__(self) -> None:
+        """Begin to count."""
+        self._operations[self._user] = self._operations.get(self._user, 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        """Stop counting."""
+        left = self._operations[self._user] - 1
+        if left:
+            self._operations[self._user] = left
+        else:
+            del self._operations[self._user]
 
 
 class Slices:
     """Decides which long execution of the process continues next.
 
-    Between two slices the event loop runs all other tasks twice. So a short operation is delayed by few slices, even if
-    there are many long executions.
+    Between two slices the event loop runs all other tasks twice. While operations of several users are in progress,
+    it is also left to others for as long as the slice took: a short operation waits for the databases several times,
+    and would otherwise wait for a slice each time.
     """
 
     def __init__(self) -> None:
         self._queue = FairQueue(lambda own, running: running == 0)
+        self._operations: dict[Hashable, int] = {}
+
+    def operation(self, user: Hashable) -> OperationInProgress:
+        """Return a block that is an operation of a user in progress."""
+        return OperationInProgress(self._operations, user)
 
     async def next(self, user: Hashable) -> None:
         """Wait for the next slice of one of the user's executions. It lasts until its task awaits something."""
@@ -28,4 +59,11 @@ class Slices:
                 raise
         else:
             await self._queue.enter(user)
-        asyncio.get_running_loop().call_soon(self._queue.leave, user)
+        asyncio.get_running_loop().call_soon(self._end, user, perf_counter())
+
+    def _end(self, user: Hashable, began: float) -> None:
+        if len(self._operations) > 1:
+            pause = min(perf_counter() - began, _LONGEST_PAUSE_SECONDS)
+            asyncio.get_running_loop().call_later(pause, self._queue.leave, user)
+        else:
+            self._queue.leave(user)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from typing import Any
+
+import pytest
 
 from schema.execution.slices import Slices
 
@@ -37,3 +41,29 @@ async def test_a_cancelled_wait_does_not_block_the_others() -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.wait_for(slices.next("b"), 5)
+
+
+async def test_a_pause_follows_each_slice_while_operations_of_others_are_in_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slices, pauses, loop = Slices(), list[float](), asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def note(delay: float, *call: Any) -> asyncio.TimerHandle:
+        pauses.append(delay)
+        return call_later(delay, *call)
+
+    async def execute() -> None:
+        for _ in range(3):
+            await slices.next("flood")
+            time.sleep(0.002)  # noqa: ASYNC251 - a slice uses the event loop
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(loop, "call_later", note)
+    with slices.operation("flood"), slices.operation("flood"):
+        await execute()
+    assert pauses == []
+    with slices.operation("flood"), slices.operation("other"):
+        await execute()
+    assert len(pauses) == 3 and min(pauses) >= 0.002
+    assert slices._operations == {}
