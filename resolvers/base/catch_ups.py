@@ -17,7 +17,7 @@ MAX_PARTS_PER_USER = 8
 _MAX_PARTS = 256
 """Parts of all users that are held at once, beyond the first one of each user."""
 
-MAX_READS_PER_USER = 4
+MAX_READS_PER_USER = 2
 """Reads for catch-ups of one user that run at once. They hold connections to the databases."""
 
 _MAX_READS = 32

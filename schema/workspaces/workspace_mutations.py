@@ -1,14 +1,21 @@
-"""Mutations that create and join workspaces."""
+"""Mutations that create, change, join and leave workspaces."""
 
 from __future__ import annotations
 
 import strawberry
 
-from resolvers.workspaces import invites, joining, workspaces
+from resolvers.workspaces import invites, joining, membership_changes, workspace_changes, workspaces
+from resolvers.workspaces.workspace_changes import ProfileUpdate
 from resolvers.workspaces.workspaces import NewWorkspace
 from schema.base.context import Info
 from schema.base.scalars import JSON, DateTime
-from schema.workspaces.workspace_types import InviteType, WorkspaceType, workspace_from
+from schema.workspaces.workspace_types import (
+    InviteType,
+    WorkspaceMember,
+    WorkspacePlan,
+    WorkspaceType,
+    workspace_from,
+)
 
 
 @strawberry.input
@@ -32,6 +39,28 @@ class CreateWorkspaceInput:
         )
 
 
+@strawberry.input
+class UpdateWorkspaceInput:
+    name: str | None = None
+    icon_url: str | None = strawberry.UNSET
+    is_open: bool | None = None
+    plan: WorkspacePlan | None = None
+    retention_days: int | None = None
+    metadata: JSON | None = None
+
+    def to_update(self) -> ProfileUpdate:
+        """Return the input as the change of a workspace."""
+        return ProfileUpdate(
+            name=self.name,
+            icon_url=None if self.icon_url is strawberry.UNSET else self.icon_url,
+            sets_icon=self.icon_url is not strawberry.UNSET,
+            is_open=self.is_open,
+            plan=None if self.plan is None else self.plan.value,
+            retention_days=self.retention_days,
+            metadata=self.metadata,
+        )
+
+
 @strawberry.type
 class WorkspaceMutations:
     @strawberry.mutation(
@@ -42,6 +71,30 @@ class WorkspaceMutations:
         context = info.context
         return workspace_from(await workspaces.create_workspace(context.app, context.viewer, input.to_new_workspace()))
 
+    @strawberry.mutation(description="MANAGE_WORKSPACE. plan: role service only.")
+    async def update_workspace(
+        self, info: Info, workspace_id: strawberry.ID, input: UpdateWorkspaceInput
+    ) -> WorkspaceType:
+        caller = info.context.caller
+        assert caller is not None
+        app, update = info.context.app, input.to_update()
+        return workspace_from(await workspace_changes.update_workspace(app, caller, workspace_id, update))
+
+    @strawberry.mutation(
+        description="Owner only. Its channels are NOT_FOUND at once; stored messages and files are removed in the "
+        "background."
+    )
+    async def delete_workspace(self, info: Info, workspace_id: strawberry.ID) -> bool:
+        await workspace_changes.delete_workspace(info.context.app, info.context.viewer, workspace_id)
+        return True
+
+    @strawberry.mutation
+    async def transfer_workspace(
+        self, info: Info, workspace_id: strawberry.ID, user_id: strawberry.ID
+    ) -> WorkspaceType:
+        app, viewer = info.context.app, info.context.viewer
+        return workspace_from(await workspace_changes.transfer_workspace(app, viewer, workspace_id, user_id))
+
     @strawberry.mutation(
         description="With an invitation code, or without one if the workspace is open. A banned user: BANNED. Whoever "
         "joins follows the default channels, read up to now."
@@ -51,6 +104,26 @@ class WorkspaceMutations:
     ) -> WorkspaceType:
         context = info.context
         return workspace_from(await joining.join_workspace(context.app, context.viewer, workspace_id, code))
+
+    @strawberry.mutation(description="Anyone but the owner (OWNER_CANNOT_LEAVE).")
+    async def leave_workspace(self, info: Info, workspace_id: strawberry.ID) -> bool:
+        await membership_changes.leave_workspace(info.context.app, info.context.viewer, workspace_id)
+        return True
+
+    @strawberry.mutation(
+        description="CHANGE_NICKNAME for oneself, MANAGE_NICKNAMES for members below. 1 to 32 characters; null removes "
+        "it."
+    )
+    async def set_nickname(
+        self,
+        info: Info,
+        workspace_id: strawberry.ID,
+        user_id: strawberry.ID | None = None,
+        nickname: str | None = None,
+    ) -> WorkspaceMember:
+        app, viewer = info.context.app, info.context.viewer
+        member = await membership_changes.set_nickname(app, viewer, workspace_id, user_id, nickname)
+        return WorkspaceMember(record=member)
 
     @strawberry.mutation(
         description="Role service or admin: adds users without an invitation, 1,000 at most; members are skipped."

@@ -6,7 +6,7 @@ nickname. The summary row of each user has the version of the name from which th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pymongo import UpdateOne
@@ -26,9 +26,10 @@ from store.mongo.collections import (
     workspace_row_id,
 )
 from store.users.search_text import SearchQuery, id_keys, name_keys, normalize, search_fields, search_version
+from store.workspaces.changing.proposed_change import Operation, set_or_remove
 from store.workspaces.documents import facts_from
 from store.workspaces.policy import MemberFacts
-from store.workspaces.user_workspaces import UserWorkspaces, summary_id
+from store.workspaces.user_workspaces import UserWorkspaces, made_again, summary_id
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
 _USERS_PER_CHECK = 1_000
@@ -182,11 +183,20 @@ def search_fields_of(
     return MemberSearchFields(fields[F.SORT_NAME], fields, _version(name))
 
 
-def update_of_search_fields(user: UserId, name: str | None, nickname: str | None) -> Mapping[str, Any]:
-    """Return the update of a row for another name or nickname."""
-    fields = _made_fields(user, name, nickname)
-    absent = {field: "" for field in SEARCH_FIELDS if field not in fields}
-    return {"$set": fields} | ({"$unset": absent} if absent else {})
+def update_of_search_fields(user: UserId, name: str | None, nickname: str | None) -> Document:
+    """Return the update of a row for another name."""
+    return set_or_remove(_all_fields(user, name, nickname))
+
+
+def changed_search_fields(
+    user: UserId, name: str | None, nickname: str | None
+) -> tuple[Document, list[tuple[str, list[Operation]]]]:
+    """Return the fields of a row for another nickname (None: absent), and what else the same transaction writes."""
+    return _all_fields(user, name, nickname), [(WORKSPACES_OF, [made_again(user, _version(name))])]
+
+
+def _all_fields(user: UserId, name: str | None, nickname: str | None) -> Document:
+    return dict.fromkeys(SEARCH_FIELDS) | _made_fields(user, name, nickname)
 
 
 def _made_fields(user: UserId, name: str | None, nickname: str | None) -> Document:

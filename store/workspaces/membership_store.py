@@ -12,12 +12,14 @@ from pymongo.errors import BulkWriteError
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Mongo
-from store.mongo.collections import INVITES, WORKSPACE_MEMBERS, WORKSPACES, workspace_row_id
+from store.mongo.collections import INVITES, WORKSPACE_MEMBERS, WORKSPACES, WORKSPACES_OF, workspace_row_id
 from store.mongo.writes import is_duplicate
+from store.workspaces import user_workspaces
+from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.documents import member_document
 from store.workspaces.invite_store import InviteCode, usable_invite, used_once
 from store.workspaces.member_search import search_fields_of
-from store.workspaces.policy import MemberFacts
+from store.workspaces.policy import MemberFacts, Policy
 from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces
 from store.workspaces.workspace_fields import WorkspaceField
 from store.workspaces.workspace_store import existing
@@ -48,9 +50,9 @@ Also = Callable[[Any], Awaitable[None]]
 class MembershipStore:
     """Adds members to workspaces."""
 
-    def __init__(self, mongo: Mongo, user_workspaces: UserWorkspaces) -> None:
+    def __init__(self, mongo: Mongo, workspaces_of: UserWorkspaces) -> None:
         self._mongo = mongo
-        self._user_workspaces = user_workspaces
+        self._user_workspaces = workspaces_of
         self._joining: WeakValueDictionary[WorkspaceId, asyncio.Lock] = WeakValueDictionary()
         """Transactions of this process on one workspace run one after the other: at once they would only repeat."""
 
@@ -59,6 +61,10 @@ class MembershipStore:
         ids = [workspace_row_id(workspace, user) for user in users]
         rows = await self._mongo.find(WORKSPACE_MEMBERS, {"_id": {"$in": ids}}, projection={"_id": 1})
         return {UserId(row["_id"].partition(" ")[2]) for row in rows}
+
+    async def ends(self, policy: Policy, users: Sequence[UserId]) -> list[tuple[str, list[Operation]]]:
+        """Return what the transaction that ends memberships writes, besides the members' documents."""
+        return [(WORKSPACES_OF, [write for user in users for write in user_workspaces.ends(user, policy.workspace)])]
 
     async def add(
         self,

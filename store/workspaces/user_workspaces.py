@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pymongo import UpdateOne
+from pymongo import DeleteOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from store.base.ids import UserId
@@ -20,6 +20,7 @@ from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Mongo
 from store.mongo.collections import WORKSPACES_OF, workspace_of_user_row_id
 from store.mongo.writes import is_duplicate
+from store.workspaces.changing.proposed_change import Operation
 
 UNKNOWN_VERSION = 0
 """`sv` of a user whose memberships may have search fields of different names."""
@@ -94,8 +95,25 @@ def summary_id(user: UserId) -> str:
     return f"{user} "
 
 
+def ends(user: UserId, workspace: WorkspaceId) -> list[Operation]:
+    """Return the writes of the transaction in which a user's membership ends."""
+    return [
+        DeleteOne({"_id": workspace_of_user_row_id(user, workspace)}),
+        UpdateOne({"_id": summary_id(user)}, {"$inc": {"n": -1}}),
+    ]
+
+
+def made_again(user: UserId, version: int) -> UpdateOne:
+    """Return the update of a summary when search fields of one membership are made from a version of the name."""
+    return UpdateOne({"_id": summary_id(user)}, [{"$set": {"sv": _common_version(version)}}])
+
+
 def _one_more(version: int) -> list[dict[str, Any]]:
     """Return the update of a summary for a membership whose search fields were made from a version of the name."""
-    is_same = {"$eq": [{"$ifNull": ["$sv", version]}, version]}
     count = {"$add": [{"$ifNull": ["$n", 0]}, 1]}
-    return [{"$set": {"n": count, "sv": {"$cond": [is_same, version, UNKNOWN_VERSION]}}}]
+    return [{"$set": {"n": count, "sv": _common_version(version)}}]
+
+
+def _common_version(version: int) -> dict[str, Any]:
+    is_same = {"$eq": [{"$ifNull": ["$sv", version]}, version]}
+    return {"$cond": [is_same, version, UNKNOWN_VERSION]}

@@ -87,3 +87,17 @@ def open_fields(name: str) -> Document:
         WorkspaceField.SEARCH_NAME: normalized,
         WorkspaceField.SEARCH_KEYS: sorted(set(name_keys(normalized))),
     }
+
+
+def update_of_info(before: WorkspaceInfo, after: WorkspaceInfo) -> dict[str, Document]:
+    """Return the update operators for the fields of the document that differ. Empty: nothing changes.
+
+    Not for the owner and the member count, which change in other ways.
+    """
+    old, new = info_fields(before), info_fields(after)
+    update: dict[str, Document] = {}
+    changed = {name: value for name, value in new.items() if name not in old or old[name] != value}
+    if changed:
+        update["$set"] = changed
+    removed = {name: "" for name in old if name not in new}
+    return update | {"$unset": removed} if removed else update

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from pymongo import DeleteOne
 from pymongo.errors import DuplicateKeyError
 
 from store.base.ids import UserId
@@ -19,13 +20,14 @@ from store.mongo.collections import (
     WORKSPACES,
 )
 from store.users.search_text import SearchQuery
+from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.documents import member_document, policy_fields
 from store.workspaces.member_search import search_fields_of
 from store.workspaces.permissions import OF_EVERYONE
 from store.workspaces.policy import MemberFacts, Policy, Role
 from store.workspaces.user_workspaces import UserWorkspaces
 from store.workspaces.workspace_fields import WorkspaceField
-from store.workspaces.workspace_info import WorkspaceInfo, info_fields, info_from
+from store.workspaces.workspace_info import OPEN_FIELDS, WorkspaceInfo, info_fields, info_from
 
 CLAIM_SECONDS = 24 * 3600
 """Time for which a creator's idempotency key returns the first workspace."""
@@ -102,9 +104,15 @@ class WorkspaceStore:
         except DuplicateKeyError as error:
             raise failure from error
 
-    async def release_domain(self, domain: str, workspace: WorkspaceId) -> None:
-        """Let another workspace have the domain of a workspace that was deleted."""
-        await self._mongo.delete_one(CLAIMS, {"_id": _domain_claim(domain), "c": workspace})
+    def end_of(self, info: WorkspaceInfo) -> tuple[dict[str, Document], list[tuple[str, list[Operation]]]]:
+        """Return what the transaction that deletes a workspace writes: the update of its document, and other writes.
+
+        It is in no index of open workspaces then, and another workspace may have its domain.
+        """
+        update: dict[str, Document] = {"$unset": dict.fromkeys(OPEN_FIELDS, "")}
+        if info.domain is None:
+            return update, []
+        return update, [(CLAIMS, [DeleteOne({"_id": _domain_claim(info.domain), "c": info.id})])]
 
     async def find_many(self, workspaces: Iterable[WorkspaceId]) -> dict[WorkspaceId, WorkspaceInfo]:
         """Return the workspaces that exist. One round trip."""

@@ -104,6 +104,8 @@ def valid_for(sample: SampleGroup) -> Json:
         "setMemberRole.userId": user,
         "setMemberRole.role": "ADMIN", "upsertUsers.input": [{"id": user, "displayName": "Renamed"}],
         "createWorkspace.input": {"name": "Space"}, "addToWorkspace.workspaceId": "w_1",
+        "updateWorkspace.workspaceId": "w_1", "updateWorkspace.input": {"name": "x"}, "setNickname.workspaceId": "w_1",
+        "transferWorkspace.workspaceId": "w_1", "transferWorkspace.userId": user,
         "createInvite.workspaceId": "w_1", "revokeInvite.code": "1-aaaaaaaaaaaaaaaa", "invite.code": "x",
         "addToWorkspace.userIds": [user],
     }  # fmt: skip

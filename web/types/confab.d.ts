@@ -45,6 +45,54 @@ export type CaughtUp = {
   reset: Scalars['Boolean']['output'];
 };
 
+export type Channel = Conversation & Node & {
+  __typename: 'Channel';
+  id: Scalars['ID']['output'];
+  type: ConversationType;
+  title: Scalars['String']['output'];
+  lastMessage?: Maybe<Message>;
+  /** The caller's read state; null if they never followed, wrote or read here. */
+  session?: Maybe<Session>;
+  kind: ChannelKind;
+  name: Scalars['String']['output'];
+  topic?: Maybe<Scalars['String']['output']>;
+  metadata?: Maybe<Scalars['JSON']['output']>;
+  position: Scalars['Int']['output'];
+  isArchived: Scalars['Boolean']['output'];
+  /** New members follow it. */
+  isDefault: Scalars['Boolean']['output'];
+  inheritsPermissions: Scalars['Boolean']['output'];
+  historyVisibility: HistoryVisibility;
+  /**
+   * Seconds between two messages of one member, 0 to 21600. BYPASS_SLOW_MODE and MANAGE_MESSAGES are exempt. Earlier:
+   * SLOW_MODE with retryAfterMs.
+   */
+  slowModeSeconds: Scalars['Int']['output'];
+  workspace: Workspace;
+  category?: Maybe<ChannelCategory>;
+  /** Null without MANAGE_ROLES. inheritsPermissions: the category's overwrites apply. */
+  overwrites?: Maybe<Array<PermissionOverwrite>>;
+  viewerPermissions: Array<Permission>;
+  /** When the caller may write next; null: now. */
+  viewerMayWriteAt?: Maybe<Scalars['DateTime']['output']>;
+  /** Messages so far that count as unread until read. unreadCount is this minus Session.readCount. */
+  messageCount: Scalars['Int']['output'];
+};
+
+export type ChannelCategory = Node & {
+  __typename: 'ChannelCategory';
+  id: Scalars['ID']['output'];
+  workspaceId: Scalars['ID']['output'];
+  name: Scalars['String']['output'];
+  position: Scalars['Int']['output'];
+  overwrites: Array<PermissionOverwrite>;
+};
+
+export type ChannelKind =
+  | 'PUBLIC'
+  | 'PRIVATE'
+  | 'VOICE';
+
 /**
  * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes
  * a seq, never counts as unread, is never in offlineMessages; its sender is whoever acted, or the user acted for; its
@@ -118,6 +166,8 @@ export type ErrorCode =
   | 'GROUP_FULL'
   | 'OWNER_CANNOT_LEAVE'
   | 'PRIVATE_CANNOT_DELETE'
+  | 'SLOW_MODE'
+  | 'ARCHIVED'
   | 'LIMIT_REACHED'
   | 'UNAVAILABLE'
   | 'INTERNAL';
@@ -417,11 +467,20 @@ export type Mutation = {
    * configurable (LIMIT_REACHED).
    */
   createWorkspace: Workspace;
+  /** MANAGE_WORKSPACE. plan: role service only. */
+  updateWorkspace: Workspace;
+  /** Owner only. Its channels are NOT_FOUND at once; stored messages and files are removed in the background. */
+  deleteWorkspace: Scalars['Boolean']['output'];
+  transferWorkspace: Workspace;
   /**
    * With an invitation code, or without one if the workspace is open. A banned user: BANNED. Whoever joins follows the
    * default channels, read up to now.
    */
   joinWorkspace: Workspace;
+  /** Anyone but the owner (OWNER_CANNOT_LEAVE). */
+  leaveWorkspace: Scalars['Boolean']['output'];
+  /** CHANGE_NICKNAME for oneself, MANAGE_NICKNAMES for members below. 1 to 32 characters; null removes it. */
+  setNickname: WorkspaceMember;
   /** Role service or admin: adds users without an invitation, 1,000 at most; members are skipped. */
   addToWorkspace: Workspace;
   /** CREATE_INVITES. maxUses 0: unlimited. At most 1,000 codes per workspace. */
@@ -578,9 +637,38 @@ export type MutationCreateWorkspaceArgs = {
 };
 
 
+export type MutationUpdateWorkspaceArgs = {
+  workspaceId: Scalars['ID']['input'];
+  input: UpdateWorkspaceInput;
+};
+
+
+export type MutationDeleteWorkspaceArgs = {
+  workspaceId: Scalars['ID']['input'];
+};
+
+
+export type MutationTransferWorkspaceArgs = {
+  workspaceId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+};
+
+
 export type MutationJoinWorkspaceArgs = {
   workspaceId?: InputMaybe<Scalars['ID']['input']>;
   code?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationLeaveWorkspaceArgs = {
+  workspaceId: Scalars['ID']['input'];
+};
+
+
+export type MutationSetNicknameArgs = {
+  workspaceId: Scalars['ID']['input'];
+  userId?: InputMaybe<Scalars['ID']['input']>;
+  nickname?: InputMaybe<Scalars['String']['input']>;
 };
 
 
@@ -626,6 +714,58 @@ export type PageInfo = {
   hasPreviousPage: Scalars['Boolean']['output'];
   startCursor?: Maybe<Scalars['String']['output']>;
   endCursor?: Maybe<Scalars['String']['output']>;
+};
+
+/**
+ * Computed in this order: the role of everyone and all roles of the member together; ADMINISTRATOR and the owner have
+ * everything; then the channel's overwrites: deny and allow for everyone, then the denies and then the allows of the
+ * member's roles together, then deny and allow of the member. Without VIEW_CHANNEL there is nothing else; without
+ * SEND_MESSAGES none of SEND_THREADS to MENTION_EVERYONE. A channel without overwrites of its own uses its category's. A
+ * role's position (higher ranks higher) decides who may change whom, not what is allowed. New permissions are appended.
+ * The role of everyone starts with VIEW_CHANNEL, READ_HISTORY, SEND_MESSAGES, SEND_THREADS, CREATE_THREADS, ATTACH_FILES,
+ * EMBED_LINKS, ADD_REACTIONS, CREATE_INVITES, CHANGE_NICKNAME, CONNECT, SPEAK and VIDEO.
+ */
+export type Permission =
+  | 'ADMINISTRATOR'
+  | 'VIEW_CHANNEL'
+  | 'READ_HISTORY'
+  | 'SEND_MESSAGES'
+  | 'SEND_THREADS'
+  | 'CREATE_THREADS'
+  | 'ATTACH_FILES'
+  | 'EMBED_LINKS'
+  | 'MENTION_EVERYONE'
+  | 'ADD_REACTIONS'
+  | 'PIN_MESSAGES'
+  | 'MANAGE_MESSAGES'
+  | 'MANAGE_THREADS'
+  | 'BYPASS_SLOW_MODE'
+  | 'CREATE_INVITES'
+  | 'INVITE_MEMBERS'
+  | 'CHANGE_NICKNAME'
+  | 'MANAGE_NICKNAMES'
+  | 'MANAGE_CHANNELS'
+  | 'MANAGE_ROLES'
+  | 'MANAGE_WORKSPACE'
+  | 'MANAGE_WEBHOOKS'
+  | 'KICK_MEMBERS'
+  | 'BAN_MEMBERS'
+  | 'TIMEOUT_MEMBERS'
+  | 'VIEW_AUDIT_LOG'
+  | 'VIEW_REPORTS'
+  | 'CONNECT'
+  | 'SPEAK'
+  | 'VIDEO'
+  | 'MUTE_OTHERS'
+  | 'DEAFEN_OTHERS'
+  | 'MOVE_OTHERS';
+
+export type PermissionOverwrite = {
+  __typename: 'PermissionOverwrite';
+  roleId?: Maybe<Scalars['ID']['output']>;
+  userId?: Maybe<Scalars['ID']['output']>;
+  allow: Array<Permission>;
+  deny: Array<Permission>;
 };
 
 export type PrivateConversation = Conversation & Node & {
@@ -691,6 +831,7 @@ export type Query = {
   openWorkspaces: WorkspaceConnection;
   /** What an invitation leads to, before joining. */
   invite?: Maybe<InvitePreview>;
+  channel?: Maybe<Channel>;
   node?: Maybe<Node>;
 };
 
@@ -793,6 +934,11 @@ export type QueryInviteArgs = {
 };
 
 
+export type QueryChannelArgs = {
+  id: Scalars['ID']['input'];
+};
+
+
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
@@ -857,6 +1003,8 @@ export type SendMessageInput = {
   mentions?: InputMaybe<Array<Scalars['ID']['input']>>;
   /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
   mentionAll?: InputMaybe<Scalars['Boolean']['input']>;
+  /** In a channel: mentionable roles (others need MENTION_EVERYONE). */
+  mentionRoleIds?: InputMaybe<Array<Scalars['ID']['input']>>;
   /** A message of the same conversation that the sender can see (INVALID_INPUT). */
   replyToId?: InputMaybe<Scalars['ID']['input']>;
   idempotencyKey?: InputMaybe<Scalars['String']['input']>;
@@ -1069,6 +1217,15 @@ export type UpdateGroupInput = {
   avatarUrl?: InputMaybe<Scalars['String']['input']>;
   metadata?: InputMaybe<Scalars['JSON']['input']>;
   historyVisibility?: InputMaybe<HistoryVisibility>;
+};
+
+export type UpdateWorkspaceInput = {
+  name?: InputMaybe<Scalars['String']['input']>;
+  iconUrl?: InputMaybe<Scalars['String']['input']>;
+  isOpen?: InputMaybe<Scalars['Boolean']['input']>;
+  plan?: InputMaybe<WorkspacePlan>;
+  retentionDays?: InputMaybe<Scalars['Int']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
 
 export type User = Node & {

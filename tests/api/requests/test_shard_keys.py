@@ -20,15 +20,20 @@ from store.workspaces.policy import MemberFacts, Policy
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.workspaces.calls import (
+    DELETE,
     JOIN,
+    LEAVE,
     OPEN,
     PREVIEW,
     REVOKE_INVITE,
+    TRANSFER,
+    UPDATE,
     add_members,
     create_invite,
     create_workspace,
     list_members,
     my_workspaces,
+    nickname,
     own_workspace,
 )
 from tests.store.workspaces import W, insert_workspace, sample_policy
@@ -142,6 +147,7 @@ async def test_every_operation_names_its_shards(
         for query in (None, "sp", "another"):
             await api.data(dave, OPEN, query=query)
         await api.data(dave, PREVIEW, code="1-aaaaaaaaaaaaaaaa")
+        await api.data(dave, 'query { channel(id: "c_1.1") { id } }')
         for message in (first, group_message):
             assert (await api.data(alice, MESSAGE, id=message["id"]))["message"]["seq"] == message["seq"]
         for status in ("SENT", "DELIVERED", "READ"):
@@ -177,6 +183,12 @@ async def test_every_operation_names_its_shards(
     other = await api.create_group(alice, bob, carol)
     await api.dismiss(alice, other)
     await api.upsert_users({"id": dave, "displayName": "Dave"})
+    await nickname(api, bob, workspace, "Bobby")
+    await api.data(bob, 'mutation { updateMe(displayName: "Robert") { id } }')
+    await api.data(alice, UPDATE, id=workspace, input={"name": "Renamed", "isOpen": False})
+    await api.data(carol, LEAVE, id=workspace)
+    await api.data(alice, TRANSFER, id=workspace, user=bob)
+    await api.data(bob, DELETE, id=workspace)
     await api.expect_refusal(alice, 'mutation { renewAuth(token: "x") }')
     await use_workspaces(api.services.app.store)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])

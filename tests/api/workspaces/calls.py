@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from resolvers.users.callers import CallerRole
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId, role_id
+from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
+from store.workspaces.permissions import Permission
+from store.workspaces.policy import Policy, Role
 from tests.api.client import Api, Json, make_caller
 
 MEMBER = "nickname joinedAt timedOutUntil user { id displayName }"
@@ -111,3 +117,34 @@ async def preview(api: Api, user: str, code: str) -> Json | None:
     """Return what a code leads to."""
     found: Json | None = (await api.data(user, PREVIEW, code=code))["invite"]
     return found
+
+
+UPDATE = f"""mutation ($id: ID!, $input: UpdateWorkspaceInput!) {{
+    updateWorkspace(workspaceId: $id, input: $input) {{ {WORKSPACE} }} }}"""
+TRANSFER = f"""mutation ($id: ID!, $user: ID!) {{
+    transferWorkspace(workspaceId: $id, userId: $user) {{ {WORKSPACE} }} }}"""
+DELETE = "mutation ($id: ID!) { deleteWorkspace(workspaceId: $id) }"
+LEAVE = "mutation ($id: ID!) { leaveWorkspace(workspaceId: $id) }"
+SET_NICKNAME = f"""mutation ($id: ID!, $user: ID, $nickname: String) {{
+    setNickname(workspaceId: $id, userId: $user, nickname: $nickname) {{ {MEMBER} }} }}"""
+
+
+async def give_role(api: Api, workspace: str, user: str, permissions: Permission, position: int = 1) -> None:
+    """Give a member a role of their own with some permissions."""
+    store = api.services.app.store
+    wanted, member = WorkspaceId(workspace), UserId(user)
+    role = Role(role_id(wanted, store.ids.next()), "role", position, permissions)
+
+    async def decide(policy: Policy) -> ProposedPolicyChange:
+        facts = await store.policies.find_member(wanted, member, policy.version)
+        assert facts is not None
+        change = MemberChange(facts, replace(facts, roles=facts.roles | {role.id}))
+        return ProposedPolicyChange(replace(policy, roles={**policy.roles, role.id: role}), members=[change])
+
+    assert await store.policy_changes.change(wanted, decide) is not None
+
+
+async def nickname(api: Api, user: str, workspace: str, name: str | None, of: str | None = None) -> Json:
+    """Change a nickname, and return the member."""
+    member: Json = (await api.data(user, SET_NICKNAME, id=workspace, user=of, nickname=name))["setNickname"]
+    return member

@@ -22,7 +22,7 @@ ATTACK = Attack(
     "documents that are all different",
     run,
     full=3_000,
-    short=20,
+    short=8,
     rate=100,
-    limits=Limits(kept_mb=50, cpu_ms=60, answer_bytes=10_000),
+    limits=Limits(kept_mb=50, cpu_ms=120, answer_bytes=10_000),
 )

@@ -1,0 +1,83 @@
+"""Changes of memberships of workspaces: leaving, and nicknames."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from resolvers.base.app import Confab
+from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, OwnerCannotLeave
+from resolvers.base.names import accept_name
+from resolvers.workspaces.changes import change_as_member, require
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId
+from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
+from store.workspaces.member_search import changed_search_fields
+from store.workspaces.permissions import Permission
+from store.workspaces.policy import MemberFacts, Policy
+from store.workspaces.rights import highest_position
+
+LONGEST_NICKNAME = 32
+
+
+async def leave_workspace(app: Confab, user: UserId, workspace: str) -> None:
+    """End the user's own membership. Raises NotFound, OwnerCannotLeave and RateLimited."""
+
+    async def decide(policy: Policy, facts: MemberFacts) -> ProposedPolicyChange:
+        if user == policy.owner:
+            raise OwnerCannotLeave("the owner can't leave; transfer the workspace to another owner or delete it first")
+        return await end_memberships(app, policy, [facts])
+
+    await change_as_member(app, user, workspace, decide)
+
+
+async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts]) -> ProposedPolicyChange:
+    """Return the change that ends memberships, those of PRIVATE channels included. Channels are no longer followed."""
+    writes = await app.store.memberships.ends(policy, [member.user for member in members])
+    return ProposedPolicyChange(policy, members=[MemberChange(member, None) for member in members], writes=writes)
+
+
+async def set_nickname(
+    app: Confab, actor: UserId, workspace: str, user: str | None, nickname: str | None
+) -> MemberFacts:
+    """Change the name that a member has in a workspace; None removes it. Return the member.
+
+    Raises InvalidInput, NotFound, NotAMember, Forbidden and RateLimited.
+    """
+    if nickname is not None:
+        nickname = accept_name(nickname, "nickname")
+        if len(nickname) > LONGEST_NICKNAME:
+            raise InvalidInput(f"nickname must have 1 to {LONGEST_NICKNAME} characters", field="nickname")
+    target = UserId(user) if user is not None else actor
+
+    async def decide(policy: Policy, facts: MemberFacts) -> ProposedPolicyChange | None:
+        member = await _access_named(app, policy, facts, target)
+        if member.nickname == nickname:
+            return None
+        profile = await app.store.users.find(target)
+        fields, writes = changed_search_fields(target, profile.name if profile is not None else None, nickname)
+        change = MemberChange(member, replace(member, nickname=nickname), fields)
+        return ProposedPolicyChange(policy, members=[change], writes=writes)
+
+    policy = await change_as_member(app, actor, workspace, decide)
+    found = await app.store.policies.find_member(WorkspaceId(workspace), target, policy.version)
+    if found is None:
+        raise _not_a_member()
+    return found
+
+
+async def _access_named(app: Confab, policy: Policy, actor: MemberFacts, target: UserId) -> MemberFacts:
+    """Return the member whose nickname the actor may change."""
+    if target == actor.user:
+        require(app, policy, actor, Permission.CHANGE_NICKNAME)
+        return actor
+    require(app, policy, actor, Permission.MANAGE_NICKNAMES)
+    member = await app.store.policies.find_member(policy.workspace, target, policy.version)
+    if member is None:
+        raise _not_a_member()
+    if highest_position(policy, member) >= highest_position(policy, actor):
+        raise Forbidden("this needs a role above all roles of that member", field="userId")
+    return member
+
+
+def _not_a_member() -> NotAMember:
+    return NotAMember("this user is not a member of the workspace", field="userId")

@@ -1,0 +1,125 @@
+"""Changes of workspaces: their profile, their owner, their end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from resolvers.base.app import Confab
+from resolvers.base.checks import check_avatar_url
+from resolvers.base.errors import Forbidden, InvalidInput, NotAMember
+from resolvers.base.metadata import encode_metadata
+from resolvers.base.names import accept_name
+from resolvers.users.callers import Caller, CallerRole
+from resolvers.workspaces.access import no_workspace
+from resolvers.workspaces.changes import change_as_member, require, require_owner
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId, is_workspace_id
+from store.workspaces.changing.proposed_change import ProposedPolicyChange
+from store.workspaces.permissions import Permission
+from store.workspaces.policy import MemberFacts, Policy
+from store.workspaces.workspace_info import Plan, WorkspaceInfo, update_of_info
+
+_MOST_RETENTION_DAYS = 36_500
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileUpdate:
+    """New values for a workspace; None: no change. With `sets_icon`, an `icon_url` of None removes the icon."""
+
+    name: str | None = None
+    icon_url: str | None = None
+    sets_icon: bool = False
+    is_open: bool | None = None
+    plan: Plan | None = None
+    retention_days: int | None = None
+    """0: messages are kept."""
+    metadata: object = None
+    """A JSON value."""
+
+    def applied_to(self, info: WorkspaceInfo, metadata: str | None) -> WorkspaceInfo:
+        """Return a workspace with the new values. metadata: as JSON text."""
+        return replace(
+            info,
+            name=info.name if self.name is None else self.name,
+            icon_url=self.icon_url if self.sets_icon else info.icon_url,
+            is_open=info.is_open if self.is_open is None else self.is_open,
+            plan=info.plan if self.plan is None else self.plan,
+            retention_days=info.retention_days if self.retention_days is None else self.retention_days or None,
+            metadata=info.metadata if metadata is None else metadata,
+        )
+
+
+async def update_workspace(app: Confab, caller: Caller, workspace: str, update: ProfileUpdate) -> WorkspaceInfo:
+    """Change a workspace. A service may change the plan of any workspace; all else needs MANAGE_WORKSPACE.
+
+    Raises InvalidInput, NotFound, Forbidden and RateLimited.
+    """
+    if update.name is not None:
+        update = replace(update, name=accept_name(update.name, "name"))
+    check_avatar_url(update.icon_url, "iconUrl")
+    if update.retention_days is not None and not 0 <= update.retention_days <= _MOST_RETENTION_DAYS:
+        raise InvalidInput(
+            f"retentionDays must be from 1 to {_MOST_RETENTION_DAYS:,}; 0 keeps messages", field="retentionDays"
+        )
+    metadata = encode_metadata(update.metadata)
+
+    async def decide(policy: Policy) -> ProposedPolicyChange | None:
+        # Every change of the profile raises the policy version, so another one makes this one be decided again.
+        info = await app.store.workspaces.find(policy.workspace)
+        if info is None:
+            raise no_workspace()
+        changes = update_of_info(info, update.applied_to(info, metadata))
+        return ProposedPolicyChange(policy, workspace=changes) if changes else None
+
+    async def decide_as_member(policy: Policy, actor: MemberFacts) -> ProposedPolicyChange | None:
+        require(app, policy, actor, Permission.MANAGE_WORKSPACE)
+        if update.plan is not None and caller.role is not CallerRole.SERVICE:
+            raise Forbidden("only callers with role service may set the plan", field="plan")
+        return await decide(policy)
+
+    if caller.role is CallerRole.SERVICE and update == ProfileUpdate(plan=update.plan):
+        found = is_workspace_id(workspace) and await app.store.policy_changes.change(WorkspaceId(workspace), decide)
+        if not found:
+            raise no_workspace()
+    else:
+        await change_as_member(app, caller.user_id, workspace, decide_as_member)
+    info = await app.store.workspaces.find(WorkspaceId(workspace))
+    if info is None:
+        raise no_workspace()
+    return info
+
+
+async def transfer_workspace(app: Confab, actor: UserId, workspace: str, user: str) -> WorkspaceInfo:
+    """Make another member the owner. Raises NotFound, NotAMember, Forbidden, InvalidInput and RateLimited."""
+
+    async def decide(policy: Policy, facts: MemberFacts) -> ProposedPolicyChange:
+        require_owner(policy, facts)
+        if user == actor:
+            raise InvalidInput("you own this workspace already; name another member", field="userId")
+        target = await app.store.policies.find_member(policy.workspace, UserId(user), policy.version)
+        if target is None:
+            raise NotAMember("this user is not a member of the workspace", field="userId")
+        return ProposedPolicyChange(replace(policy, owner=target.user))
+
+    await change_as_member(app, actor, workspace, decide)
+    info = await app.store.workspaces.find(WorkspaceId(workspace))
+    if info is None:
+        raise no_workspace()
+    return info
+
+
+async def delete_workspace(app: Confab, actor: UserId, workspace: str) -> None:
+    """End a workspace: nobody finds it any more. Its rows are removed in the background.
+
+    Raises NotFound, Forbidden and RateLimited.
+    """
+
+    async def decide(policy: Policy, facts: MemberFacts) -> ProposedPolicyChange:
+        require_owner(policy, facts)
+        info = await app.store.workspaces.find(policy.workspace)
+        if info is None:
+            raise no_workspace()
+        fields, writes = app.store.workspaces.end_of(info)
+        return ProposedPolicyChange(policy, workspace=fields, writes=writes, deletes=True)
+
+    await change_as_member(app, actor, workspace, decide)

@@ -1,0 +1,143 @@
+"""Leaving workspaces, and nicknames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from store.workspaces.permissions import Permission
+from tests.api.client import Api, Refusal, gather_all
+from tests.api.workspaces.calls import (
+    JOIN,
+    LEAVE,
+    SET_NICKNAME,
+    add_members,
+    create_invite,
+    create_workspace,
+    expect_right_counts,
+    give_role,
+    list_members,
+    member_ids,
+    my_workspaces,
+    nickname,
+    own_workspace,
+    workspace_of,
+)
+
+OUTSIDE = Refusal("NOT_FOUND", "workspaceId")
+
+
+async def test_a_member_leaves_and_joins_again_as_a_new_one(api: Api, other_api: Api) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice)
+    await add_members(api, workspace, bob)
+    await give_role(api, workspace, bob, Permission.MANAGE_NICKNAMES)
+    await nickname(api, bob, workspace, "Bobby")
+    await own_workspace(other_api, bob, workspace)
+    code = await create_invite(api, alice, workspace)
+    assert await api.data(bob, LEAVE, id=workspace) == {"leaveWorkspace": True}
+    for where in (api, other_api):
+        assert await workspace_of(where, bob, workspace) is None
+        assert await my_workspaces(where, bob) == []
+        assert (await own_workspace(where, alice, workspace))["memberCount"] == 1
+        assert await member_ids(where, alice, workspace) == [alice]
+    expect_right_counts(api, workspace)
+    before = await api.stored_documents()
+    assert await other_api.expect_refusal(bob, LEAVE, id=workspace) == OUTSIDE
+    assert await api.stored_documents() == before
+    joined = (await other_api.data(bob, JOIN, code=code))["joinWorkspace"]
+    assert joined["viewer"]["nickname"] is None
+    refusal = await api.expect_refusal(bob, SET_NICKNAME, id=workspace, user=alice, nickname="x")
+    assert refusal == Refusal("FORBIDDEN")
+    expect_right_counts(api, workspace)
+
+
+async def test_the_owner_cannot_leave(api: Api) -> None:
+    (alice,) = await api.create_users("alice")
+    workspace = await create_workspace(api, alice)
+    before = await api.stored_documents()
+    assert await api.expect_refusal(alice, LEAVE, id=workspace) == Refusal("OWNER_CANNOT_LEAVE")
+    assert await api.stored_documents() == before
+
+
+async def test_counts_are_right_when_users_join_and_leave_at_once(api: Api, other_api: Api) -> None:
+    alice, *users = await api.create_users("alice", *(f"u{number}" for number in range(5)))
+    workspace = await create_workspace(api, alice, isOpen=True)
+    for _ in range(2):
+        calls = [where.run(user, JOIN, id=workspace) for user in users for where in (api, other_api)]
+        calls += [where.run(user, LEAVE, id=workspace) for user in users for where in (other_api, api)]
+        answers = await gather_all(*calls)
+        codes = {answer["errors"][0]["extensions"]["code"] for answer in answers if "errors" in answer}
+        assert codes <= {"NOT_FOUND"}
+        expect_right_counts(api, workspace)
+        members = set(await member_ids(api, alice, workspace))
+        assert members == {alice} | {user for user in users if workspace in await my_workspaces(other_api, user)}
+
+
+async def test_members_are_listed_and_found_by_nickname(api: Api, other_api: Api) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    workspace, other = await create_workspace(api, alice), await create_workspace(api, alice)
+    for id_ in (workspace, other):
+        await add_members(api, id_, bob, carol)
+    named = await nickname(api, bob, workspace, "Zoë the Great")
+    assert (named["nickname"], named["user"]["id"]) == ("Zoë the Great", bob)
+    assert await member_ids(other_api, carol, workspace) == [alice, carol, bob]
+    for query in ("zoe", "great", "bob"):
+        assert await member_ids(other_api, carol, workspace, query=query) == [bob]
+    assert await member_ids(api, carol, other) == [alice, bob, carol]
+    assert await member_ids(api, carol, other, query="zoe") == []
+    members = {m["user"]["id"]: m["nickname"] for m in await list_members(api, alice, workspace)}
+    assert members == {alice: None, bob: "Zoë the Great", carol: None}
+    assert (await own_workspace(other_api, bob, workspace))["viewer"]["nickname"] == "Zoë the Great"
+    await api.data(bob, 'mutation { updateMe(displayName: "Aaron") { id } }')
+    assert await member_ids(api, carol, workspace) == [alice, carol, bob]
+    assert await member_ids(api, carol, other) == [bob, alice, carol]
+    assert await member_ids(api, carol, workspace, query="aaron") == [bob]
+    assert (await nickname(api, bob, workspace, None))["nickname"] is None
+    assert await member_ids(other_api, carol, workspace) == [bob, alice, carol]
+    assert await member_ids(other_api, carol, workspace, query="zoe") == []
+
+
+async def test_the_same_nickname_changes_nothing(api: Api) -> None:
+    (alice,) = await api.create_users("alice")
+    workspace = await create_workspace(api, alice)
+    before = await api.stored_documents()
+    assert (await nickname(api, alice, workspace, None))["nickname"] is None
+    assert await api.stored_documents() == before
+    await nickname(api, alice, workspace, "Al")
+    before = await api.stored_documents()
+    assert (await nickname(api, alice, workspace, "Al", alice))["nickname"] == "Al"
+    assert await api.stored_documents() == before
+
+
+async def test_managers_name_members_below_them(api: Api) -> None:
+    alice, low, high, plain = await api.create_users("alice", "low", "high", "plain")
+    workspace = await create_workspace(api, alice)
+    await add_members(api, workspace, low, high, plain)
+    await give_role(api, workspace, low, Permission.MANAGE_NICKNAMES, 3)
+    await give_role(api, workspace, high, Permission.VIEW_CHANNEL, 3)
+    before = await api.stored_documents()
+    for user, of in ((low, high), (low, alice)):
+        refusal = await api.expect_refusal(user, SET_NICKNAME, id=workspace, user=of, nickname="x")
+        assert refusal == Refusal("FORBIDDEN", "userId")
+    for user, of in ((plain, low), (high, plain)):
+        refusal = await api.expect_refusal(user, SET_NICKNAME, id=workspace, user=of, nickname="x")
+        assert refusal == Refusal("FORBIDDEN")
+    for unknown in ("nobody", ""):
+        refusal = await api.expect_refusal(low, SET_NICKNAME, id=workspace, user=unknown, nickname="x")
+        assert refusal == Refusal("NOT_A_MEMBER", "userId")
+    assert await api.stored_documents() == before
+    assert (await nickname(api, low, workspace, "Plain", plain))["nickname"] == "Plain"
+    assert (await nickname(api, alice, workspace, "High", high))["nickname"] == "High"
+    assert (await nickname(api, low, workspace, "Low"))["nickname"] == "Low"
+
+
+@pytest.mark.parametrize("name", ["", " ", "n" * 33, "a\nb", "\u200b"])
+async def test_an_invalid_nickname_is_refused(api: Api, name: Any) -> None:
+    (alice,) = await api.create_users("alice")
+    workspace = await create_workspace(api, alice)
+    before = await api.stored_documents()
+    refusal = await api.expect_refusal(alice, SET_NICKNAME, id=workspace, nickname=name)
+    assert refusal == Refusal("INVALID_INPUT", "nickname")
+    assert await api.stored_documents() == before
