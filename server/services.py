@@ -40,6 +40,7 @@ from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
+from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
 from subscriptions.transport.engine import GraphQLEngine
@@ -148,14 +149,16 @@ async def open_services(
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups)
     hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
+    shared_events = SharedEvents(store, hub.server, bus)
+    store.policy_changes.announce = shared_events.announce_policy
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)
     receipts = ReceiptNotifier(store, publisher)
-    delivery = MessageDelivery(store, bus, receipts)
-    revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
+    delivery = MessageDelivery(store, bus, receipts, shared_events)
+    revisions = Revisions(store, bus, delivery, shared_events, partial(list_viewers, store))
     ephemeral = EphemeralDelivery(store, hub, bus)
     typing = TypingNotifier(store, bus, ephemeral)
-    housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
+    housekeeper = Housekeeper(store, hub, shared_events.hub, delivery, revisions, settings.data_center)
     limits = Limits(
         max_group_members=settings.max_group_members,
         recall_seconds=settings.recall_seconds,
@@ -163,7 +166,21 @@ async def open_services(
     )
     work = WorkBudgets(settings.work_per_second, settings.work_budget)
     catch_ups = CatchUps(settings.max_catch_ups_per_user)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits, work, catch_ups)
+    app = Confab(
+        store,
+        hub,
+        bus,
+        delivery,
+        replayer,
+        receipts,
+        revisions,
+        typing,
+        publisher,
+        shared_events,
+        limits,
+        work,
+        catch_ups,
+    )
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
@@ -203,6 +220,7 @@ async def open_services(
         await delivery.close()
         await receipts.close()
         await ephemeral.close()
+        await shared_events.close()
         await hub.close()
         await bus.close()
         await store.rate_limits.close()

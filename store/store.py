@@ -18,6 +18,7 @@ from store.deployment.stale_caches import StaleCaches
 from store.messages.commit_store import CommitStore
 from store.messages.idempotency_claims import ClaimStore
 from store.messages.incomplete_deliveries import IncompleteDeliveries
+from store.messages.message_origins import OriginStore
 from store.messages.message_store import MessageStore
 from store.messages.outbox_store import OutboxStore
 from store.messages.revision_store import RevisionStore
@@ -39,6 +40,7 @@ from store.workspaces.member_search import MemberSearch
 from store.workspaces.membership_store import MembershipStore
 from store.workspaces.policies import Policies
 from store.workspaces.user_workspaces import UserWorkspaces
+from store.workspaces.workspace_removal import WorkspaceRemoval
 from store.workspaces.workspace_store import WorkspaceStore
 
 
@@ -81,6 +83,7 @@ class Store:
     memberships: MembershipStore
     member_search: MemberSearch
     invites: InviteStore
+    workspace_removal: WorkspaceRemoval
 
 
 def build_store(
@@ -156,4 +159,5 @@ def build_store(
         memberships=MembershipStore(mongo, user_workspaces),
         member_search=member_search,
         invites=InviteStore(mongo),
+        workspace_removal=WorkspaceRemoval(mongo, clock, OriginStore(mongo)),
     )

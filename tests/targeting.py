@@ -32,6 +32,7 @@ EXCEPTIONS: dict[str, str] = {
     "users {'_id': {'$gt'": "users without current search fields are looked for once an hour (user_search.py)",
     "workspaces {'pn.a'": "changes of rights of servers that died are looked for once a second (policy_changes.py)",
     "workspaces {'op': True": "open workspaces are listed on every shard, one page on each (workspace_store.py)",
+    "workspaces {'del': {'$lte'": "deleted workspaces are looked for every ten seconds (workspace_removal.py)",
     "users {}": "the demo checks once whether there are users (begin_demo)",
 }
 """Prefixes of queries that may go to every shard, with the reason."""

@@ -12,8 +12,7 @@ from resolvers.base.catch_ups import CatchUps
 from store.base.ids import UserId
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
-from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
-from subscriptions.realtime.events.sessions import SessionChanged
+from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, Receive
 
@@ -36,7 +35,8 @@ class SessionSync:
     reset: bool = False
 
 
-LivePayload = MessageStreamEvent | CaughtUp | SessionChanged | SessionSync
+LivePayload = object
+"""An event as subscribers see it. `schema/events` has the GraphQL type of each kind."""
 
 
 class LiveEvent(NamedTuple):

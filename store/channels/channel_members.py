@@ -59,6 +59,15 @@ class ChannelMembers:
                     self._keep(policy.version, place, member)
         return found
 
+    async def list_followed(self, user: UserId, channels: Iterable[ConversationId]) -> set[ConversationId]:
+        """Return the channels that a user follows at present: one round trip to MongoDB.
+
+        A follower of a PUBLIC channel has a row as a member of a PRIVATE one does (ADR 56).
+        """
+        rows = {member_row_id(channel, user): channel for channel in channels}
+        found = await self._mongo.find(MEMBERS, {"_id": {"$in": list(rows)}}) if rows else []
+        return {rows[row["_id"]] for row in found if member_from(user, row).is_current}
+
     def _keep(self, version: int, place: tuple[ConversationId, UserId], member: Member) -> None:
         kept = self._kept.get(place)
         if kept is not None and kept[0] > version:

@@ -52,6 +52,11 @@ class OriginStore:
         if self._mongo.is_sharded:
             await self._mongo.insert_many(ORIGINS, _rows_of(message), session)
 
+    async def remove(self, messages: Iterable[int]) -> None:
+        """Remove the origins of messages that are being removed. Those of idempotency keys end by themselves."""
+        if self._mongo.is_sharded:
+            await self._mongo.delete_ids(ORIGINS, list(messages))
+
     async def query_for(self, messages: Sequence[MessageId]) -> Document | None:
         """Return the query for messages by id, which names their conversations on a sharded cluster.
 

@@ -336,10 +336,14 @@ class Mongo:
 
     async def delete_ids(self, collection: str, ids: Sequence[Any], session: Any = None) -> int:
         """Delete the documents with these ids. Returns their number."""
+        return await self.delete_each(collection, [{"_id": document} for document in ids], session)
+
+    async def delete_each(self, collection: str, queries: Sequence[Mapping[str, Any]], session: Any = None) -> int:
+        """Delete one document for each query. Returns their number."""
         self._count()
         with _translate_outside(session):
             result = await self._database[collection].bulk_write(
-                [DeleteOne({"_id": document}) for document in ids], ordered=False, session=session
+                [DeleteOne(query) for query in queries], ordered=False, session=session
             )
         deleted: int = result.deleted_count
         return deleted

@@ -129,6 +129,13 @@ def private_sessions_of(user: UserId) -> dict[str, Any]:
     return {"_id": {"$gte": first, "$lt": end}}
 
 
+def sessions_in_workspace(user: UserId, workspace: WorkspaceId) -> dict[str, Any]:
+    """Return the query for the sessions of a user in channels of a workspace."""
+    # The slash is the next character after the dot, which follows the workspace's part of a channel's id.
+    first, end = (session_row_id(user, ConversationId(f"c_{workspace[2:]}{character}")) for character in "./")
+    return {"_id": {"$gte": first, "$lt": end}}
+
+
 def receipt_row_id(conversation: ConversationId, user: UserId, kind: str, seq: int) -> str:
     """Return the `_id` of a receipt: the user has read (kind R) or received (kind D) everything up to seq.
 

@@ -28,6 +28,8 @@ class WorkspaceField:
     CREATED_AT = "ct"
     DELETED_AT = "del"
     """Absent while the workspace exists."""
+    REMOVED_UNTIL = "rl"
+    """Until then one process removes the rows of the deleted workspace, and others do not."""
 
     # The policy, except for the channels.
     POLICY_VERSION = "pv"

@@ -27,6 +27,11 @@ export type Scalars = {
   Timestamp: { input: number; output: number; }
 };
 
+export type AccessEnded = {
+  __typename: 'AccessEnded';
+  conversationId: Scalars['ID']['output'];
+};
+
 /**
  * What should light a badge. unread: totalUnread. mentions: unread mentions of the caller by name or role, everywhere,
  * where not muted. threads: followed threads with unread replies. Derived from read positions, so reading on one device
@@ -79,6 +84,19 @@ export type Channel = Conversation & Node & {
   messageCount: Scalars['Int']['output'];
 };
 
+/**
+ * Somebody wrote in a followed channel. At most one per second and channel, the last one always. The same for all
+ * followers, so it carries no unread count: unread = messageCount - session.readCount.
+ */
+export type ChannelActivity = {
+  __typename: 'ChannelActivity';
+  channelId: Scalars['ID']['output'];
+  writeSeq: Scalars['Int']['output'];
+  messageCount: Scalars['Int']['output'];
+  lastMessageAt: Scalars['Timestamp']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
 export type ChannelCategory = Node & {
   __typename: 'ChannelCategory';
   id: Scalars['ID']['output'];
@@ -88,10 +106,41 @@ export type ChannelCategory = Node & {
   overwrites: Array<PermissionOverwrite>;
 };
 
+export type ChannelCaughtUp = {
+  __typename: 'ChannelCaughtUp';
+  conversationId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+  reset: Scalars['Boolean']['output'];
+};
+
+export type ChannelChanged = {
+  __typename: 'ChannelChanged';
+  rev: Scalars['Timestamp']['output'];
+  channel: Channel;
+};
+
+export type ChannelEvent = ChannelMessage | TypingStarted | TypingStopped | AccessEnded | ChannelCaughtUp;
+
+/** Deleted, or no longer visible to the caller; which of the two is not revealed. */
+export type ChannelGone = {
+  __typename: 'ChannelGone';
+  workspaceId: Scalars['ID']['output'];
+  channelId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
 export type ChannelKind =
   | 'PUBLIC'
   | 'PRIVATE'
   | 'VOICE';
+
+export type ChannelMessage = {
+  __typename: 'ChannelMessage';
+  conversationId: Scalars['ID']['output'];
+  change: MessageChange;
+  message: Message;
+  rev: Scalars['Timestamp']['output'];
+};
 
 /**
  * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes
@@ -323,6 +372,11 @@ export type MessageReceiptsArgs = {
   after?: InputMaybe<Scalars['String']['input']>;
   status?: InputMaybe<ReceiptStatus>;
 };
+
+export type MessageChange =
+  | 'CREATED'
+  | 'UPDATED'
+  | 'RECALLED';
 
 export type MessageConnection = {
   __typename: 'MessageConnection';
@@ -753,6 +807,14 @@ export type Node = {
   id: Scalars['ID']['output'];
 };
 
+/** The caller's own roles, nickname, time-out, or the end of their membership (member: null). */
+export type OwnMembershipChanged = {
+  __typename: 'OwnMembershipChanged';
+  workspaceId: Scalars['ID']['output'];
+  member?: Maybe<WorkspaceMember>;
+  rev: Scalars['Timestamp']['output'];
+};
+
 export type PageInfo = {
   __typename: 'PageInfo';
   hasNextPage: Scalars['Boolean']['output'];
@@ -833,6 +895,12 @@ export type PermissionRule =
   | 'ARCHIVED'
   | 'IMPLIED'
   | 'DEFAULT';
+
+/** rev null: from now on. */
+export type Position = {
+  id: Scalars['ID']['input'];
+  rev?: InputMaybe<Scalars['Timestamp']['input']>;
+};
 
 export type PrivateConversation = Conversation & Node & {
   __typename: 'PrivateConversation';
@@ -1235,6 +1303,19 @@ export type Subscription = {
    * then nothing.
    */
   messageEvents: MessageEvent;
+  /**
+   * Everything that happens in up to 20 channels, threads or groups that are on the screen: messages, edits, recalls,
+   * reactions, pins, thread counts, typing. For bots (isBot) up to 1,000. rev: from channel, thread or an event. What was
+   * missed comes first, in order, then ChannelCaughtUp for each, then live, without gap or repetition. reset: true means:
+   * fetch the newest page again. When access ends: AccessEnded for that one, then nothing more of it.
+   */
+  channelEvents: ChannelEvent;
+  /**
+   * What changes in up to 20 workspaces: name, roles, categories, the channels the caller can see, the caller's own
+   * membership, voice states, and ChannelActivity of followed channels. rev: from ready, workspace, or an event. First
+   * what changed meanwhile (whole objects, each once), then WorkspaceCaughtUp, then live.
+   */
+  workspaceEvents: WorkspaceEvent;
 };
 
 
@@ -1246,6 +1327,16 @@ export type SubscriptionSyncSessionArgs = {
 export type SubscriptionMessageEventsArgs = {
   since?: InputMaybe<Scalars['Cursor']['input']>;
   conversationId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+export type SubscriptionChannelEventsArgs = {
+  channels: Array<Position>;
+};
+
+
+export type SubscriptionWorkspaceEventsArgs = {
+  workspaces: Array<Position>;
 };
 
 export type SyncReason =
@@ -1391,6 +1482,20 @@ export type WorkspaceMembersArgs = {
   online?: InputMaybe<Scalars['Boolean']['input']>;
 };
 
+export type WorkspaceCaughtUp = {
+  __typename: 'WorkspaceCaughtUp';
+  workspaceId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+  reset: Scalars['Boolean']['output'];
+};
+
+/** Name, icon, plan, roles, categories: fetch what is shown. */
+export type WorkspaceChanged = {
+  __typename: 'WorkspaceChanged';
+  rev: Scalars['Timestamp']['output'];
+  workspace: Workspace;
+};
+
 export type WorkspaceConnection = {
   __typename: 'WorkspaceConnection';
   edges: Array<WorkspaceEdge>;
@@ -1402,6 +1507,8 @@ export type WorkspaceEdge = {
   node: Workspace;
   cursor: Scalars['String']['output'];
 };
+
+export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | WorkspaceCaughtUp;
 
 /** timedOutUntil: until then the member has no permissions but VIEW_CHANNEL and READ_HISTORY. It ends by itself. */
 export type WorkspaceMember = {
