@@ -111,6 +111,7 @@ def valid_for(sample: SampleGroup) -> Json:
         "updateRole.roleId": "r_1", "updateRole.input": {"name": "x"}, "setMemberRoles.workspaceId": "w_1",
         "setMemberRoles.userId": user, "setMemberRoles.roleIds": ["r_1"], "setPermissionOverwrite.allow": [],
         "setPermissionOverwrite.deny": [], "explainPermissions.channelId": "c_1.1",
+        "channelEvents.channels": [{"id": "c_1.1"}], "workspaceEvents.workspaces": [{"id": "w_1"}],
     }  # fmt: skip
 
 
