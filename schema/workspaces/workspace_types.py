@@ -10,7 +10,7 @@ from typing import Any
 import strawberry
 
 from resolvers.base.pages import Edge, Page
-from resolvers.workspaces.access import find_access, no_workspace
+from resolvers.workspaces.access import WorkspaceAccess, find_access, no_workspace
 from resolvers.workspaces.channels import list_categories, list_channels
 from resolvers.workspaces.invites import Preview
 from resolvers.workspaces.members import list_members
@@ -23,6 +23,7 @@ from schema.users.user_types import UserType, load_user
 from schema.workspaces.category_types import ChannelCategoryType, category_from
 from schema.workspaces.channel_types import ChannelConnection, channel_connection
 from schema.workspaces.permission_types import PermissionType, list_permissions
+from schema.workspaces.role_types import RoleType, list_roles
 from store.base.workspace_ids import WorkspaceId
 from store.workspaces.invite_store import InviteRecord
 from store.workspaces.policy import MemberFacts
@@ -53,6 +54,13 @@ class WorkspaceMember:
     @strawberry.field(metadata=prefetched_by(_prefetch_users))
     def user(self, info: Info) -> UserType:
         return load_user(info.context, self.record.user)
+
+    @strawberry.field(metadata=holds(5))
+    def roles(self, info: Info) -> list[RoleType]:
+        return then(
+            info.context.loaders.workspaces.find(self.record.workspace),
+            lambda access: list_roles(access.policy, self.record.roles) if access is not None else [],
+        )
 
     @strawberry.field
     def timed_out_until(self, info: Info) -> DateTime | None:
@@ -135,6 +143,14 @@ class WorkspaceType(Node):
         )
 
     @strawberry.field(
+        description="Highest first; the last is the role of everyone (r_ followed by the workspace's own part of the "
+        "id).",
+        metadata=holds(20),
+    )
+    def roles(self, info: Info) -> list[RoleType]:
+        return then(info.context.loaders.workspaces.find(self.record.id), _roles_of)
+
+    @strawberry.field(
         description="By name. query: prefix of name or nickname. online: those online first, at most 1,000 of them, "
         "then the others by name."
     )
@@ -175,6 +191,13 @@ class WorkspaceType(Node):
             info.context.loaders.workspaces.find(self.record.id),
             lambda access: value if access is not None and access.facts is not None else None,
         )
+
+
+def _roles_of(access: WorkspaceAccess | None) -> list[RoleType]:
+    """Return all roles; none to viewers who are not members."""
+    if access is None or access.facts is None:
+        return []
+    return list_roles(access.policy, frozenset(access.policy.roles))
 
 
 def workspace_from(info: WorkspaceInfo) -> WorkspaceType:

@@ -8,6 +8,7 @@ from typing import Any
 from resolvers.users.callers import CallerRole
 from tests.api.client import Api, make_caller
 from tests.api.sample_group import SampleGroup, create_sample_group
+from tests.api.workspaces.role_calls import create_role
 
 CREATE = "mutation ($input: CreateWorkspaceInput!) { createWorkspace(input: $input) { id } }"
 ADD = "mutation ($id: ID!, $users: [ID!]!) { addToWorkspace(workspaceId: $id, userIds: $users) { id } }"
@@ -33,6 +34,8 @@ class AuthorisationSample(SampleGroup):
     """A category of channels there."""
     code: str
     """An invitation to the closed workspace, created by the owner."""
+    role: str
+    """A role of the closed workspace that nobody has."""
 
 
 async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
@@ -54,4 +57,5 @@ async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
     category = (await api.data(sample.owner, CREATE_CATEGORY, id=workspace, name="c"))["createCategory"]["id"]
     ids = {"workspace": workspace, "open_workspace": open_workspace, "code": invite["code"]}
     ids |= {"channel": channel, "secret": secret, "channel_category": category}
+    ids["role"] = await create_role(api, sample.owner, workspace, "role")
     return AuthorisationSample(**asdict(sample), **ids)
