@@ -263,13 +263,13 @@ def import_chat(
     from server.cli.databases import databases
     from server.cli.dev import development_settings
 
-    for file in files:
-        if not (file.is_file() and os.access(file, os.R_OK)):
-            raise CommandError(f"{file} is not a readable file.")
     if (group is None) == (workspace is None):
         raise CommandError("Give --group, or --workspace.")
     if group is not None and len(files) > 1:
         raise CommandError("Only one file can be imported into a group. With --workspace, each becomes a channel.")
+    for file in files:
+        if not (file.is_file() and os.access(file, os.R_OK)):
+            raise CommandError(f"{file} is not a readable file.")
     from server.chat_import.command import run_import
     from server.chat_import.workspace import run_workspace_import
 
