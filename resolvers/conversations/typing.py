@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import InvalidInput
+from resolvers.base.errors import Archived, Forbidden, InvalidInput
 from resolvers.conversations.access import (
     Access,
     FoundConversation,
@@ -14,13 +14,16 @@ from resolvers.conversations.access import (
     no_conversation,
 )
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
+from store.workspaces.permissions import Permission
 
 
 async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
     """Notify the conversation's other connected members that the user is typing, at most once in 3 s.
 
-    Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
+    Return False if no event was sent. Raises NotFound, NotAMember, Archived, Forbidden, and InvalidInput for a subBiz.
     """
+    if kind_of(conversation) is ConversationKind.CHANNEL:
+        return await app.typing.announce_in_channel(await _check_channel(app, user, conversation), user)
     access, version = await _current_access(app, user, conversation)
     return await app.typing.announce(access.head.conversation, user, version)
 
@@ -28,10 +31,24 @@ async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
 async def stop_typing(app: Confab, user: UserId, conversation: str) -> bool:
     """Notify the other connected members that the user has stopped typing, if they were notified of the start.
 
-    Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
+    Return False if no event was sent. Raises NotFound, NotAMember, Archived, Forbidden, and InvalidInput for a subBiz.
     """
+    if kind_of(conversation) is ConversationKind.CHANNEL:
+        return await app.typing.announce_end_in_channel(await _check_channel(app, user, conversation), user)
     access, version = await _current_access(app, user, conversation)
     return await app.typing.announce_end(access.head.conversation, user, version)
+
+
+async def _check_channel(app: Confab, user: UserId, conversation: str) -> ConversationId:
+    """Return a channel where the user may write. Raises NotFound, Archived and Forbidden."""
+    access = await access_conversation(app, user, conversation)
+    if access is None or access.rights is None:
+        raise no_conversation()
+    if access.rights.channel.is_archived:
+        raise Archived("this channel is archived: nobody can write there", field="conversationId")
+    if not access.rights.may(Permission.SEND_MESSAGES):
+        raise Forbidden("you may not send messages to this channel", field="conversationId")
+    return access.head.conversation
 
 
 async def _current_access(app: Confab, user: UserId, conversation: str) -> tuple[Access, str]:

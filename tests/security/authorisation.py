@@ -261,6 +261,8 @@ VIEWERS_OWN = """
     ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
+    Channel: rev
+    Workspace: rev
     Workspace: viewer viewerPermissions
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor

@@ -25,6 +25,7 @@ from store.store import Store
 from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import EphemeralEvent
+from subscriptions.realtime.events.registry import EPHEMERAL_KINDS
 from subscriptions.realtime.events.shared import (
     ChannelMessage,
     MessageChange,
@@ -43,6 +44,7 @@ from subscriptions.realtime.shared.replay import SharedReplayer
 _log = structlog.get_logger()
 
 _FRAME = "shared"
+_EPHEMERAL_FRAME = "shared_ephemeral"
 _QUESTION = "rights"
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before rights are read again."""
@@ -68,6 +70,8 @@ class SharedEvents:
         self._bus = bus
         self._audiences: dict[str, Audience] = {}
         self._activities: dict[str, ActivityFeed] = {}
+        self.viewers: dict[ConversationId, dict[Mailbox, UserId]] = {}
+        """The subscriptions that look at each conversation, with their users."""
         self._early: dict[str, deque[_Frame]] = {}
         """Events by owner that wait until rights are judged under their version."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,6 +79,7 @@ class SharedEvents:
         clocks = _HubClocks(store.clocks, self._refresh_present)
         self.hub: Hub[str] = Hub(server, clocks, self.replayer.since, store.clock)
         bus.on_frame(_FRAME, self._receive)
+        bus.on_frame(_EPHEMERAL_FRAME, self._receive_ephemeral)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
 
@@ -237,9 +242,27 @@ class SharedEvents:
             activity.close()
             self.hub.detach(activity.mailbox)
 
-    def deliver_ephemeral(self, owner: str, event: EphemeralEvent) -> None:
-        """Put an event without a tick into the mailboxes of a clock."""
-        self.hub.deliver_ephemeral((owner,), event)
+    def send_ephemeral(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
+        """Send an event without a tick to the servers that look at its clock. Best effort.
+
+        Returns False if nobody but its user can get it.
+        """
+        others = [server for server in servers if server != self.hub.server]
+        body = [event.frame, *event.encode()]
+        self._bus.send_frames(_EPHEMERAL_FRAME, dict.fromkeys(others, body))
+        viewers = self.viewers.get(event.conversation, {})
+        self._deliver_ephemeral(event)
+        return bool(others) or any(viewer != event.user for viewer in viewers.values())
+
+    def _deliver_ephemeral(self, event: EphemeralEvent) -> None:
+        for mailbox in tuple(self.viewers.get(event.conversation, ())):
+            mailbox.put(event)
+
+    def _receive_ephemeral(self, body: Sequence[Any]) -> None:
+        frame, *values = body
+        kind = next((kind for kind in EPHEMERAL_KINDS if kind.frame == frame), None)
+        if kind is not None:
+            self._deliver_ephemeral(kind.decode(values))
 
     def _receive(self, body: Sequence[Any]) -> None:
         owner, epoch, tick, previous, version, fields = body
@@ -333,7 +356,9 @@ class SharedSubscription:
         """Subscribe to another clock. Raises StoreError."""
         audience = self._events.join(self._user, owner, conversations)
         self._audiences[owner] = (audience, conversations)
-        self._mailboxes[owner] = await self._events.hub.attach(owner, budget)
+        mailbox = self._mailboxes[owner] = await self._events.hub.attach(owner, budget)
+        for conversation in conversations or ():
+            self._events.viewers.setdefault(conversation, {})[mailbox] = self._user
         await audience.refresh(0, (self._user,))
         if conversations is None:
             await self._events.watch_activity(owner)
@@ -347,6 +372,12 @@ class SharedSubscription:
         audiences, self._audiences = self._audiences, {}
         for owner, (_, conversations) in audiences.items():
             self._events.leave(self._user, owner, conversations)
+            for conversation in conversations or ():
+                viewers = self._events.viewers.get(conversation, {})
+                if owner in self._mailboxes:
+                    viewers.pop(self._mailboxes[owner], None)
+                if not viewers:
+                    self._events.viewers.pop(conversation, None)
 
     def close(self) -> None:
         """End the subscription."""
