@@ -38,6 +38,7 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
+from subscriptions.realtime.nicknames import listen_to_nicknames
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
 from subscriptions.realtime.shared.shared_events import SharedEvents
@@ -151,6 +152,7 @@ async def open_services(
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     shared_events = SharedEvents(store, hub.server, bus)
     store.policy_changes.announce = shared_events.announce_policy
+    listen_to_nicknames(bus, store.policies)
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)
     receipts = ReceiptNotifier(store, publisher)

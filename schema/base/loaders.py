@@ -68,9 +68,19 @@ class Loaders:
         return BatchLoader(self._load_workspaces)
 
     @cached_property
+<<<<<<< HEAD
     def revs(self) -> BatchLoader[WorkspaceId, int]:
         """Positions on the clocks of workspaces, before anything was read."""
         return BatchLoader(self._load_revs)
+=======
+    def _nicknames(self) -> BatchLoader[tuple[WorkspaceId, UserId], str | None]:
+        return BatchLoader(self._load_nicknames)
+
+    def nickname(self, workspace: WorkspaceId, user: UserId) -> str | Awaitable[str | None] | None:
+        """Return the nickname of a user in a workspace; without waiting if this process has the member in memory."""
+        facts = self._app.store.policies.known_member(workspace, user)
+        return facts.nickname if facts is not None else self._nicknames.find((workspace, user))
+>>>>>>> main
 
     @cached_property
     def _messages_up_to(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
@@ -166,6 +176,14 @@ class Loaders:
 
     async def _load_workspaces(self, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
         return await list_accesses(self._app, self._viewer.id, workspaces)
+
+    async def _load_nicknames(self, members: list[tuple[WorkspaceId, UserId]]) -> list[str | None]:
+        nicknames: dict[tuple[WorkspaceId, UserId], str | None] = {}
+        for workspace in dict.fromkeys(workspace for workspace, _ in members):
+            users = [user for each, user in members if each == workspace]
+            found = await self._app.store.policies.find_members(workspace, users)
+            nicknames |= {(workspace, user): facts.nickname for user, facts in found.items()}
+        return [nicknames.get(member) for member in members]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
         sessions = await self._app.store.sessions.find_each(self._viewer.id, conversations)

@@ -21,7 +21,11 @@ from schema.base.scalars import JSON, DateTime, Timestamp
 from schema.compiler import prefetched_by, reads, then
 from schema.users.user_types import UserType, load_user
 from schema.workspaces.permission_types import PermissionType, list_permissions
+<<<<<<< HEAD
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
+=======
+from schema.workspaces.role_types import RoleType, list_roles
+>>>>>>> main
 from store.workspaces.invite_store import InviteRecord
 from store.workspaces.policy import MemberFacts
 from store.workspaces.workspace_info import Plan, WorkspaceInfo
@@ -51,6 +55,13 @@ class WorkspaceMember:
     @strawberry.field(metadata=prefetched_by(_prefetch_users))
     def user(self, info: Info) -> UserType:
         return load_user(info.context, self.record.user)
+
+    @strawberry.field(metadata=holds(5))
+    def roles(self, info: Info) -> list[RoleType]:
+        return then(
+            info.context.loaders.workspaces.find(self.record.workspace),
+            lambda access: list_roles(access.policy, self.record.roles) if access is not None else [],
+        )
 
     @strawberry.field
     def timed_out_until(self, info: Info) -> DateTime | None:
@@ -146,6 +157,14 @@ class WorkspaceType(Node):
         )
 
     @strawberry.field(
+        description="Highest first; the last is the role of everyone (r_ followed by the workspace's own part of the "
+        "id).",
+        metadata=holds(20),
+    )
+    def roles(self, info: Info) -> list[RoleType]:
+        return then(info.context.loaders.workspaces.find(self.record.id), _roles_of)
+
+    @strawberry.field(
         description="By name. query: prefix of name or nickname. online: those online first, at most 1,000 of them, "
         "then the others by name."
     )
@@ -170,12 +189,25 @@ class WorkspaceType(Node):
         )
 
 
+<<<<<<< HEAD
 def workspace_from(info: WorkspaceInfo, rev: int | None = None) -> WorkspaceType:
     """Return the GraphQL object of a workspace.
 
     `rev`: a position on its clock before `info` was read, if it is known.
     """
     return WorkspaceType(record=info, known_rev=rev)
+=======
+def _roles_of(access: WorkspaceAccess | None) -> list[RoleType]:
+    """Return all roles; none to viewers who are not members."""
+    if access is None or access.facts is None:
+        return []
+    return list_roles(access.policy, frozenset(access.policy.roles))
+
+
+def workspace_from(info: WorkspaceInfo) -> WorkspaceType:
+    """Return the GraphQL object of a workspace."""
+    return WorkspaceType(record=info)
+>>>>>>> main
 
 
 @strawberry.type

@@ -189,6 +189,20 @@ ROOT_FIELDS = [
         in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace", user="@other_member"),
     mutation("transferWorkspace", "transferWorkspace(workspaceId: $id, userId: $user) { id }",
         in_workspace(INVISIBLE, NOT_PERMITTED, OK), True, id="@workspace", user="@other_member"),
+    mutation("createRole", 'createRole(workspaceId: $id, input: {name: "x"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    mutation("updateRole", 'updateRole(roleId: $id, input: {name: "x"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@role"),
+    mutation("deleteRole", "deleteRole(roleId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True, id="@role"),
+    mutation("setMemberRoles", "setMemberRoles(workspaceId: $id, userId: $user, roleIds: []) { nickname }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace", user="@other_member"),
+    mutation("setPermissionOverwrite", "setPermissionOverwrite(channelId: $id, userId: $user) { userId }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel", user="@other_member"),
+    query("explainPermissions", "explainPermissions(channelId: $id) { permission }", in_workspace(INVISIBLE, OK, OK),
+        id="@channel"),
+    query("explainPermissions", "explainPermissions(channelId: $id, userId: $user) { permission }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel", user="@other_member"),
+    query("node", "node(id: $id) { id }", in_workspace(NULL, OK, OK), id="@role"),
     mutation("leaveWorkspace", "leaveWorkspace(workspaceId: $id)", in_workspace(INVISIBLE, OK, "OWNER_CANNOT_LEAVE"),
         True, id="@workspace"),
     mutation("deleteWorkspace", "deleteWorkspace(workspaceId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
@@ -242,7 +256,9 @@ VISIBLE_WITH_OBJECT = """
     Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
     WorkspaceConnection: edges pageInfo
     WorkspaceEdge: node cursor
-    WorkspaceMember: user nickname joinedAt timedOutUntil
+    WorkspaceMember: user nickname roles joinedAt timedOutUntil
+    Role: id name position color permissions permissionBits isMentionable isHoisted memberCount
+    PermissionReason: permission allowed decidedBy roleId
     WorkspaceMemberConnection: edges pageInfo
     WorkspaceMemberEdge: node cursor
     Invite: code workspaceId expiresAt uses maxUses createdBy
@@ -284,7 +300,7 @@ SENDER_ONLY = """
 
 MEMBERS_ONLY = """
     Group: members viewerRole
-    Workspace: members metadata retentionDays
+    Workspace: members roles metadata retentionDays
 """
 """Null, or empty, for former members and for users who only see that a workspace is open."""
 

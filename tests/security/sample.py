@@ -8,6 +8,7 @@ from typing import Any
 from resolvers.users.callers import CallerRole
 from tests.api.client import Api, make_caller
 from tests.api.sample_group import SampleGroup, create_sample_group
+from tests.api.workspaces.role_calls import add_channel, create_role
 
 CREATE = "mutation ($input: CreateWorkspaceInput!) { createWorkspace(input: $input) { id } }"
 ADD = "mutation ($id: ID!, $users: [ID!]!) { addToWorkspace(workspaceId: $id, userIds: $users) { id } }"
@@ -25,6 +26,10 @@ class AuthorisationSample(SampleGroup):
     """An open workspace, of which the owner is the only member."""
     code: str
     """An invitation to the closed workspace, created by the owner."""
+    role: str
+    """A role of the closed workspace that nobody has."""
+    channel: str
+    """A PUBLIC channel of the closed workspace."""
 
 
 async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
@@ -37,5 +42,11 @@ async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
     members = [user for user in sample.members if user != sample.owner]
     await api.data(make_caller("service", CallerRole.SERVICE), ADD, id=workspace, users=members)
     invite = (await api.data(sample.owner, CREATE_INVITE, id=workspace))["createInvite"]
-    ids = {"workspace": workspace, "open_workspace": open_workspace, "code": invite["code"]}
-    return AuthorisationSample(**asdict(sample), **ids)
+    return AuthorisationSample(
+        **asdict(sample),
+        workspace=workspace,
+        open_workspace=open_workspace,
+        code=invite["code"],
+        role=await create_role(api, sample.owner, workspace, "role"),
+        channel=await add_channel(api, workspace),
+    )

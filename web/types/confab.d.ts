@@ -540,6 +540,17 @@ export type Mutation = {
   /** CREATE_INVITES. maxUses 0: unlimited. At most 1,000 codes per workspace. */
   createInvite: Invite;
   revokeInvite: Scalars['Boolean']['output'];
+  /** MANAGE_ROLES, only below the caller's own highest role, granting only what the caller has. At most 250 per workspace. */
+  createRole: Role;
+  updateRole: Role;
+  deleteRole: Scalars['Boolean']['output'];
+  /** MANAGE_ROLES: roles below the caller's highest, of members below it. At most 100 per member. */
+  setMemberRoles: WorkspaceMember;
+  /**
+   * For a role or a user, on a channel or category. MANAGE_ROLES there; only permissions the caller has there. Neither
+   * allow nor deny: removes it. At most 200.
+   */
+  setPermissionOverwrite: Array<PermissionOverwrite>;
   /**
    * Tells the conversation's other connected members that the caller is typing, at most once in 3 s per user and
    * conversation. True if it was sent; false if nobody else is visibly connected (INVISIBLE counts as absent). Clients
@@ -744,6 +755,40 @@ export type MutationRevokeInviteArgs = {
 };
 
 
+export type MutationCreateRoleArgs = {
+  workspaceId: Scalars['ID']['input'];
+  input: RoleInput;
+};
+
+
+export type MutationUpdateRoleArgs = {
+  roleId: Scalars['ID']['input'];
+  input: RoleInput;
+};
+
+
+export type MutationDeleteRoleArgs = {
+  roleId: Scalars['ID']['input'];
+};
+
+
+export type MutationSetMemberRolesArgs = {
+  workspaceId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+  roleIds: Array<Scalars['ID']['input']>;
+};
+
+
+export type MutationSetPermissionOverwriteArgs = {
+  channelId?: InputMaybe<Scalars['ID']['input']>;
+  categoryId?: InputMaybe<Scalars['ID']['input']>;
+  roleId?: InputMaybe<Scalars['ID']['input']>;
+  userId?: InputMaybe<Scalars['ID']['input']>;
+  allow?: Array<Permission>;
+  deny?: Array<Permission>;
+};
+
+
 export type MutationStartTypingArgs = {
   conversationId: Scalars['ID']['input'];
 };
@@ -830,6 +875,27 @@ export type PermissionOverwrite = {
   deny: Array<Permission>;
 };
 
+export type PermissionReason = {
+  __typename: 'PermissionReason';
+  permission: Permission;
+  allowed: Scalars['Boolean']['output'];
+  decidedBy: PermissionRule;
+  roleId?: Maybe<Scalars['ID']['output']>;
+};
+
+export type PermissionRule =
+  | 'OWNER'
+  | 'ADMINISTRATOR'
+  | 'ROLE'
+  | 'EVERYONE_OVERWRITE'
+  | 'ROLE_OVERWRITE'
+  | 'MEMBER_OVERWRITE'
+  | 'TIMED_OUT'
+  | 'NOT_VISIBLE'
+  | 'ARCHIVED'
+  | 'IMPLIED'
+  | 'DEFAULT';
+
 /** rev null: from now on. */
 export type Position = {
   id: Scalars['ID']['input'];
@@ -900,6 +966,8 @@ export type Query = {
   /** What an invitation leads to, before joining. */
   invite?: Maybe<InvitePreview>;
   channel?: Maybe<Channel>;
+  /** What a member may do in a channel, and which rule decided each permission. About oneself, or with MANAGE_ROLES. */
+  explainPermissions: Array<PermissionReason>;
   node?: Maybe<Node>;
 };
 
@@ -1007,6 +1075,12 @@ export type QueryChannelArgs = {
 };
 
 
+export type QueryExplainPermissionsArgs = {
+  channelId: Scalars['ID']['input'];
+  userId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
@@ -1050,6 +1124,30 @@ export type ReceiptStatus =
   | 'SENT'
   | 'DELIVERED'
   | 'READ';
+
+/** permissionBits: the same permissions as a bit field in decimal; bit n is the n-th value of Permission, counted from 0. */
+export type Role = Node & {
+  __typename: 'Role';
+  id: Scalars['ID']['output'];
+  name: Scalars['String']['output'];
+  position: Scalars['Int']['output'];
+  color?: Maybe<Scalars['String']['output']>;
+  isMentionable: Scalars['Boolean']['output'];
+  /** Members with this role are listed apart. */
+  isHoisted: Scalars['Boolean']['output'];
+  permissions: Array<Permission>;
+  permissionBits: Scalars['String']['output'];
+  memberCount: Scalars['Int']['output'];
+};
+
+export type RoleInput = {
+  name?: InputMaybe<Scalars['String']['input']>;
+  position?: InputMaybe<Scalars['Int']['input']>;
+  color?: InputMaybe<Scalars['String']['input']>;
+  permissions?: InputMaybe<Array<Permission>>;
+  isMentionable?: InputMaybe<Scalars['Boolean']['input']>;
+  isHoisted?: InputMaybe<Scalars['Boolean']['input']>;
+};
 
 /**
  * Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given)
@@ -1366,6 +1464,8 @@ export type Workspace = Node & {
   /** Null to non-members. */
   viewer?: Maybe<WorkspaceMember>;
   viewerPermissions: Array<Permission>;
+  /** Highest first; the last is the role of everyone (r_ followed by the workspace's own part of the id). */
+  roles: Array<Role>;
   /**
    * By name. query: prefix of name or nickname. online: those online first, at most 1,000 of them, then the others by
    * name.
@@ -1416,6 +1516,7 @@ export type WorkspaceMember = {
   nickname?: Maybe<Scalars['String']['output']>;
   joinedAt: Scalars['DateTime']['output'];
   user: User;
+  roles: Array<Role>;
   timedOutUntil?: Maybe<Scalars['DateTime']['output']>;
 };
 
