@@ -68,11 +68,11 @@ class Loaders:
         return BatchLoader(self._load_workspaces)
 
     @cached_property
-<<<<<<< HEAD
     def revs(self) -> BatchLoader[WorkspaceId, int]:
         """Positions on the clocks of workspaces, before anything was read."""
         return BatchLoader(self._load_revs)
-=======
+
+    @cached_property
     def _nicknames(self) -> BatchLoader[tuple[WorkspaceId, UserId], str | None]:
         return BatchLoader(self._load_nicknames)
 
@@ -80,7 +80,6 @@ class Loaders:
         """Return the nickname of a user in a workspace; without waiting if this process has the member in memory."""
         facts = self._app.store.policies.known_member(workspace, user)
         return facts.nickname if facts is not None else self._nicknames.find((workspace, user))
->>>>>>> main
 
     @cached_property
     def _messages_up_to(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:

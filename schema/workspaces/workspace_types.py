@@ -21,11 +21,8 @@ from schema.base.scalars import JSON, DateTime, Timestamp
 from schema.compiler import prefetched_by, reads, then
 from schema.users.user_types import UserType, load_user
 from schema.workspaces.permission_types import PermissionType, list_permissions
-<<<<<<< HEAD
-from store.base.workspace_ids import WorkspaceId, is_workspace_id
-=======
 from schema.workspaces.role_types import RoleType, list_roles
->>>>>>> main
+from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.workspaces.invite_store import InviteRecord
 from store.workspaces.policy import MemberFacts
 from store.workspaces.workspace_info import Plan, WorkspaceInfo
@@ -189,25 +186,19 @@ class WorkspaceType(Node):
         )
 
 
-<<<<<<< HEAD
 def workspace_from(info: WorkspaceInfo, rev: int | None = None) -> WorkspaceType:
     """Return the GraphQL object of a workspace.
 
     `rev`: a position on its clock before `info` was read, if it is known.
     """
     return WorkspaceType(record=info, known_rev=rev)
-=======
+
+
 def _roles_of(access: WorkspaceAccess | None) -> list[RoleType]:
     """Return all roles; none to viewers who are not members."""
     if access is None or access.facts is None:
         return []
     return list_roles(access.policy, frozenset(access.policy.roles))
-
-
-def workspace_from(info: WorkspaceInfo) -> WorkspaceType:
-    """Return the GraphQL object of a workspace."""
-    return WorkspaceType(record=info)
->>>>>>> main
 
 
 @strawberry.type

@@ -73,6 +73,7 @@ export type Channel = Conversation & Node & {
    * SLOW_MODE with retryAfterMs.
    */
   slowModeSeconds: Scalars['Int']['output'];
+  rev: Scalars['Timestamp']['output'];
   workspace: Workspace;
   category?: Maybe<ChannelCategory>;
   /** Null without MANAGE_ROLES. inheritsPermissions: the category's overwrites apply. */
@@ -1457,6 +1458,7 @@ export type Workspace = Node & {
   isOpen: Scalars['Boolean']['output'];
   memberCount: Scalars['Int']['output'];
   createdAt: Scalars['DateTime']['output'];
+  rev: Scalars['Timestamp']['output'];
   owner: User;
   metadata?: Maybe<Scalars['JSON']['output']>;
   /** Messages older than this are deleted; null: kept. In updateWorkspace 0 means kept; 1 to 36500 else. */
