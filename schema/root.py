@@ -30,6 +30,7 @@ from schema.users.token_renewal import ConnectionMutations
 from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
 from schema.users.user_types import find_user
+from schema.workspaces.channel_mutations import ChannelMutations
 from schema.workspaces.channel_queries import ChannelQueries
 from schema.workspaces.channel_types import ChannelType
 from schema.workspaces.role_mutations import PermissionQueries, RoleMutations
@@ -98,6 +99,7 @@ class Mutation(
     MessageMutations,
     GroupMutations,
     WorkspaceMutations,
+    ChannelMutations,
     RoleMutations,
     TypingMutations,
     ConnectionMutations,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Archived, Forbidden, InvalidInput
+from resolvers.base.errors import InvalidInput
 from resolvers.conversations.access import (
     Access,
     FoundConversation,
@@ -13,8 +13,8 @@ from resolvers.conversations.access import (
     may_be_in,
     no_conversation,
 )
-from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
-from store.workspaces.permissions import Permission
+from resolvers.conversations.channel_access import check_may_write
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 
 
 async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
@@ -22,9 +22,9 @@ async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
 
     Return False if no event was sent. Raises NotFound, NotAMember, Archived, Forbidden, and InvalidInput for a subBiz.
     """
-    if kind_of(conversation) is ConversationKind.CHANNEL:
-        return await app.typing.announce_in_channel(await _check_channel(app, user, conversation), user)
     access, version = await _current_access(app, user, conversation)
+    if access.rights is not None:
+        return await app.typing.announce_in_channel(access.head.conversation, user)
     return await app.typing.announce(access.head.conversation, user, version)
 
 
@@ -33,22 +33,10 @@ async def stop_typing(app: Confab, user: UserId, conversation: str) -> bool:
 
     Return False if no event was sent. Raises NotFound, NotAMember, Archived, Forbidden, and InvalidInput for a subBiz.
     """
-    if kind_of(conversation) is ConversationKind.CHANNEL:
-        return await app.typing.announce_end_in_channel(await _check_channel(app, user, conversation), user)
     access, version = await _current_access(app, user, conversation)
+    if access.rights is not None:
+        return await app.typing.announce_end_in_channel(access.head.conversation, user)
     return await app.typing.announce_end(access.head.conversation, user, version)
-
-
-async def _check_channel(app: Confab, user: UserId, conversation: str) -> ConversationId:
-    """Return a channel where the user may write. Raises NotFound, Archived and Forbidden."""
-    access = await access_conversation(app, user, conversation)
-    if access is None or access.rights is None:
-        raise no_conversation()
-    if access.rights.channel.is_archived:
-        raise Archived("this channel is archived: nobody can write there", field="conversationId")
-    if not access.rights.may(Permission.SEND_MESSAGES):
-        raise Forbidden("you may not send messages to this channel", field="conversationId")
-    return access.head.conversation
 
 
 async def _current_access(app: Confab, user: UserId, conversation: str) -> tuple[Access, str]:
@@ -58,6 +46,8 @@ async def _current_access(app: Confab, user: UserId, conversation: str) -> tuple
         raise no_conversation()
     if not access.is_current:
         raise left_conversation()
+    if access.rights is not None:
+        check_may_write(access.rights)
     return access, version
 
 
@@ -67,7 +57,7 @@ async def _access(app: Confab, user: UserId, conversation: str) -> tuple[Access 
         raise InvalidInput("conversationId must name a conversation, not a subBiz", field="conversationId")
     if not may_be_in(user, conversation):
         return None, ""
-    if parse_private(conversation) is not None:
+    if kind_of(conversation) is not ConversationKind.GROUP:
         return await access_conversation(app, user, conversation), ""
     group = ConversationId(conversation)
     snapshot = await app.store.conversations.find_group_snapshot(group, [user], for_member=user)

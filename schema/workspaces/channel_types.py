@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
 
+from resolvers.base.pages import Edge, Page
 from resolvers.conversations.access import Access, FoundConversation, access_conversation, access_from, no_conversation
 from resolvers.users.callers import CallerRole
 from resolvers.workspaces.channels import find_write_time
 from resolvers.workspaces.revs import read_with_rev
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
-from schema.base.nodes import Node
+from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON, DateTime, Timestamp
 from schema.compiler import reads, then
 from schema.conversations.conversation_types import (
@@ -32,12 +33,17 @@ from schema.workspaces.permission_types import (
     list_overwrites,
     list_permissions,
 )
-from schema.workspaces.workspace_types import WorkspaceType, workspace_from
 from store.base.ids import ConversationId
 from store.base.workspace_ids import workspace_of_channel
 from store.workspaces import policy
 from store.workspaces.permissions import Permission
 from store.workspaces.rights import rights_in_workspace
+
+if TYPE_CHECKING:
+    from schema.workspaces.workspace_types import WorkspaceType
+
+WorkspaceRef = Annotated["WorkspaceType", strawberry.lazy("schema.workspaces.workspace_types")]
+"""The type of workspaces, which have channels. `Context.load_workspace` makes the object."""
 
 
 @strawberry.enum(name="ChannelKind")
@@ -107,11 +113,8 @@ class ChannelType(Conversation, Node):
         return load_session(info.context, self.conversation_id)
 
     @strawberry.field
-    def workspace(self, info: Info) -> WorkspaceType:
-        return then(
-            info.context.loaders.workspaces.find(workspace_of_channel(self.conversation_id)),
-            lambda access: workspace_from(access.info),
-        )
+    def workspace(self, info: Info) -> WorkspaceRef:
+        return info.context.load_workspace(workspace_of_channel(self.conversation_id))
 
     @strawberry.field
     def category(self, info: Info) -> ChannelCategoryType | None:
@@ -160,6 +163,27 @@ async def _load_for_service(context: Context, found: FoundConversation) -> Chann
     access, record = Access(found.head, []), policy.channels[channel]
     return ChannelType(
         access=access, known_rev=None, record=record, conversation_id=channel, type=ConversationType.CHANNEL
+    )
+
+
+@strawberry.type
+class ChannelEdge:
+    edge: strawberry.Private[Edge[Access]]
+    node: ChannelType
+    cursor: str = reads("edge.cursor")
+
+
+@strawberry.type
+class ChannelConnection:
+    edges: list[ChannelEdge]
+    page_info: PageInfo
+
+
+def channel_connection(page: Page[Access]) -> ChannelConnection:
+    """Return a page of channels as a Relay connection."""
+    return ChannelConnection(
+        edges=[ChannelEdge(edge=edge, node=channel_from(edge.node)) for edge in page.edges],
+        page_info=PageInfo(page=page),
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import strawberry
 
 from resolvers.base.pages import Edge, Page
-from resolvers.workspaces.access import WorkspaceAccess, find_access
+from resolvers.workspaces.access import WorkspaceAccess, find_access, no_workspace
+from resolvers.workspaces.channels import list_categories, list_channels
 from resolvers.workspaces.invites import Preview
 from resolvers.workspaces.members import list_members
 from resolvers.workspaces.revs import read_with_rev
@@ -20,6 +21,8 @@ from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON, DateTime, Timestamp
 from schema.compiler import prefetched_by, reads, then
 from schema.users.user_types import UserType, load_user
+from schema.workspaces.category_types import ChannelCategoryType, category_from
+from schema.workspaces.channel_types import ChannelConnection, channel_connection
 from schema.workspaces.permission_types import PermissionType, list_permissions
 from schema.workspaces.role_types import RoleType, list_roles
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
@@ -102,6 +105,11 @@ class WorkspaceType(Node):
     created_at: DateTime = reads("record.created_at_ms")
 
     @classmethod
+    def load(cls, context: Context, workspace: WorkspaceId) -> Any:
+        """Return a Deferred of a workspace. Does not check whether the viewer sees it."""
+        return then(context.loaders.workspaces.find(workspace), lambda access: workspace_from(access.info))
+
+    @classmethod
     async def find(cls, context: Context, workspace: str) -> WorkspaceType | None:
         """Return a workspace, or None if the viewer does not see it."""
         if not is_workspace_id(workspace):
@@ -177,6 +185,24 @@ class WorkspaceType(Node):
         context = info.context
         access = await context.loaders.workspaces.load(self.record.id)
         return member_connection(await list_members(context.app, access, first, after, query, role_id))
+
+    @strawberry.field(metadata=holds(20))
+    async def categories(self, info: Info) -> list[ChannelCategoryType]:
+        context = info.context
+        access = await context.loaders.workspaces.load(self.record.id)
+        if access is None:
+            return []
+        rights = access.rights(context.app.store.clock.now_ms())
+        found = await list_categories(context.app, access)
+        return [category_from(access.policy, category, rights) for category in found]
+
+    @strawberry.field(description="Those the caller can see, by category and position.")
+    async def channels(self, info: Info, first: int | None = 100, after: str | None = None) -> ChannelConnection:
+        context = info.context
+        access = await context.loaders.workspaces.load(self.record.id)
+        if access is None:
+            raise no_workspace()
+        return channel_connection(await list_channels(context.app, access, first, after))
 
     def _if_member(self, info: Info, value: Any) -> Any:
         """Return a value, or a Deferred of it, that is null to viewers who are not members."""

@@ -110,6 +110,38 @@ ROOT_FIELDS = [
     query("offlineMessages", "offlineMessages { edges { node { id } } }", SIGNED_IN),
     query("conversation", "conversation(id: $id) { id title }", CURRENT_AND_FORMER, **_GROUP),
     query("channel", 'channel(id: "c_1.1") { name }', outcomes_by_relation(*[NULL] * 5)),
+    query("channel", "channel(id: $id) { name }", in_workspace(NULL, OK, OK), id="@channel"),
+    query("channel", "channel(id: $id) { name }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("node", "node(id: $id) { id }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("conversation", "conversation(id: $id) { title }", in_workspace(NULL, OK, OK), id="@channel"),
+    query("conversation", "conversation(id: $id) { title }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("messages", "messages(conversationId: $id) { edges { cursor } }", in_workspace(NULL, OK, OK), id="@channel"),
+    query("messages", "messages(conversationId: $id) { edges { cursor } }", in_workspace(NULL, NULL, OK), id="@secret"),
+    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }',
+        in_workspace(INVISIBLE, OK, OK), id="@channel"),
+    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }',
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("sendMessage",
+        'sendMessage(input: {conversationId: $id, content: "hi", mentionAll: true}) { message { id } }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel"),
+    mutation("startTyping", "startTyping(conversationId: $id)", in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("stopTyping", "stopTyping(conversationId: $id)", in_workspace(INVISIBLE, OK, OK), id="@channel"),
+    mutation("createChannel", 'createChannel(input: {workspaceId: $id, name: "new"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    mutation("updateChannel", 'updateChannel(channelId: $id, input: {name: "new"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel"),
+    mutation("updateChannel", 'updateChannel(channelId: $id, input: {name: "new"}) { id }',
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("archiveChannel", "archiveChannel(channelId: $id) { id }", in_workspace(INVISIBLE, NOT_PERMITTED, OK),
+        True, id="@channel"),
+    mutation("deleteChannel", "deleteChannel(channelId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
+        id="@channel"),
+    mutation("createCategory", 'createCategory(workspaceId: $id, name: "new") { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    mutation("updateCategory", 'updateCategory(categoryId: $id, name: "new") { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel_category"),
+    mutation("deleteCategory", "deleteCategory(categoryId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
+        id="@channel_category"),
     query("group", "group(id: $id) { name }", CURRENT_AND_FORMER, **_GROUP),
     query("myGroups", "myGroups { edges { node { id } } }", SIGNED_IN),
     query("node", "node(id: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
@@ -220,6 +252,8 @@ VISIBLE_WITH_OBJECT = """
     Channel: workspace id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
     Channel: historyVisibility slowModeSeconds messageCount
     ChannelCategory: id workspaceId name position
+    ChannelConnection: edges pageInfo
+    ChannelEdge: node cursor
     PermissionOverwrite: roleId userId allow deny
     Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
@@ -277,9 +311,8 @@ VIEWERS_OWN = """
     ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
+    Workspace: viewer viewerPermissions channels categories rev
     Channel: rev
-    Workspace: rev
-    Workspace: viewer viewerPermissions
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
