@@ -24,10 +24,10 @@ from schema.users.user_types import UserType, load_user
 from schema.workspaces.category_types import ChannelCategoryType, category_from
 from schema.workspaces.channel_types import ChannelConnection, channel_connection
 from schema.workspaces.permission_types import PermissionType, list_permissions
-from schema.workspaces.role_types import RoleType, list_roles
-from store.base.workspace_ids import WorkspaceId, is_workspace_id
+from schema.workspaces.role_types import RoleType, list_roles, role_from
+from store.base.workspace_ids import RoleId, WorkspaceId, is_workspace_id
 from store.workspaces.invite_store import InviteRecord
-from store.workspaces.policy import MemberFacts
+from store.workspaces.policy import MemberFacts, Policy
 from store.workspaces.workspace_info import Plan, WorkspaceInfo
 
 
@@ -108,6 +108,18 @@ class WorkspaceType(Node):
     def load(cls, context: Context, workspace: WorkspaceId) -> Any:
         """Return a Deferred of a workspace. Does not check whether the viewer sees it."""
         return then(context.loaders.workspaces.find(workspace), lambda access: workspace_from(access.info))
+
+    @classmethod
+    def load_roles(cls, context: Context, workspace: WorkspaceId, roles: Sequence[RoleId]) -> Any:
+        """Return those roles that exist, in the given order, or a Deferred of them. Does not check access."""
+
+        def roles_in(policy: Policy | None) -> list[RoleType]:
+            return [role_from(policy, role) for role in roles if role in policy.roles] if policy is not None else []
+
+        # Without the viewer, so that subscribers share the result.
+        policies = context.app.store.policies
+        known = policies.known(workspace)
+        return roles_in(known) if known is not None else then(asyncio.ensure_future(policies.find(workspace)), roles_in)
 
     @classmethod
     async def find(cls, context: Context, workspace: str) -> WorkspaceType | None:

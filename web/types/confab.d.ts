@@ -379,6 +379,7 @@ export type Message = Node & {
   /** What a SYSTEM message announces, for clients that phrase it themselves in the reader's language. */
   systemEvent?: Maybe<SystemEvent>;
   mentions: Array<User>;
+  mentionedRoles: Array<Role>;
   replyTo?: Maybe<Message>;
   /** The sender's own key, visible to the sender only. */
   idempotencyKey?: Maybe<Scalars['String']['output']>;
