@@ -159,7 +159,7 @@ async def open_services(
     delivery = MessageDelivery(store, bus, receipts, shared_events)
     revisions = Revisions(store, bus, delivery, shared_events, partial(list_viewers, store))
     ephemeral = EphemeralDelivery(store, hub, bus)
-    typing = TypingNotifier(store, bus, ephemeral)
+    typing = TypingNotifier(store, bus, ephemeral, shared_events)
     housekeeper = Housekeeper(store, hub, shared_events.hub, delivery, revisions, settings.data_center)
     limits = Limits(
         max_group_members=settings.max_group_members,
