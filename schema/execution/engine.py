@@ -37,6 +37,7 @@ from schema.execution.query_limits import QueryLimits, limit_error
 from schema.execution.slices import Slices
 from schema.execution.work import EventExecution, SelectionCost, SubscriptionCosts, measured, operation_units
 from schema.root import CONVERSATION_TYPES, SCHEMA
+from schema.workspaces.workspace_types import WorkspaceType
 from store.base.errors import StoreError
 from store.base.ids import UserId
 from subscriptions.transport.engine import (
@@ -261,7 +262,9 @@ class Engine:
         yield_control = partial(self._slices.next, user)
 
         def execute_once() -> Any:
-            context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
+            context = Context(
+                self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES, WorkspaceType
+            )
             return execution(event, context, yield_control)
 
         with self._app.request_scope(user):
@@ -303,6 +306,7 @@ class Engine:
             context.request_id,
             loaders,
             CONVERSATION_TYPES,
+            WorkspaceType,
             context.connection,
             context.queue_budget,
             sizes or PageSizes(),

@@ -10,6 +10,7 @@ import pytest
 from store.base.errors import Unreachable
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, channel_id
+from store.channels import channel_contents
 from store.mongo.client import Mongo
 from store.workspaces import workspace_removal
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
@@ -31,7 +32,8 @@ from tests.clock import ManualClock
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspace_removal, "MEMBERS_PER_STEP", 2)
-    monkeypatch.setattr(workspace_removal, "ROWS_PER_STEP", 2)
+    monkeypatch.setattr(workspace_removal, "INVITES_PER_STEP", 2)
+    monkeypatch.setattr(channel_contents, "ROWS_PER_STEP", 2)
 
 
 async def create_channel(api: Api, workspace: str, number: int) -> str:
