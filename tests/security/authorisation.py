@@ -263,7 +263,7 @@ VISIBLE_WITH_OBJECT = """
     GroupMember: role joinedAt user
     SeqRange: fromSeq toSeq
     Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
-    Message: createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
+    Message: mentionedRoles createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
     SystemEvent: kind actor targets text
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
@@ -311,7 +311,8 @@ VIEWERS_OWN = """
     ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
-    Workspace: viewer viewerPermissions channels categories
+    Workspace: viewer viewerPermissions channels categories rev
+    Channel: rev
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
