@@ -12,8 +12,7 @@ from resolvers.base.catch_ups import CatchUps
 from store.base.ids import UserId
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
-from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
-from subscriptions.realtime.events.sessions import SessionChanged
+from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, Receive
 
@@ -36,7 +35,8 @@ class SessionSync:
     reset: bool = False
 
 
-LivePayload = MessageStreamEvent | CaughtUp | SessionChanged | SessionSync
+LivePayload = object
+"""An event as subscribers see it. `schema/events` has the GraphQL type of each kind."""
 
 
 class LiveEvent(NamedTuple):
@@ -93,7 +93,7 @@ class LiveStream:
     """The events of one subscription, taken one by one, or handed to a receiver.
 
     A subscription to several clocks has a mailbox for each. Parts that are read from the databases come before live
-    events. They are read only as fast as they are taken: one part at a time, and only a few of one user (`CatchUps`).
+    events. They are read only as fast as they are taken: one part at a time, and few at once for one user (`CatchUps`).
     """
 
     __slots__ = (
@@ -208,13 +208,13 @@ class LiveStream:
             case MailboxEvent(position, event):
                 payload = self._view.show(event, position)
                 if isinstance(payload, Several):
-                    self._wait_for_taking(LiveEvent(each, position) for each in payload)
+                    self._put_first(LiveEvent(each, position) for each in payload)
                     return None
                 return LiveEvent(payload, position) if payload is not None else None
             case Lagged():
                 shown = self._view.show_lagged(item)
                 if isinstance(shown, Sequence):
-                    self._wait_for_taking(shown)
+                    self._put_first(shown)
                 else:
                     self._parts = shown
                     self._receive_with(None)
@@ -232,14 +232,14 @@ class LiveStream:
         if payload is None:
             return True
         if isinstance(payload, Several):
-            self._wait_for_taking(LiveEvent(each, position) for each in payload)
+            self._put_first(LiveEvent(each, position) for each in payload)
             self._ready()
         else:
             receiver.receive(payload, position)
         return True
 
-    def _wait_for_taking(self, events: Iterable[LiveEvent]) -> None:
-        """Let events be taken before any later one."""
+    def _put_first(self, events: Iterable[LiveEvent]) -> None:
+        """Put events before all later ones. They wait until they are taken."""
         self._waiting = deque(events)
         self._receive_with(None)
 

@@ -28,7 +28,9 @@ from subscriptions.delivery.fanout_stage import FIRST_RECIPIENTS
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.messages import REVISION_EVENTS
+from subscriptions.realtime.events.shared import MessageChange
 from subscriptions.realtime.outgoing_events import OutgoingEvents
+from subscriptions.realtime.shared.shared_events import SharedEvents, is_on_workspace_clock
 
 _log = structlog.get_logger()
 
@@ -66,10 +68,18 @@ class _Publication:
 class Revisions:
     """Changes of stored messages. `close` waits for running revisions."""
 
-    def __init__(self, store: Store, bus: Bus, delivery: MessageDelivery, list_viewers: ListViewers) -> None:
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        delivery: MessageDelivery,
+        shared_events: SharedEvents,
+        list_viewers: ListViewers,
+    ) -> None:
         self._store = store
         self._bus = bus
         self._delivery = delivery
+        self._shared_events = shared_events
         self._list_viewers = list_viewers
         self._one_slice_at_a_time = asyncio.Lock()
         self._unfinished: set[tuple[ConversationId, str]] = set()
@@ -225,8 +235,14 @@ class Revisions:
             self._store.revisions.newest_message_call(message, publication.at_ms),
             *self._changes(publication, first),
         ]
+        is_in_channel, change = is_on_workspace_clock(message.conversation), MessageChange(publication.revision.kind)
+        if is_in_channel:
+            began_ms = message.created_at_ms if self._is_shared(publication) else None
+            calls.append(self._shared_events.message_call(message, change, began_ms))
         answers = await self._store.cache.run(calls)
-        await self._publish(publication, first, answers[1:])
+        present = await self._publish(publication, first, answers[1 : 1 + len(first)])
+        if is_in_channel:
+            self._shared_events.publish_message(present or message, change, answers[-1])
 
     async def _publish_remaining_in_background(self, publication: _Publication) -> None:
         message = publication.message
@@ -261,8 +277,10 @@ class Revisions:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    async def _publish(self, publication: _Publication, users: Sequence[UserId], answers: Sequence[list[Any]]) -> None:
-        """Send one event to all users whose clock took a tick, with the present state of the message.
+    async def _publish(
+        self, publication: _Publication, users: Sequence[UserId], answers: Sequence[list[Any]]
+    ) -> Message | None:
+        """Send one event to all users whose clock took a tick, with the present state of the message, and return it.
 
         The ticks of two concurrent revisions may be in another order than their writes. Both writes came before both
         ticks, so a message that is read after the ticks shows the newest of both in either event. An edit that a recall
@@ -278,6 +296,7 @@ class Revisions:
             outgoing.add_positions([pair for pair in outcomes if not pair[1].changed])
         is_complete = not publication.remaining
         self._bus.send(outgoing, [self._store.revisions.clear_call(publication.revision)] if is_complete else [])
+        return present
 
     async def _find(self, revision: Revision) -> Message | None:
         place = (revision.conversation, revision.seq)
