@@ -20,22 +20,22 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
     """Notify the conversation's other connected members that the user is typing, at most once in 3 s.
 
-    Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
+    Return False if no event was sent. Raises NotFound, NotAMember, Archived, Forbidden, and InvalidInput for a subBiz.
     """
     access, version = await _current_access(app, user, conversation)
     if access.rights is not None:
-        return False
+        return await app.typing.announce_in_channel(access.head.conversation, user)
     return await app.typing.announce(access.head.conversation, user, version)
 
 
 async def stop_typing(app: Confab, user: UserId, conversation: str) -> bool:
     """Notify the other connected members that the user has stopped typing, if they were notified of the start.
 
-    Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
+    Return False if no event was sent. Raises NotFound, NotAMember, Archived, Forbidden, and InvalidInput for a subBiz.
     """
     access, version = await _current_access(app, user, conversation)
     if access.rights is not None:
-        return False
+        return await app.typing.announce_end_in_channel(access.head.conversation, user)
     return await app.typing.announce_end(access.head.conversation, user, version)
 
 

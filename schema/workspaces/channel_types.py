@@ -13,10 +13,11 @@ from resolvers.base.pages import Edge, Page
 from resolvers.conversations.access import Access, FoundConversation, access_conversation, access_from, no_conversation
 from resolvers.users.callers import CallerRole
 from resolvers.workspaces.channels import find_write_time
+from resolvers.workspaces.revs import read_with_rev
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
-from schema.base.scalars import JSON, DateTime
+from schema.base.scalars import JSON, DateTime, Timestamp
 from schema.compiler import reads, then
 from schema.conversations.conversation_types import (
     Conversation,
@@ -55,6 +56,8 @@ class ChannelKindType(Enum):
 @strawberry.type(name="Channel")
 class ChannelType(Conversation, Node):
     access: strawberry.Private[Access]
+    known_rev: strawberry.Private[int | None]
+    """A position that the state includes; None: not known."""
     record: strawberry.Private[policy.Channel]
     id: strawberry.ID = reads("record.id")
     kind: ChannelKindType = reads("record.kind")
@@ -93,8 +96,17 @@ class ChannelType(Conversation, Node):
     @classmethod
     async def find(cls, context: Context, conversation: ConversationId) -> ChannelType | None:
         """Return a channel, or None if the viewer can't see it."""
-        access = await access_conversation(context.app, context.viewer, conversation)
-        return channel_from(access) if access is not None else None
+        app, viewer, workspace = context.app, context.viewer, workspace_of_channel(conversation)
+        found = await read_with_rev(app, workspace, lambda: access_conversation(app, viewer, conversation))
+        return channel_from(*found) if found is not None else None
+
+    @strawberry.field
+    def rev(self, info: Info) -> Timestamp:
+        """A position on the workspace's clock that includes all of this."""
+        if self.known_rev is not None:
+            return Timestamp(self.known_rev)
+        rev: Any = info.context.loaders.revs.find(workspace_of_channel(self.conversation_id))
+        return rev
 
     @strawberry.field(description="The caller's read state; null if they never followed, wrote or read here.")
     def session(self, info: Info) -> SessionType | None:
@@ -149,7 +161,9 @@ async def _load_for_service(context: Context, found: FoundConversation) -> Chann
     if policy is None or channel not in policy.channels:
         raise no_conversation()
     access, record = Access(found.head, []), policy.channels[channel]
-    return ChannelType(access=access, record=record, conversation_id=channel, type=ConversationType.CHANNEL)
+    return ChannelType(
+        access=access, known_rev=None, record=record, conversation_id=channel, type=ConversationType.CHANNEL
+    )
 
 
 @strawberry.type
@@ -173,11 +187,15 @@ def channel_connection(page: Page[Access]) -> ChannelConnection:
     )
 
 
-def channel_from(access: Access) -> ChannelType:
-    """Return the GraphQL object of a channel, as the viewer with this access sees it."""
+def channel_from(access: Access, rev: int | None = None) -> ChannelType:
+    """Return the GraphQL object of a channel, as the viewer with this access sees it.
+
+    `rev`: a position on the workspace's clock before `access` was read, if it is known.
+    """
     assert access.rights is not None
     return ChannelType(
         access=access,
+        known_rev=rev,
         record=access.rights.channel,
         conversation_id=access.head.conversation,
         type=ConversationType.CHANNEL,

@@ -14,17 +14,18 @@ from resolvers.workspaces.access import WorkspaceAccess, find_access, no_workspa
 from resolvers.workspaces.channels import list_categories, list_channels
 from resolvers.workspaces.invites import Preview
 from resolvers.workspaces.members import list_members
+from resolvers.workspaces.revs import read_with_rev
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
-from schema.base.scalars import JSON, DateTime
+from schema.base.scalars import JSON, DateTime, Timestamp
 from schema.compiler import prefetched_by, reads, then
 from schema.users.user_types import UserType, load_user
 from schema.workspaces.category_types import ChannelCategoryType, category_from
 from schema.workspaces.channel_types import ChannelConnection, channel_connection
 from schema.workspaces.permission_types import PermissionType, list_permissions
 from schema.workspaces.role_types import RoleType, list_roles, role_from
-from store.base.workspace_ids import RoleId, WorkspaceId
+from store.base.workspace_ids import RoleId, WorkspaceId, is_workspace_id
 from store.workspaces.invite_store import InviteRecord
 from store.workspaces.policy import MemberFacts, Policy
 from store.workspaces.workspace_info import Plan, WorkspaceInfo
@@ -92,6 +93,8 @@ def member_connection(page: Page[MemberFacts]) -> WorkspaceMemberConnection:
 @strawberry.type(name="Workspace")
 class WorkspaceType(Node):
     record: strawberry.Private[WorkspaceInfo]
+    known_rev: strawberry.Private[int | None] = None
+    """A position that the state includes; None: not known."""
     id: strawberry.ID = reads("record.id")
     name: str = reads("record.name")
     domain: str | None = reads("record.domain")
@@ -121,8 +124,24 @@ class WorkspaceType(Node):
     @classmethod
     async def find(cls, context: Context, workspace: str) -> WorkspaceType | None:
         """Return a workspace, or None if the viewer does not see it."""
-        access = await find_access(context.app, context.viewer, workspace)
-        return workspace_from(access.info) if access is not None else None
+        if not is_workspace_id(workspace):
+            return None
+        app, viewer = context.app, context.viewer
+        found = await read_with_rev(app, WorkspaceId(workspace), lambda: find_access(app, viewer, workspace))
+        return workspace_from(found[0].info, found[1]) if found is not None else None
+
+    @strawberry.field
+    def rev(self, info: Info) -> Timestamp:
+        """A position on the workspace's clock that includes all of this."""
+        context, workspace = info.context, self.record.id
+
+        def rev_of(access: WorkspaceAccess | None) -> Any:
+            if access is None or access.facts is None:
+                # The clock would tell when somebody writes there.
+                return Timestamp(self.record.created_at_ms)
+            return context.loaders.revs.find(workspace) if self.known_rev is None else Timestamp(self.known_rev)
+
+        return then(context.loaders.workspaces.find(workspace), rev_of)
 
     @strawberry.field
     def owner(self, info: Info) -> UserType:
@@ -205,16 +224,19 @@ class WorkspaceType(Node):
         )
 
 
+def workspace_from(info: WorkspaceInfo, rev: int | None = None) -> WorkspaceType:
+    """Return the GraphQL object of a workspace.
+
+    `rev`: a position on its clock before `info` was read, if it is known.
+    """
+    return WorkspaceType(record=info, known_rev=rev)
+
+
 def _roles_of(access: WorkspaceAccess | None) -> list[RoleType]:
     """Return all roles; none to viewers who are not members."""
     if access is None or access.facts is None:
         return []
     return list_roles(access.policy, frozenset(access.policy.roles))
-
-
-def workspace_from(info: WorkspaceInfo) -> WorkspaceType:
-    """Return the GraphQL object of a workspace."""
-    return WorkspaceType(record=info)
 
 
 @strawberry.type

@@ -34,7 +34,7 @@ _SLICES = 4
 """Parts of the outbox's partitions, of which one is swept each second."""
 
 _LEASE_SECONDS = 15.0
-"""Time between two renewals of the worker number's lease. At most 40 s may pass until ids can no longer be made."""
+"""Time between two renewals of the worker number's lease. Ids can be made for up to 40 s after a renewal."""
 
 _RETRY_SECONDS = 2.0
 """Longest time after which work that failed is tried again."""

@@ -311,7 +311,8 @@ VIEWERS_OWN = """
     ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
-    Workspace: viewer viewerPermissions channels categories
+    Workspace: viewer viewerPermissions channels categories rev
+    Channel: rev
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor

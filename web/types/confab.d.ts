@@ -73,6 +73,7 @@ export type Channel = Conversation & Node & {
    * SLOW_MODE with retryAfterMs.
    */
   slowModeSeconds: Scalars['Int']['output'];
+  rev: Scalars['Timestamp']['output'];
   workspace: Workspace;
   category?: Maybe<ChannelCategory>;
   /** Null without MANAGE_ROLES. inheritsPermissions: the category's overwrites apply. */
@@ -117,6 +118,18 @@ export type ChannelChanged = {
   __typename: 'ChannelChanged';
   rev: Scalars['Timestamp']['output'];
   channel: Channel;
+};
+
+export type ChannelConnection = {
+  __typename: 'ChannelConnection';
+  edges: Array<ChannelEdge>;
+  pageInfo: PageInfo;
+};
+
+export type ChannelEdge = {
+  __typename: 'ChannelEdge';
+  node: Channel;
+  cursor: Scalars['String']['output'];
 };
 
 export type ChannelEvent = ChannelMessage | TypingStarted | TypingStopped | AccessEnded | ChannelCaughtUp;
@@ -166,6 +179,22 @@ export type ConversationType =
   | 'GROUP'
   | 'CHANNEL'
   | 'SUB_BIZ';
+
+/** name: 1 to 80 characters; topic: up to 1,024. */
+export type CreateChannelInput = {
+  workspaceId: Scalars['ID']['input'];
+  name: Scalars['String']['input'];
+  kind?: ChannelKind;
+  topic?: InputMaybe<Scalars['String']['input']>;
+  categoryId?: InputMaybe<Scalars['ID']['input']>;
+  position?: InputMaybe<Scalars['Int']['input']>;
+  isDefault?: InputMaybe<Scalars['Boolean']['input']>;
+  memberIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+  historyVisibility?: InputMaybe<HistoryVisibility>;
+  slowModeSeconds?: InputMaybe<Scalars['Int']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
+  idempotencyKey?: InputMaybe<Scalars['String']['input']>;
+};
 
 /** name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the first group. */
 export type CreateGroupInput = {
@@ -350,6 +379,7 @@ export type Message = Node & {
   /** What a SYSTEM message announces, for clients that phrase it themselves in the reader's language. */
   systemEvent?: Maybe<SystemEvent>;
   mentions: Array<User>;
+  mentionedRoles: Array<Role>;
   replyTo?: Maybe<Message>;
   /** The sender's own key, visible to the sender only. */
   idempotencyKey?: Maybe<Scalars['String']['output']>;
@@ -540,6 +570,23 @@ export type Mutation = {
   /** CREATE_INVITES. maxUses 0: unlimited. At most 1,000 codes per workspace. */
   createInvite: Invite;
   revokeInvite: Scalars['Boolean']['output'];
+  /**
+   * MANAGE_CHANNELS. At most 1,000 channels and 50 categories per workspace (LIMIT_REACHED). The same idempotencyKey
+   * within 24 h answers the first one.
+   */
+  createChannel: Channel;
+  /**
+   * MANAGE_CHANNELS in that channel. A new name or topic is announced by a SYSTEM message. position: the others shift; one
+   * event for all of them.
+   */
+  updateChannel: Channel;
+  /** Nobody can write, react, pin or newly follow (ARCHIVED); everything readable stays readable and searchable. */
+  archiveChannel: Channel;
+  deleteChannel: Scalars['Boolean']['output'];
+  createCategory: ChannelCategory;
+  updateCategory: ChannelCategory;
+  /** Its channels stay, without a category. */
+  deleteCategory: Scalars['Boolean']['output'];
   /** MANAGE_ROLES, only below the caller's own highest role, granting only what the caller has. At most 250 per workspace. */
   createRole: Role;
   updateRole: Role;
@@ -752,6 +799,47 @@ export type MutationCreateInviteArgs = {
 
 export type MutationRevokeInviteArgs = {
   code: Scalars['String']['input'];
+};
+
+
+export type MutationCreateChannelArgs = {
+  input: CreateChannelInput;
+};
+
+
+export type MutationUpdateChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  input: UpdateChannelInput;
+};
+
+
+export type MutationArchiveChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  archived?: Scalars['Boolean']['input'];
+};
+
+
+export type MutationDeleteChannelArgs = {
+  channelId: Scalars['ID']['input'];
+};
+
+
+export type MutationCreateCategoryArgs = {
+  workspaceId: Scalars['ID']['input'];
+  name: Scalars['String']['input'];
+  position?: InputMaybe<Scalars['Int']['input']>;
+};
+
+
+export type MutationUpdateCategoryArgs = {
+  categoryId: Scalars['ID']['input'];
+  name?: InputMaybe<Scalars['String']['input']>;
+  position?: InputMaybe<Scalars['Int']['input']>;
+};
+
+
+export type MutationDeleteCategoryArgs = {
+  categoryId: Scalars['ID']['input'];
 };
 
 
@@ -1398,6 +1486,23 @@ export type TypingStopped = {
 };
 
 /**
+ * Fields that are left out stay as they are. topic, categoryId: null removes it. metadata: null leaves it as it is; {}
+ * empties it.
+ */
+export type UpdateChannelInput = {
+  name?: InputMaybe<Scalars['String']['input']>;
+  topic?: InputMaybe<Scalars['String']['input']>;
+  categoryId?: InputMaybe<Scalars['ID']['input']>;
+  position?: InputMaybe<Scalars['Int']['input']>;
+  isDefault?: InputMaybe<Scalars['Boolean']['input']>;
+  kind?: InputMaybe<ChannelKind>;
+  slowModeSeconds?: InputMaybe<Scalars['Int']['input']>;
+  inheritsPermissions?: InputMaybe<Scalars['Boolean']['input']>;
+  historyVisibility?: InputMaybe<HistoryVisibility>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
+};
+
+/**
  * Fields that are left out stay as they are. avatarUrl: null removes the picture. metadata: null leaves it as it is; {}
  * empties it.
  */
@@ -1457,6 +1562,7 @@ export type Workspace = Node & {
   isOpen: Scalars['Boolean']['output'];
   memberCount: Scalars['Int']['output'];
   createdAt: Scalars['DateTime']['output'];
+  rev: Scalars['Timestamp']['output'];
   owner: User;
   metadata?: Maybe<Scalars['JSON']['output']>;
   /** Messages older than this are deleted; null: kept. In updateWorkspace 0 means kept; 1 to 36500 else. */
@@ -1471,6 +1577,9 @@ export type Workspace = Node & {
    * name.
    */
   members: WorkspaceMemberConnection;
+  categories: Array<ChannelCategory>;
+  /** Those the caller can see, by category and position. */
+  channels: ChannelConnection;
 };
 
 
@@ -1480,6 +1589,12 @@ export type WorkspaceMembersArgs = {
   query?: InputMaybe<Scalars['String']['input']>;
   roleId?: InputMaybe<Scalars['ID']['input']>;
   online?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type WorkspaceChannelsArgs = {
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
 };
 
 export type WorkspaceCaughtUp = {
