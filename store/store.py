@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.channels.announcements import ChannelAnnouncements
+from store.channels.channel_contents import ChannelContents
 from store.channels.channel_mentions import ChannelMentions
+from store.channels.channel_removal import ChannelRemoval
 from store.channels.channel_rights import ChannelRightsFinder
+from store.channels.channel_rows import ChannelClaims
 from store.channels.channel_sessions import ChannelSessions
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
@@ -79,6 +83,9 @@ class Store:
     channel_rights: ChannelRightsFinder
     channel_sessions: ChannelSessions
     channel_mentions: ChannelMentions
+    channel_claims: ChannelClaims
+    channel_announcements: ChannelAnnouncements
+    channel_removal: ChannelRemoval
     clocks: SharedClocks
     policies: Policies
     policy_changes: PolicyChanges
@@ -120,6 +127,7 @@ def build_store(
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
+    contents = ChannelContents(mongo, OriginStore(mongo))
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
@@ -161,10 +169,13 @@ def build_store(
         channel_rights=channel_rights,
         channel_sessions=ChannelSessions(conversations, channel_rights),
         channel_mentions=ChannelMentions(mongo, policies, channel_rights),
+        channel_claims=ChannelClaims(mongo),
+        channel_announcements=ChannelAnnouncements(mongo),
+        channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces),
         member_search=member_search,
         invites=InviteStore(mongo),
-        workspace_removal=WorkspaceRemoval(mongo, clock, OriginStore(mongo)),
+        workspace_removal=WorkspaceRemoval(mongo, clock, contents),
     )

@@ -20,7 +20,7 @@ from subscriptions.realtime.events.shared import ChannelMessage, SharedEvent, cl
 from subscriptions.realtime.mailboxes import Lagged, MailboxEvent, Position, QueueBudget
 from subscriptions.realtime.shared.audience import AccessKey
 from subscriptions.realtime.shared.replay import SharedReplay
-from subscriptions.realtime.shared.shared_events import SharedSubscription
+from subscriptions.realtime.shared.subscription import SharedSubscription
 
 MAX_CHANNELS = 20
 MAX_CHANNELS_OF_BOTS = 1_000

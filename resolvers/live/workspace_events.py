@@ -25,7 +25,7 @@ from subscriptions.realtime.events.shared import (
 )
 from subscriptions.realtime.mailboxes import Lagged, Position, QueueBudget
 from subscriptions.realtime.shared.activity import SECONDS_BETWEEN
-from subscriptions.realtime.shared.shared_events import SharedSubscription
+from subscriptions.realtime.shared.subscription import SharedSubscription
 
 MAX_WORKSPACES = 20
 

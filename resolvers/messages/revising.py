@@ -6,9 +6,10 @@ from functools import partial
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content
-from resolvers.base.errors import Archived, Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout
+from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access
+from resolvers.conversations.channel_access import check_may_write
 from resolvers.groups.group_rules import is_moderator
 from resolvers.messages.history import access_message
 from store.base.ids import UserId
@@ -66,10 +67,7 @@ async def _access_editable(app: Confab, user: UserId, message: str) -> tuple[Mes
     if found.sender != user:
         raise Forbidden("only the sender of a message may edit it", field=_FIELD)
     if access.rights is not None:
-        if access.rights.channel.is_archived:
-            raise Archived("this channel is archived: messages can't be edited", field=_FIELD)
-        if not access.rights.may(Permission.SEND_MESSAGES):
-            raise Forbidden("you may not write in this channel", field=_FIELD)
+        check_may_write(access.rights, _FIELD)
     return found, access
 
 

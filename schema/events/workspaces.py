@@ -41,14 +41,17 @@ class WorkspaceChangedType:
     @strawberry.field
     def workspace(self, info: Info) -> WorkspaceType:
         """The workspace as it is now."""
-        return then(info.context.loaders.workspaces.find(self.workspace_id), _present_workspace)
+        return then(
+            info.context.loaders.workspaces.find(self.workspace_id),
+            lambda access: _present_workspace(access, self.rev),
+        )
 
 
-def _present_workspace(access: WorkspaceAccess | None) -> WorkspaceType:
+def _present_workspace(access: WorkspaceAccess | None, rev: int) -> WorkspaceType:
     if access is None:
         # It was deleted after the event. The end of the subscriber's membership follows.
         raise no_workspace("workspaces")
-    return workspace_from(access.info)
+    return workspace_from(access.info, rev)
 
 
 @strawberry.type(name="ChannelChanged")

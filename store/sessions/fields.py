@@ -150,7 +150,6 @@ class SessionFields:
     )
     category = Field[str | None](str, "ca", Kept.SETTING, "Label that the user gave it.", default=None)
 
-    follows = Field(bool, "fw", Kept.STATE, "Channels only: the user follows it.", default=False)
     deleted_seq = Field[int | None](
         int, "x", Kept.STATE, "`write_seq` when the user deleted it; None: never deleted.", default=None
     )
@@ -161,6 +160,8 @@ class SessionFields:
     mentions = Field[tuple[int, ...]](
         tuple, "ms", Kept.POSITION, "Seqs of the unread messages that mention the user, ascending.", default=()
     )
+
+    follows = Field(bool, "fw", Kept.STATE, "Channels only: the user follows it.", default=False)
 
     sub_biz = Field[str | None](str, "sb", Kept.HEAD, "The subBiz that it is in; None for gateways.", default=None)
     dissolved = Field(bool, "dd", Kept.HEAD, "The group has ended.", default=False)

@@ -34,7 +34,7 @@ _SLICES = 4
 """Parts of the outbox's partitions, of which one is swept each second."""
 
 _LEASE_SECONDS = 15.0
-"""Time between two renewals of the worker number's lease. At most 40 s may pass until ids can no longer be made."""
+"""Time between two renewals of the worker number's lease. Ids can be made for up to 40 s after a renewal."""
 
 _RETRY_SECONDS = 2.0
 """Longest time after which work that failed is tried again."""
@@ -82,6 +82,7 @@ class Housekeeper:
                 (0.2, "mutes", self._end_mutes),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (10.0, "user_search", self._store.user_search.fill_when_due),
+                (10.0, "removals", self._store.channel_removal.remove_due),
                 (10.0, "workspace_removal", self._remove_workspaces),
             )
         ]
@@ -146,7 +147,7 @@ class Housekeeper:
     async def _lease(self) -> None:
         await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)
 
-    async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[object]]) -> None:
         """Run periodic work at an interval, and sooner after a failure.
 
         Of consecutive failures only the first is logged.

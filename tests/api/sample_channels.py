@@ -101,7 +101,8 @@ class SampleChannels:
 
     async def set_facts(self, user: str, **facts: object) -> None:
         """Store other facts about a member."""
-        row = _member_row(self.id, MemberFacts(UserId(user), 0, joined_at_ms=1, **facts))  # type: ignore[arg-type]
+        facts = {"joined_at_ms": 1} | facts
+        row = _member_row(self.id, MemberFacts(UserId(user), 0, **facts))  # type: ignore[arg-type]
         await self.store.mongo.update_one(WORKSPACE_MEMBERS, {"_id": row["_id"]}, [{"$replaceWith": {"$literal": row}}])
         await self.change(self.policy, user)
 

@@ -110,6 +110,38 @@ ROOT_FIELDS = [
     query("offlineMessages", "offlineMessages { edges { node { id } } }", SIGNED_IN),
     query("conversation", "conversation(id: $id) { id title }", CURRENT_AND_FORMER, **_GROUP),
     query("channel", 'channel(id: "c_1.1") { name }', outcomes_by_relation(*[NULL] * 5)),
+    query("channel", "channel(id: $id) { name }", in_workspace(NULL, OK, OK), id="@channel"),
+    query("channel", "channel(id: $id) { name }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("node", "node(id: $id) { id }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("conversation", "conversation(id: $id) { title }", in_workspace(NULL, OK, OK), id="@channel"),
+    query("conversation", "conversation(id: $id) { title }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("messages", "messages(conversationId: $id) { edges { cursor } }", in_workspace(NULL, OK, OK), id="@channel"),
+    query("messages", "messages(conversationId: $id) { edges { cursor } }", in_workspace(NULL, NULL, OK), id="@secret"),
+    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }',
+        in_workspace(INVISIBLE, OK, OK), id="@channel"),
+    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }',
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("sendMessage",
+        'sendMessage(input: {conversationId: $id, content: "hi", mentionAll: true}) { message { id } }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel"),
+    mutation("startTyping", "startTyping(conversationId: $id)", in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("stopTyping", "stopTyping(conversationId: $id)", in_workspace(INVISIBLE, OK, OK), id="@channel"),
+    mutation("createChannel", 'createChannel(input: {workspaceId: $id, name: "new"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    mutation("updateChannel", 'updateChannel(channelId: $id, input: {name: "new"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel"),
+    mutation("updateChannel", 'updateChannel(channelId: $id, input: {name: "new"}) { id }',
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("archiveChannel", "archiveChannel(channelId: $id) { id }", in_workspace(INVISIBLE, NOT_PERMITTED, OK),
+        True, id="@channel"),
+    mutation("deleteChannel", "deleteChannel(channelId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
+        id="@channel"),
+    mutation("createCategory", 'createCategory(workspaceId: $id, name: "new") { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    mutation("updateCategory", 'updateCategory(categoryId: $id, name: "new") { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel_category"),
+    mutation("deleteCategory", "deleteCategory(categoryId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
+        id="@channel_category"),
     query("group", "group(id: $id) { name }", CURRENT_AND_FORMER, **_GROUP),
     query("myGroups", "myGroups { edges { node { id } } }", SIGNED_IN),
     query("node", "node(id: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
@@ -189,6 +221,20 @@ ROOT_FIELDS = [
         in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace", user="@other_member"),
     mutation("transferWorkspace", "transferWorkspace(workspaceId: $id, userId: $user) { id }",
         in_workspace(INVISIBLE, NOT_PERMITTED, OK), True, id="@workspace", user="@other_member"),
+    mutation("createRole", 'createRole(workspaceId: $id, input: {name: "x"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    mutation("updateRole", 'updateRole(roleId: $id, input: {name: "x"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@role"),
+    mutation("deleteRole", "deleteRole(roleId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True, id="@role"),
+    mutation("setMemberRoles", "setMemberRoles(workspaceId: $id, userId: $user, roleIds: []) { nickname }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace", user="@other_member"),
+    mutation("setPermissionOverwrite", "setPermissionOverwrite(channelId: $id, userId: $user) { userId }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel", user="@other_member"),
+    query("explainPermissions", "explainPermissions(channelId: $id) { permission }", in_workspace(INVISIBLE, OK, OK),
+        id="@channel"),
+    query("explainPermissions", "explainPermissions(channelId: $id, userId: $user) { permission }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel", user="@other_member"),
+    query("node", "node(id: $id) { id }", in_workspace(NULL, OK, OK), id="@role"),
     mutation("leaveWorkspace", "leaveWorkspace(workspaceId: $id)", in_workspace(INVISIBLE, OK, "OWNER_CANNOT_LEAVE"),
         True, id="@workspace"),
     mutation("deleteWorkspace", "deleteWorkspace(workspaceId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
@@ -206,6 +252,8 @@ VISIBLE_WITH_OBJECT = """
     Channel: workspace id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
     Channel: historyVisibility slowModeSeconds messageCount
     ChannelCategory: id workspaceId name position
+    ChannelConnection: edges pageInfo
+    ChannelEdge: node cursor
     PermissionOverwrite: roleId userId allow deny
     Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
@@ -215,7 +263,7 @@ VISIBLE_WITH_OBJECT = """
     GroupMember: role joinedAt user
     SeqRange: fromSeq toSeq
     Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
-    Message: createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
+    Message: mentionedRoles createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
     SystemEvent: kind actor targets text
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
@@ -243,7 +291,9 @@ VISIBLE_WITH_OBJECT = """
     Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
     WorkspaceConnection: edges pageInfo
     WorkspaceEdge: node cursor
-    WorkspaceMember: user nickname joinedAt timedOutUntil
+    WorkspaceMember: user nickname roles joinedAt timedOutUntil
+    Role: id name position color permissions permissionBits isMentionable isHoisted memberCount
+    PermissionReason: permission allowed decidedBy roleId
     WorkspaceMemberConnection: edges pageInfo
     WorkspaceMemberEdge: node cursor
     Invite: code workspaceId expiresAt uses maxUses createdBy
@@ -262,7 +312,8 @@ VIEWERS_OWN = """
     ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
-    Workspace: viewer viewerPermissions
+    Workspace: viewer viewerPermissions channels categories rev
+    Channel: rev
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
@@ -283,7 +334,7 @@ SENDER_ONLY = """
 
 MEMBERS_ONLY = """
     Group: members viewerRole
-    Workspace: members metadata retentionDays
+    Workspace: members roles metadata retentionDays
 """
 """Null, or empty, for former members and for users who only see that a workspace is open."""
 

@@ -101,7 +101,7 @@ class MessageCreated(MessageEvent):
 class Mentioned(MessageEvent):
     """A message in a channel mentions the user by name, or by a role of few members."""
 
-    code = "n"
+    code = "q"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,13 +18,14 @@ from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId
 from store.base.tasks import end_tasks
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
-from store.clocks.shared_clocks import Appended, ClockEntry, SharedClocks, parse_appended
+from store.clocks.shared_clocks import Appended, ClockEntry, parse_appended
 from store.messages.message import Message
 from store.redis.cache import Call
 from store.store import Store
 from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import EphemeralEvent
+from subscriptions.realtime.events.registry import EPHEMERAL_KINDS
 from subscriptions.realtime.events.shared import (
     ChannelMessage,
     MessageChange,
@@ -33,16 +34,19 @@ from subscriptions.realtime.events.shared import (
     clock_owner,
     decode_shared_event,
 )
-from subscriptions.realtime.hub import Hub, RoutedClock
-from subscriptions.realtime.mailboxes import Mailbox, Position, QueueBudget
+from subscriptions.realtime.hub import Hub
+from subscriptions.realtime.mailboxes import Mailbox, QueueBudget
 from subscriptions.realtime.server_calls import ServerGone
 from subscriptions.realtime.shared.activity import ActivityFeed
 from subscriptions.realtime.shared.audience import Audience
+from subscriptions.realtime.shared.hub_clocks import HubClocks
 from subscriptions.realtime.shared.replay import SharedReplayer
+from subscriptions.realtime.shared.subscription import SharedSubscription
 
 _log = structlog.get_logger()
 
 _FRAME = "shared"
+_EPHEMERAL_FRAME = "shared_ephemeral"
 _QUESTION = "rights"
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before rights are read again."""
@@ -68,13 +72,16 @@ class SharedEvents:
         self._bus = bus
         self._audiences: dict[str, Audience] = {}
         self._activities: dict[str, ActivityFeed] = {}
+        self.viewers: dict[ConversationId, dict[Mailbox, UserId]] = {}
+        """The subscriptions that look at each conversation, with their users."""
         self._early: dict[str, deque[_Frame]] = {}
         """Events by owner that wait until rights are judged under their version."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.replayer = SharedReplayer(store.clocks, store.messages, self._wait_for_rights)
-        clocks = _HubClocks(store.clocks, self._refresh_present)
+        clocks = HubClocks(store.clocks, self._refresh_present)
         self.hub: Hub[str] = Hub(server, clocks, self.replayer.since, store.clock)
         bus.on_frame(_FRAME, self._receive)
+        bus.on_frame(_EPHEMERAL_FRAME, self._receive_ephemeral)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
 
@@ -237,9 +244,27 @@ class SharedEvents:
             activity.close()
             self.hub.detach(activity.mailbox)
 
-    def deliver_ephemeral(self, owner: str, event: EphemeralEvent) -> None:
-        """Put an event without a tick into the mailboxes of a clock."""
-        self.hub.deliver_ephemeral((owner,), event)
+    def send_ephemeral(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
+        """Send an event without a tick to the servers that look at its clock. Best effort.
+
+        Returns False if nobody but its user can get it.
+        """
+        others = [server for server in servers if server != self.hub.server]
+        body = [event.frame, *event.encode()]
+        self._bus.send_frames(_EPHEMERAL_FRAME, dict.fromkeys(others, body))
+        viewers = self.viewers.get(event.conversation, {})
+        self._deliver_ephemeral(event)
+        return bool(others) or any(viewer != event.user for viewer in viewers.values())
+
+    def _deliver_ephemeral(self, event: EphemeralEvent) -> None:
+        for mailbox in tuple(self.viewers.get(event.conversation, ())):
+            mailbox.put(event)
+
+    def _receive_ephemeral(self, body: Sequence[Any]) -> None:
+        frame, *values = body
+        kind = next((kind for kind in EPHEMERAL_KINDS if kind.frame == frame), None)
+        if kind is not None:
+            self._deliver_ephemeral(kind.decode(values))
 
     def _receive(self, body: Sequence[Any]) -> None:
         owner, epoch, tick, previous, version, fields = body
@@ -302,86 +327,6 @@ class SharedEvents:
         # The frame with the event may have been lost.
         self.hub.check_owner(workspace)
         return {}
-
-
-class SharedSubscription:
-    """The mailboxes of one subscription, and its places in the audiences of their owners."""
-
-    def __init__(self, events: SharedEvents, user: UserId) -> None:
-        """Begin without clocks."""
-        self._events = events
-        self._user = user
-        self._audiences: dict[str, tuple[Audience, Collection[ConversationId] | None]] = {}
-        self._mailboxes: dict[str, Mailbox] = {}
-        self._watched: list[str] = []
-        """Owners whose activity is shown."""
-
-    @property
-    def mailboxes(self) -> Sequence[Mailbox]:
-        """One mailbox for each clock. Their reader detaches them from the hub."""
-        return list(self._mailboxes.values())
-
-    def start(self, owner: str) -> Position:
-        """Return the position after which the mailbox gets all events of a clock."""
-        return self._mailboxes[owner].start
-
-    def audience(self, owner: str) -> Audience:
-        """Return the audience of a clock's owner."""
-        return self._audiences[owner][0]
-
-    async def add(self, owner: str, conversations: Collection[ConversationId] | None, budget: QueueBudget) -> None:
-        """Subscribe to another clock. Raises StoreError."""
-        audience = self._events.join(self._user, owner, conversations)
-        self._audiences[owner] = (audience, conversations)
-        self._mailboxes[owner] = await self._events.hub.attach(owner, budget)
-        await audience.refresh(0, (self._user,))
-        if conversations is None:
-            await self._events.watch_activity(owner)
-            self._watched.append(owner)
-
-    def release(self) -> None:
-        """Leave all audiences. Idempotent."""
-        watched, self._watched = self._watched, []
-        for owner in watched:
-            self._events.unwatch_activity(owner)
-        audiences, self._audiences = self._audiences, {}
-        for owner, (_, conversations) in audiences.items():
-            self._events.leave(self._user, owner, conversations)
-
-    def close(self) -> None:
-        """End the subscription."""
-        for mailbox in self._mailboxes.values():
-            self._events.hub.detach(mailbox)
-        self.release()
-
-
-class _HubClocks:
-    """Shared clocks, as a hub sees them."""
-
-    def __init__(self, clocks: SharedClocks, refresh: Callable[[str], Awaitable[None]]) -> None:
-        self._clocks = clocks
-        self._refresh = refresh
-
-    async def attach(self, owner: str, server: str, until_ms: int) -> Position:
-        """Store a route, and return the clock.
-
-        With a route, this server is asked about changes of rights. Earlier ones are found here.
-        """
-        position = Position(*await self._clocks.attach(owner, server, until_ms))
-        await self._refresh(owner)
-        return position
-
-    async def read_positions(self, owners: Sequence[str], server: str) -> list[RoutedClock | None]:
-        """Return the clocks."""
-        found = await self._clocks.read_positions(owners, server)
-        return [
-            RoutedClock(Position(live.epoch, live.clock), live.route_until) if live is not None else None
-            for live in found
-        ]
-
-    async def detach(self, owners: Collection[str], server: str) -> None:
-        """Remove the routes to a server."""
-        await self._clocks.detach(owners, server)
 
 
 def is_on_workspace_clock(conversation: ConversationId) -> bool:

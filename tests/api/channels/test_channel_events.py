@@ -259,3 +259,61 @@ async def test_an_event_is_executed_once_for_everybody(api: Api, workspace: Samp
     for subscriber in subscribers:
         assert await texts(subscriber, 1) == [("CREATED", "a")]
     assert len(executions) == 1
+
+
+TYPE = "mutation ($id: ID!) { startTyping(conversationId: $id) }"
+STOP = "mutation ($id: ID!) { stopTyping(conversationId: $id) }"
+
+
+async def test_typing_is_shown_to_others_who_look_at_the_channel(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    assert (await api.data(workspace.member, TYPE, id=workspace.general))["startTyping"] is False
+    here, _ = await live(api, workspace.other, workspace.general)
+    there, _ = await live(other_api, workspace.owner, workspace.general)
+    elsewhere, _ = await live(api, workspace.moderator, workspace.staff)
+    own, _ = await live(api, workspace.member, workspace.general)
+    assert (await api.data(workspace.member, TYPE, id=workspace.general))["startTyping"] is True
+    assert (await api.data(workspace.member, TYPE, id=workspace.general))["startTyping"] is False
+    for subscriber in (here, there):
+        event = await subscriber.next()
+        assert (event["__typename"], event["user"]["id"]) == ("TypingStarted", workspace.member)
+    assert (await other_api.data(workspace.member, STOP, id=workspace.general))["stopTyping"] is True
+    for subscriber in (here, there):
+        assert (await subscriber.next())["__typename"] == "TypingStopped"
+    await elsewhere.expect_no_event()
+    await own.expect_no_event()
+
+
+async def test_typing_needs_the_right_to_write(api: Api, workspace: SampleChannels) -> None:
+    await workspace.overwrite(workspace.general, workspace.member, Permission.SEND_MESSAGES)
+    for user, channel, code in (
+        (workspace.member, workspace.general, "FORBIDDEN"),
+        (workspace.owner, workspace.staff, "NOT_FOUND"),
+        (workspace.other, workspace.old, "ARCHIVED"),
+    ):
+        assert (await api.expect_refusal(user, TYPE, id=channel)).code == code
+
+
+REV = "query ($id: ID!, $workspace: ID!) { channel(id: $id) { rev } workspace(id: $workspace) { rev } }"
+
+
+async def test_a_subscription_continues_from_the_rev_of_a_query(api: Api, workspace: SampleChannels) -> None:
+    before = await api.data(workspace.other, REV, id=workspace.general, workspace=workspace.id)
+    assert before["channel"]["rev"] == before["workspace"]["rev"]
+    await api.send(workspace.member, workspace.general, "a")
+    after = await api.data(workspace.other, REV, id=workspace.general, workspace=workspace.id)
+    assert after["channel"]["rev"] > before["channel"]["rev"]
+    subscriber = await look_at(api, workspace.other, (workspace.general, before["channel"]["rev"]))
+    assert await texts(subscriber, 1) == [("CREATED", "a")]
+    subscriber = await look_at(api, workspace.other, (workspace.general, after["channel"]["rev"]))
+    assert await subscriber.next() == {
+        "__typename": "ChannelCaughtUp",
+        "conversationId": workspace.general,
+        "rev": after["channel"]["rev"],
+        "reset": False,
+    }
+    assert (await api.data(workspace.outsider, REV, id=workspace.general, workspace=workspace.id)) == {
+        "channel": None,
+        "workspace": None,
+    }
