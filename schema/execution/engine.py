@@ -189,6 +189,9 @@ class Engine:
             result = await result if hasattr(result, "__await__") else result
             if isinstance(result, MeasuredResult):
                 self._charge(context, result.values - taken)
+            elif result.data is None:
+                # A variable does not fit its type: nothing was executed.
+                self._charge(context, -taken)
             return _format_result(result, context.request_id)
 
     async def subscribe(
