@@ -115,7 +115,7 @@ class Policies:
         return found
 
     def forget_member(self, workspace: WorkspaceId, user: UserId) -> None:
-        """Drop the facts about a member of whom another server has changed something that decides no rights."""
+        """Drop the facts about a member that another server has changed in a way that decides no rights."""
         self._drops += 1
         self._members.pop((workspace, user), None)
 

@@ -135,7 +135,7 @@ class Hub(Generic[Owner]):
         return feed.position if feed is not None and mailbox in feed.mailboxes else None
 
     def find_clock(self, owner: Owner) -> Position | None:
-        """Return the position up to which a clock's events are delivered; None if nothing here subscribes to it."""
+        """Return the position up to which a clock's events are delivered; None if it has no subscription here."""
         feed = self._feeds.get(owner)
         return feed.position if feed is not None else None
 
