@@ -56,7 +56,7 @@ START_WAIT_SECONDS = 2.0
 """Time to wait for the databases at startup. After it the server starts, and waits in the background."""
 
 _LEASE_HEARTBEAT_MS = 10_000
-"""Interval at which the MongoDB client for the lease checks each member. Short ones cost CPU time on an idle server."""
+"""Interval at which the MongoDB client for the lease checks each member. A short one costs CPU on an idle server."""
 
 _RELEASE_SECONDS = 2.0
 """Time limit for giving back the worker number."""
@@ -120,7 +120,7 @@ async def open_services(
         settings.mongo_url,
         settings.mongo_database,
         settings.mongo_driver,
-        reads_per_user=settings.max_reads_per_user,
+        max_reads_per_user=settings.max_reads_per_user,
     )
     # The lease must be renewed in time, however many operations wait for connections.
     lease_mongo = Mongo(

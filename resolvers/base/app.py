@@ -51,7 +51,7 @@ class Confab:
     def request_scope(self, user: UserId | None) -> RequestScope:
         """Return the context in which an operation of a user is executed.
 
-        Its reads of MongoDB queue by this user. While Redis is unavailable, it has its own cache.
+        Its reads of MongoDB wait in the read queue of this user. While Redis is unavailable, it has its own cache.
         """
         return RequestScope(user)
 

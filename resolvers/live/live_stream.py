@@ -93,7 +93,7 @@ class LiveStream:
     """The events of one subscription, taken one by one, or handed to a receiver.
 
     A subscription to several clocks has a mailbox for each. Parts that are read from the databases come before live
-    events. They are read only as fast as they are taken: one part at a time, and only a few of one user (`CatchUps`).
+    events. They are read only as fast as they are taken: one part at a time, and few at once for one user (`CatchUps`).
     """
 
     __slots__ = (
@@ -208,13 +208,13 @@ class LiveStream:
             case MailboxEvent(position, event):
                 payload = self._view.show(event, position)
                 if isinstance(payload, Several):
-                    self._wait_for_taking(LiveEvent(each, position) for each in payload)
+                    self._put_first(LiveEvent(each, position) for each in payload)
                     return None
                 return LiveEvent(payload, position) if payload is not None else None
             case Lagged():
                 shown = self._view.show_lagged(item)
                 if isinstance(shown, Sequence):
-                    self._wait_for_taking(shown)
+                    self._put_first(shown)
                 else:
                     self._parts = shown
                     self._receive_with(None)
@@ -232,14 +232,14 @@ class LiveStream:
         if payload is None:
             return True
         if isinstance(payload, Several):
-            self._wait_for_taking(LiveEvent(each, position) for each in payload)
+            self._put_first(LiveEvent(each, position) for each in payload)
             self._ready()
         else:
             receiver.receive(payload, position)
         return True
 
-    def _wait_for_taking(self, events: Iterable[LiveEvent]) -> None:
-        """Let events be taken before any later one."""
+    def _put_first(self, events: Iterable[LiveEvent]) -> None:
+        """Put events before all later ones. They wait until they are taken."""
         self._waiting = deque(events)
         self._receive_with(None)
 

@@ -81,6 +81,7 @@ async def _find_partners(
     app: Confab, viewer: UserId, wanted: SearchQuery | None, position: str | None, size: int
 ) -> _Found:
     partners = await _list_partners(app, viewer)
+    app.work.take(viewer, SEARCH_UNITS * len(partners))
     results = await app.store.user_search.find_among(partners, wanted, position, size)
     return results.found, results.has_more
 

@@ -54,8 +54,8 @@ _MAX_REMEMBERED_COSTS = 64
 """Remembered costs of each operation, by the sizes of its pages and lists."""
 _EVENT_RETRY_SECONDS = 60.0
 _EVENT_RETRY_PAUSE_SECONDS = 0.25
-_SHORTER_PAGES = 10
-"""Divisor of pages when a query is executed again because they had too many values."""
+_PAGE_DIVISOR = 10
+"""Divisor of page sizes each time a query is executed again because its pages had too many values."""
 INTROSPECTION_IS_OFF = "Introspection is disabled on this server; use the published schema instead."
 IDS_NOT_SUPPORTED = "PersistedQueryNotSupported"
 """The exact message at which clients that send hashes change to sending texts."""
@@ -150,7 +150,7 @@ class Engine:
             except ResultTooLarge as too_large:
                 self._charge(context, too_large.values - taken)
                 if prepared.kind == "query" and sizes.can_shrink:
-                    sizes, taken = PageSizes(sizes.divisor * _SHORTER_PAGES), 0
+                    sizes, taken = PageSizes(sizes.divisor * _PAGE_DIVISOR), 0
                     continue
                 error = limit_error("max_values", self._max_values(prepared), too_large.values, "values")
                 if prepared.kind == "query":
@@ -169,7 +169,7 @@ class Engine:
         taken: int,
         sizes: PageSizes,
     ) -> Json:
-        """Execute an operation with pages of some sizes. Raises ResultTooLarge."""
+        """Execute an operation once, with these page sizes. Raises ResultTooLarge."""
         user = _user_of(context)
         with self._app.request_scope(user), self._slices.operation(user):
             if prepared.compiled is not None:
@@ -189,6 +189,9 @@ class Engine:
             result = await result if hasattr(result, "__await__") else result
             if isinstance(result, MeasuredResult):
                 self._charge(context, result.values - taken)
+            elif result.data is None:
+                # A variable does not fit its type: nothing was executed.
+                self._charge(context, -taken)
             return _format_result(result, context.request_id)
 
     async def subscribe(

@@ -130,11 +130,11 @@ class ConversationStore:
     async def find_with_member(
         self, viewer: UserId, conversations: Iterable[ConversationId]
     ) -> dict[ConversationId, tuple[Head, Member | None]]:
-        """Return the conversations that exist as the viewer may see them, groups with the viewer's membership.
+        """Return conversations as the viewer may see them, groups with the viewer's membership.
 
         A former member sees a group as it was when they left: see `Departures`. Groups that the viewer never was in are
-        left out. They take the same round trips as groups that do not exist: one to Redis and one to MongoDB.
-        Otherwise one to Redis if everything is cached; two after a change of a membership that this process knows.
+        left out. They take the same round trips as groups that do not exist: one to Redis and one to MongoDB. All other
+        conversations take one to Redis if they are cached; two after a change of a membership that this process knows.
         """
         wanted = list(dict.fromkeys(conversations))
         found: dict[ConversationId, tuple[Head, Member | None]] = {}
@@ -150,7 +150,7 @@ class ConversationStore:
         raise _eviction_error()
 
     async def list_joined(self, user: UserId, groups: Sequence[ConversationId]) -> list[ConversationId]:
-        """Return the groups that a user is or was a member of, by MongoDB: one round trip."""
+        """Return the groups that a user is or was a member of. One round trip to MongoDB."""
         if not groups:
             return []
         rows = {member_row_id(group, user): group for group in groups}

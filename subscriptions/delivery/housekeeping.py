@@ -1,8 +1,9 @@
 """Periodic work of a server.
 
-It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, compares the feeds of its connections with Redis, completes changes of rights, removes deleted workspaces, and
-adds the search fields that are missing in users.
+- It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
+- It renews the lease of the server's worker number.
+- It compares the feeds of its connections with Redis.
+- It removes deleted workspaces, and adds the search fields that are missing in users.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SLICES = 4
 """Parts of the outbox's partitions, of which one is swept each second."""
 
 _LEASE_SECONDS = 15.0
-"""Time between two renewals of the worker number's lease. At most 40 s may pass until ids can no longer be made."""
+"""Time between two renewals of the worker number's lease. Ids can be made for up to 40 s after a renewal."""
 
 _RETRY_SECONDS = 2.0
 """Longest time after which work that failed is tried again."""

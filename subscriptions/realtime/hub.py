@@ -130,7 +130,7 @@ class Hub(Generic[Owner]):
         return feed is not None and bool(feed.mailboxes)
 
     def find_position(self, owner: str) -> Position | None:
-        """Return the position up to which a clock's events are delivered; None if nothing here subscribes to it."""
+        """Return the position up to which a clock's events are delivered; None if it has no subscription here."""
         feed = self._find(owner)
         return feed.position if feed is not None else None
 

@@ -100,7 +100,7 @@ class SampleChannels:
 
     async def set_facts(self, user: str, **facts: object) -> None:
         """Store other facts about a member."""
-        row = member_document(self.id, MemberFacts(UserId(user), 0, joined_at_ms=1, **facts), user)  # type: ignore[arg-type]
+        row = member_document(self.id, MemberFacts(UserId(user), 0, **({"joined_at_ms": 1} | facts)), user)  # type: ignore[arg-type]
         await self.store.mongo.update_one(WORKSPACE_MEMBERS, {"_id": row["_id"]}, [{"$replaceWith": {"$literal": row}}])
         await self.change(self.policy, user)
 
