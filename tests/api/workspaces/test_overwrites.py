@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resolvers.workspaces import overwrites
+from resolvers.workspaces.permissions import overwrites
 from store.workspaces.permissions import OF_EVERYONE, Permission
 from store.workspaces.policy import ChannelKind
 from tests.api.client import Api, Json, Refusal

@@ -9,7 +9,7 @@ from resolvers.base.errors import Forbidden, InvalidInput, LimitReached
 from resolvers.workspaces.access import no_permission
 from resolvers.workspaces.changes import change_as_member
 from resolvers.workspaces.channel_decisions import no_category, no_channel
-from resolvers.workspaces.roles import no_role, not_a_member
+from resolvers.workspaces.permissions.roles import no_role, not_a_member
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import CategoryId, RoleId, WorkspaceId, workspace_of, workspace_of_channel
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
