@@ -78,6 +78,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "load_policy_version": _WORKSPACE,
     "raise_policy_version": _WORKSPACE,
     # store/messages, store/users
+    "announce_revision": (),
     "claim_key": (),
     "list_waiting": (),
     "release_key": (),

@@ -202,7 +202,7 @@ class EventStreamSettings(_Section):
     sse_max_waiting_operations_per_user: int = Field(200, ge=1, le=1_000_000)
     """Operations of one user that wait for event streams which are not open yet. More are refused with RATE_LIMITED."""
     sse_max_waiting_bytes: int = Field(67_108_864, ge=65_536, le=1_000_000_000_000)
-    """Most bytes of such operations that a process accepts. More are refused with UNAVAILABLE."""
+    """Bytes of all these operations that a process accepts. More are refused with UNAVAILABLE."""
 
 
 class RateSettings(_Section):

@@ -1,8 +1,9 @@
 """Periodic work of a server.
 
-It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, compares the feeds of its connections with Redis, completes changes of rights, removes deleted workspaces, and
-adds the search fields that are missing in users.
+- It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
+- It renews the lease of the server's worker number.
+- It compares the feeds of its connections with Redis.
+- It removes deleted workspaces, and adds the search fields that are missing in users.
 """
 
 from __future__ import annotations

@@ -37,8 +37,11 @@ _log = structlog.get_logger()
 ListViewers = Callable[[ConversationId, int], Awaitable[Sequence[UserId]]]
 """Returns the current members of a conversation who can read the message at a seq."""
 
-Check = Callable[[], Awaitable[object]]
-"""Raises if the caller may not revise the message now."""
+Check = Callable[[], Awaitable[int | None]]
+"""Raises if the caller may not revise the message now. Returns the policy version judged under; None: no channel."""
+
+_ATTEMPTS = 10
+"""Judgements of rights that may change meanwhile."""
 
 _SLICE = 500
 _CLOSING_SECONDS = 5.0
@@ -86,10 +89,20 @@ class Revisions:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    async def edit(self, message: Message, text: str, sender: UserId, check: Check) -> Message:
+    async def edit(
+        self, message: Message, text: str, sender: UserId, check: Check, judged_version: int | None = None
+    ) -> Message:
         """Change the text of one of the sender's messages. Cancelling the caller does not stop the edit.
 
-        If the message is still being delivered, this waits for the end of its delivery, then calls `check` again.
+        If the message is still being delivered, this waits for the end of its delivery, then calls `check` again. So it
+        does if rights in a channel have changed since they were judged.
+
+        Args:
+            message: The message.
+            text: Its new text.
+            sender: Its sender.
+            check: Checks the caller's rights again.
+            judged_version: What `check` returned before.
 
         Returns:
             The message after the edit. It is unchanged if it has that text already, or was recalled meanwhile.
@@ -98,12 +111,12 @@ class Revisions:
             Unreachable: The edit may have been stored. Then it will be published.
         """
         write = partial(self._store.revisions.edit, message, text, sender)
-        return await self._start(self._revise(message, RevisionKind.EDIT, write, sender, check))
+        return await self._start(self._revise(message, RevisionKind.EDIT, write, sender, check, judged_version))
 
-    async def recall(self, message: Message, by: UserId, check: Check) -> Message:
+    async def recall(self, message: Message, by: UserId, check: Check, judged_version: int | None = None) -> Message:
         """Withhold a message's content from everybody. Guarantees and errors are those of `edit`."""
         write = partial(self._store.revisions.recall, message, by)
-        return await self._start(self._revise(message, RevisionKind.RECALL, write, by, check))
+        return await self._start(self._revise(message, RevisionKind.RECALL, write, by, check, judged_version))
 
     async def finish(self, revision: Revision) -> bool:
         """Publish a revision that another server left in the outbox.
@@ -169,13 +182,14 @@ class Revisions:
         write: Callable[[int], Awaitable[Message | None]],
         by: UserId,
         check: Check,
+        judged_version: int | None,
     ) -> Message:
         if not await self._is_delivered(message):
             await retry_until_true(partial(self._is_delivered, message), "a message is still being delivered")
-            await check()
+            judged_version = await check()
         store, began = self._store, self._now()
         # The revision goes into the outbox first: if this server dies after the write, another one publishes it.
-        revision = await store.revisions.announce(message, kind)
+        revision = await self._announce(message, kind, check, judged_version)
         self._unfinished.add(_key(revision))
         publication: _Publication | None = None
         try:
@@ -189,6 +203,19 @@ class Revisions:
         finally:
             if publication is None or not publication.remaining:
                 self._unfinished.discard(_key(revision))
+
+    async def _announce(
+        self, message: Message, kind: RevisionKind, check: Check, judged_version: int | None
+    ) -> Revision:
+        """Put a revision into the outbox. In a channel it takes its place there under the rights of that moment."""
+        for _ in range(_ATTEMPTS):
+            if judged_version is None:
+                return await self._store.revisions.announce(message, kind)
+            revision = await self._store.revisions.announce_in_channel(message, kind, judged_version)
+            if revision is not None:
+                return revision
+            judged_version = await check()
+        raise Unreachable("the rights in the channel change too often")
 
     async def _publish_written(
         self, written: Message, revision: Revision, began: float, by: UserId

@@ -6,6 +6,7 @@ import pytest
 
 from store.base.ids import UserId
 from store.conversations.conversation import Member
+from store.messages.message import Message
 from store.mongo.collections import MEMBERS, member_row_id
 from store.workspaces.permissions import Permission
 from tests.api.client import HISTORY, Api
@@ -120,3 +121,26 @@ async def test_moderators_recall_and_senders_edit(api: Api, workspace: SampleCha
     assert (await api.expect_refusal(workspace.other, recall, id=sent)).code == "FORBIDDEN"
     assert (await api.expect_refusal(workspace.outsider, recall, id=sent)).code == "NOT_FOUND"
     assert (await api.recall(workspace.moderator, sent))["state"] == "RECALLED"
+
+
+@pytest.mark.parametrize("kind", ["edit", "recall"])
+async def test_a_revision_needs_rights_of_the_moment_it_is_announced(
+    api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    author, actor = (workspace.member,) * 2 if kind == "edit" else (workspace.member, workspace.moderator)
+    sent = (await api.send(author, workspace.general))["message"]["id"]
+    revisions = api.services.app.revisions
+    is_delivered = revisions._is_delivered
+
+    async def after_a_change(message: Message) -> bool:
+        await workspace.overwrite(workspace.general, actor, Permission.SEND_MESSAGES | Permission.MANAGE_MESSAGES)
+        return await is_delivered(message)
+
+    monkeypatch.setattr(revisions, "_is_delivered", after_a_change)
+    revise = {
+        "edit": 'mutation ($id: ID!) { editMessage(messageId: $id, content: "new") { id } }',
+        "recall": "mutation ($id: ID!) { recallMessage(messageId: $id) { id } }",
+    }
+    assert (await api.expect_refusal(actor, revise[kind], id=sent)).code == "FORBIDDEN"
+    (message,) = await api.history(workspace.other, workspace.general)
+    assert (message["content"], message["state"], message["editCount"]) == ("hello", "NORMAL", 0)
