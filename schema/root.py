@@ -33,6 +33,7 @@ from schema.users.user_types import find_user
 from schema.workspaces.channel_mutations import ChannelMutations
 from schema.workspaces.channel_queries import ChannelQueries
 from schema.workspaces.channel_types import ChannelType
+from schema.workspaces.following_mutations import FollowingMutations
 from schema.workspaces.role_mutations import PermissionQueries, RoleMutations
 from schema.workspaces.role_types import RoleType
 from schema.workspaces.workspace_mutations import WorkspaceMutations
@@ -100,6 +101,7 @@ class Mutation(
     GroupMutations,
     WorkspaceMutations,
     ChannelMutations,
+    FollowingMutations,
     RoleMutations,
     TypingMutations,
     ConnectionMutations,

@@ -8,6 +8,7 @@ from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
 from store.channels.announcements import ChannelAnnouncements
 from store.channels.channel_contents import ChannelContents
+from store.channels.channel_follows import ChannelFollows
 from store.channels.channel_mentions import ChannelMentions
 from store.channels.channel_removal import ChannelRemoval
 from store.channels.channel_rights import ChannelRightsFinder
@@ -83,6 +84,7 @@ class Store:
     channel_rights: ChannelRightsFinder
     channel_sessions: ChannelSessions
     channel_mentions: ChannelMentions
+    channel_follows: ChannelFollows
     channel_claims: ChannelClaims
     channel_announcements: ChannelAnnouncements
     channel_removal: ChannelRemoval
@@ -169,6 +171,7 @@ def build_store(
         channel_rights=channel_rights,
         channel_sessions=ChannelSessions(conversations, channel_rights),
         channel_mentions=ChannelMentions(mongo, policies, channel_rights),
+        channel_follows=ChannelFollows(mongo, cache, clock, locks, sessions),
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
+from resolvers.sessions.follow_events import refresh_follows
 from store.base.errors import Unreachable
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_store import ChannelTerms
@@ -17,6 +18,7 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
     When this returns, no server shows events under the rights before the change. Raises StoreError: repeat it.
     """
     await app.shared_events.announce_policy(policy, change)
+    await refresh_follows(app, change.follows)
     announcements = app.store.channel_announcements
     for message in await announcements.list_waiting(policy.workspace, change.channels):
         if message.conversation in policy.channels:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import strawberry
 
+from resolvers.following.followed_channels import list_followed
 from schema.base.context import Info
-from schema.workspaces.channel_types import ChannelType
+from schema.workspaces.channel_types import ChannelConnection, ChannelType, followed_connection
 from store.base.ids import ConversationId, ConversationKind, kind_of
 
 
@@ -16,3 +17,21 @@ class ChannelQueries:
         if kind_of(id) is not ConversationKind.CHANNEL:
             return None
         return await ChannelType.find(info.context, ConversationId(id))
+
+    @strawberry.field(
+        description="Channels the caller follows, by category and position. unreadOnly: those with unread messages. At "
+        "most 500 followed per workspace."
+    )
+    async def followed_channels(
+        self,
+        info: Info,
+        workspace_id: strawberry.ID,
+        unread_only: bool | None = False,
+        first: int | None = 100,
+        after: str | None = None,
+    ) -> ChannelConnection:
+        context = info.context
+        page = await list_followed(
+            context.app, context.viewer, workspace_id, first, after, unread_only=bool(unread_only)
+        )
+        return followed_connection(page)

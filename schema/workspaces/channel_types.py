@@ -11,6 +11,7 @@ import strawberry
 
 from resolvers.base.pages import Edge, Page
 from resolvers.conversations.access import Access, FoundConversation, access_conversation, access_from, no_conversation
+from resolvers.following.followed_channels import FollowedChannel
 from resolvers.users.callers import CallerRole
 from resolvers.workspaces.channels import find_write_time
 from resolvers.workspaces.revs import read_with_rev
@@ -25,7 +26,7 @@ from schema.conversations.conversation_types import (
     HistoryVisibility,
     load_session,
 )
-from schema.sessions.session_types import SessionType
+from schema.sessions.session_types import SessionType, session_from
 from schema.workspaces.category_types import ChannelCategoryType, category_from
 from schema.workspaces.permission_types import (
     PermissionOverwrite,
@@ -36,6 +37,7 @@ from schema.workspaces.permission_types import (
 from store.base.ids import ConversationId, ConversationKind
 from store.base.workspace_ids import workspace_of_channel
 from store.conversations.conversation import Head
+from store.sessions.session import Session
 from store.workspaces import policy
 from store.workspaces.permissions import Permission
 from store.workspaces.rights import rights_in_workspace
@@ -60,6 +62,7 @@ class ChannelType(Conversation, Node):
     known_rev: strawberry.Private[int | None]
     """A position that the state includes; None: not known."""
     record: strawberry.Private[policy.Channel]
+    known_session: strawberry.Private[Session | None] = None
     id: strawberry.ID = reads("record.id")
     kind: ChannelKindType = reads("record.kind")
     name: str = reads("record.name")
@@ -111,7 +114,22 @@ class ChannelType(Conversation, Node):
 
     @strawberry.field(description="The caller's read state; null if they never followed, wrote or read here.")
     def session(self, info: Info) -> SessionType | None:
+        if self.known_session is not None:
+            return session_from(self.known_session)
         return load_session(info.context, self.conversation_id)
+
+    @strawberry.field
+    def viewer_follows(self, info: Info) -> bool:
+        if self.known_session is not None:
+            return self.known_session.follows
+        return then(
+            info.context.loaders.sessions.load(self.conversation_id),
+            lambda session: session is not None and session.follows,
+        )
+
+    @strawberry.field(description="PRIVATE: its members. PUBLIC: its followers.")
+    def member_count(self, info: Info) -> int:
+        return then(info.context.loaders.channel_member_counts.load(self.conversation_id), lambda count: count)
 
     @strawberry.field
     def workspace(self, info: Info) -> WorkspaceRef:
@@ -169,7 +187,7 @@ async def _load_for_service(context: Context, found: FoundConversation) -> Chann
 
 @strawberry.type
 class ChannelEdge:
-    edge: strawberry.Private[Edge[Access]]
+    edge: strawberry.Private[Edge[Access] | Edge[FollowedChannel]]
     node: ChannelType
     cursor: str = reads("edge.cursor")
 
@@ -198,6 +216,19 @@ def last_seen_channel(record: policy.Channel, rev: int) -> ChannelType:
         conversation_id=record.id,
         type=ConversationType.CHANNEL,
     )
+
+
+def followed_connection(page: Page[FollowedChannel]) -> ChannelConnection:
+    """Return a page of followed channels as a Relay connection."""
+    edges = [ChannelEdge(edge=edge, node=followed_channel(edge.node)) for edge in page.edges]
+    return ChannelConnection(edges=edges, page_info=PageInfo(page=page))
+
+
+def followed_channel(followed: FollowedChannel) -> ChannelType:
+    """Return the GraphQL object of a channel with the viewer's session there."""
+    channel = channel_from(followed.access)
+    channel.known_session = followed.session
+    return channel
 
 
 def channel_from(access: Access, rev: int | None = None) -> ChannelType:

@@ -101,6 +101,15 @@ class SessionStore:
         positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
 
+    async def list_followed(self, user: UserId, name: str) -> Snapshot:
+        """Return the sessions of a list of followed channels, or of all these lists. One round trip if cached."""
+        answer = await self._read(user, "list_followed", (name,))
+        if isinstance(answer, LoadedState):
+            return answer.followed(name)
+        rows = answer[3:]
+        sessions = tuple(session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
+        return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
+
     async def list_names(self, user: UserId, name: str) -> list[ConversationId]:
         """Return the conversations of a list, all at one moment."""
         return [
@@ -237,7 +246,7 @@ class SessionStore:
 
         `parse_results` reads its answer. token: of the user's lock, which the same step releases.
         """
-        now = max(self._clock.now_ms(), *(change.at for change in changes))
+        now = max([self._clock.now_ms(), *(change.at for change in changes)])
         flat = [part for change in changes for part in (change.kind, change.text)]
         return Call("apply", self._keys.user(user), (now, token, *flat))
 

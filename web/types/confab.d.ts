@@ -74,6 +74,9 @@ export type Channel = Conversation & Node & {
    */
   slowModeSeconds: Scalars['Int']['output'];
   rev: Scalars['Timestamp']['output'];
+  viewerFollows: Scalars['Boolean']['output'];
+  /** PRIVATE: its members. PUBLIC: its followers. */
+  memberCount: Scalars['Int']['output'];
   workspace: Workspace;
   category?: Maybe<ChannelCategory>;
   /** Null without MANAGE_ROLES. inheritsPermissions: the category's overwrites apply. */
@@ -597,6 +600,12 @@ export type Mutation = {
   updateCategory: ChannelCategory;
   /** Its channels stay, without a category. */
   deleteCategory: Scalars['Boolean']['output'];
+  /**
+   * Following puts a channel into followedChannels, and its activity into workspaceEvents, from now on (everything so far
+   * is read). A PUBLIC channel can be read, written to and watched with channelEvents without following it. Unfollowing
+   * keeps the read position. In a PRIVATE channel, unfollowing leaves it.
+   */
+  followChannel: Channel;
   /** MANAGE_ROLES, only below the caller's own highest role, granting only what the caller has. At most 250 per workspace. */
   createRole: Role;
   updateRole: Role;
@@ -853,6 +862,12 @@ export type MutationDeleteCategoryArgs = {
 };
 
 
+export type MutationFollowChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  follow?: Scalars['Boolean']['input'];
+};
+
+
 export type MutationCreateRoleArgs = {
   workspaceId: Scalars['ID']['input'];
   input: RoleInput;
@@ -1064,6 +1079,11 @@ export type Query = {
   /** What an invitation leads to, before joining. */
   invite?: Maybe<InvitePreview>;
   channel?: Maybe<Channel>;
+  /**
+   * Channels the caller follows, by category and position. unreadOnly: those with unread messages. At most 500 followed
+   * per workspace.
+   */
+  followedChannels: ChannelConnection;
   /** What a member may do in a channel, and which rule decided each permission. About oneself, or with MANAGE_ROLES. */
   explainPermissions: Array<PermissionReason>;
   node?: Maybe<Node>;
@@ -1170,6 +1190,14 @@ export type QueryInviteArgs = {
 
 export type QueryChannelArgs = {
   id: Scalars['ID']['input'];
+};
+
+
+export type QueryFollowedChannelsArgs = {
+  workspaceId: Scalars['ID']['input'];
+  unreadOnly?: InputMaybe<Scalars['Boolean']['input']>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
 };
 
 

@@ -34,3 +34,19 @@ async def attention_of(api: Api, user: str) -> tuple[int, int]:
     """Return a user's unread messages and mentions."""
     found = (await api.data(user, ATTENTION))["attention"]
     return found["unread"], found["mentions"]
+
+
+FOLLOW = """mutation ($id: ID!, $follow: Boolean! = true) { followChannel(channelId: $id, follow: $follow) {
+    id viewerFollows memberCount session { readSeq readCount unreadCount } } }"""
+FOLLOWED = """query ($id: ID!, $unread: Boolean, $first: Int = 100, $after: String) {
+    followedChannels(workspaceId: $id, unreadOnly: $unread, first: $first, after: $after) {
+        edges { node { id messageCount session { readCount unreadCount } } } pageInfo { hasNextPage endCursor } } }"""
+
+
+async def followed_by(api: Api, user: str, workspace: str, **variables: Any) -> list[str]:
+    """Return the channels of a workspace that a user follows."""
+    page = (await api.data(user, FOLLOWED, id=workspace, **variables))["followedChannels"]
+    for edge in page["edges"]:
+        read = edge["node"]["session"]
+        assert read["unreadCount"] == edge["node"]["messageCount"] - read["readCount"]
+    return [edge["node"]["id"] for edge in page["edges"]]
