@@ -14,6 +14,7 @@ from store.channels.channel_removal import ChannelRemoval
 from store.channels.channel_rights import ChannelRightsFinder
 from store.channels.channel_rows import ChannelClaims
 from store.channels.channel_sessions import ChannelSessions
+from store.channels.channel_sync import ChannelSync
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -85,6 +86,7 @@ class Store:
     channel_sessions: ChannelSessions
     channel_mentions: ChannelMentions
     channel_follows: ChannelFollows
+    channel_sync: ChannelSync
     channel_claims: ChannelClaims
     channel_announcements: ChannelAnnouncements
     channel_removal: ChannelRemoval
@@ -133,6 +135,7 @@ def build_store(
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
+    clocks = SharedClocks(cache, keys, clock)
     user_workspaces = UserWorkspaces(mongo)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
@@ -165,7 +168,8 @@ def build_store(
         stale_caches=stale_caches,
         incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
-        clocks=SharedClocks(cache, keys, clock),
+        channel_sync=ChannelSync(cache, sessions, clocks),
+        clocks=clocks,
         policies=policies,
         policy_changes=PolicyChanges(mongo, cache, keys, clock, policies),
         channel_rights=channel_rights,

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import strawberry
 
+from resolvers.following import synchronising
 from resolvers.following.followed_channels import list_followed
 from schema.base.context import Info
-from schema.workspaces.channel_types import ChannelConnection, ChannelType, followed_connection
+from schema.base.scalars import Cursor
+from schema.workspaces.channel_types import (
+    ChannelConnection,
+    ChannelDelta,
+    ChannelType,
+    channel_delta,
+    followed_connection,
+)
 from store.base.ids import ConversationId, ConversationKind, kind_of
 
 
@@ -35,3 +43,14 @@ class ChannelQueries:
             context.app, context.viewer, workspace_id, first, after, unread_only=bool(unread_only)
         )
         return followed_connection(page)
+
+    @strawberry.field(
+        description="Followed channels in which something happened, or whose session changed, after the cursor. The "
+        "same cursors as syncSessions. A channel may be returned again although it did not change: it is whole and "
+        "overwrites. Cost: the number of channels that changed in the caller's workspaces, or the number they follow, "
+        "whichever is less."
+    )
+    async def sync_channels(self, info: Info, since: Cursor | None = None, first: int | None = 100) -> ChannelDelta:
+        context = info.context
+        delta = await synchronising.sync_channels(context.app, context.viewer, since, first, context.page_sizes)
+        return channel_delta(context, delta)

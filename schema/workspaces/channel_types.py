@@ -11,14 +11,16 @@ import strawberry
 
 from resolvers.base.pages import Edge, Page
 from resolvers.conversations.access import Access, FoundConversation, access_conversation, access_from, no_conversation
+from resolvers.following import synchronising
 from resolvers.following.followed_channels import FollowedChannel
+from resolvers.sessions.session_lists import sync_cursor
 from resolvers.users.callers import CallerRole
 from resolvers.workspaces.channels import find_write_time
 from resolvers.workspaces.revs import read_with_rev
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
-from schema.base.scalars import JSON, DateTime, Timestamp
+from schema.base.scalars import JSON, Cursor, DateTime, Timestamp
 from schema.compiler import reads, then
 from schema.conversations.conversation_types import (
     Conversation,
@@ -26,7 +28,7 @@ from schema.conversations.conversation_types import (
     HistoryVisibility,
     load_session,
 )
-from schema.sessions.session_types import SessionType, session_from
+from schema.sessions.session_types import AttentionType, SessionType, session_from
 from schema.workspaces.category_types import ChannelCategoryType, category_from
 from schema.workspaces.permission_types import (
     PermissionOverwrite,
@@ -224,8 +226,30 @@ def followed_connection(page: Page[FollowedChannel]) -> ChannelConnection:
     return ChannelConnection(edges=edges, page_info=PageInfo(page=page))
 
 
-def followed_channel(followed: FollowedChannel) -> ChannelType:
-    """Return the GraphQL object of a channel with the viewer's session there."""
+@strawberry.type(description="gone: no longer followed, or no longer visible.")
+class ChannelDelta:
+    channels: list[ChannelType]
+    gone: list[strawberry.ID]
+    cursor: Cursor
+    has_more: bool
+    attention: AttentionType
+    reset: bool
+
+
+def channel_delta(context: Context, delta: synchronising.ChannelChangesSince) -> ChannelDelta:
+    """Return the GraphQL object of the changes since a cursor."""
+    return ChannelDelta(
+        channels=[followed_channel(each) for each in delta.channels],
+        gone=[strawberry.ID(channel) for channel in delta.gone],
+        cursor=Cursor(sync_cursor(context.app, context.viewer, delta.cursor)),
+        has_more=delta.has_more,
+        attention=AttentionType(record=delta.attention),
+        reset=delta.reset,
+    )
+
+
+def followed_channel(followed: FollowedChannel | synchronising.SyncedChannel) -> ChannelType:
+    """Return the GraphQL object of a channel with the viewer's session there, as far as it was read."""
     channel = channel_from(followed.access)
     channel.known_session = followed.session
     return channel

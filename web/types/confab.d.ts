@@ -129,6 +129,17 @@ export type ChannelConnection = {
   pageInfo: PageInfo;
 };
 
+/** gone: no longer followed, or no longer visible. */
+export type ChannelDelta = {
+  __typename: 'ChannelDelta';
+  channels: Array<Channel>;
+  gone: Array<Scalars['ID']['output']>;
+  cursor: Scalars['Cursor']['output'];
+  hasMore: Scalars['Boolean']['output'];
+  attention: Attention;
+  reset: Scalars['Boolean']['output'];
+};
+
 export type ChannelEdge = {
   __typename: 'ChannelEdge';
   node: Channel;
@@ -1084,6 +1095,12 @@ export type Query = {
    * per workspace.
    */
   followedChannels: ChannelConnection;
+  /**
+   * Followed channels in which something happened, or whose session changed, after the cursor. The same cursors as
+   * syncSessions. A channel may be returned again although it did not change: it is whole and overwrites. Cost: the number
+   * of channels that changed in the caller's workspaces, or the number they follow, whichever is less.
+   */
+  syncChannels: ChannelDelta;
   /** What a member may do in a channel, and which rule decided each permission. About oneself, or with MANAGE_ROLES. */
   explainPermissions: Array<PermissionReason>;
   node?: Maybe<Node>;
@@ -1198,6 +1215,12 @@ export type QueryFollowedChannelsArgs = {
   unreadOnly?: InputMaybe<Scalars['Boolean']['input']>;
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QuerySyncChannelsArgs = {
+  since?: InputMaybe<Scalars['Cursor']['input']>;
+  first?: InputMaybe<Scalars['Int']['input']>;
 };
 
 
