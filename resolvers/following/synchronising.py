@@ -23,6 +23,10 @@ MARGIN_MS = 5_000
 """Larger than the differences between users' clocks, those of workspaces, and those of servers."""
 
 
+_AGAIN = "*"
+"""In a cursor: the client pages through all channels, and may have some that are not followed any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class SyncedChannel:
     """A followed channel. `session`: of the user; None: it was not read."""
@@ -68,12 +72,15 @@ async def _since(app: Confab, user: UserId, cursor: Position | None, size: int, 
     since_ms = began_ms - MARGIN_MS
     if cursor is not None:
         since_ms = cursor.channels_ms or max(0, after - MARGIN_MS)
+    done = (since_ms, cursor.channel) if cursor is not None and cursor.channel and not lists_all else None
+    # Several channels may have changed at the same tick.
+    since_ms -= done is not None
     own, workspaces = await app.store.channel_sync.read(user, after, size + 1, since_ms)
     snapshot = own.snapshot
     if cursor is not None and cursor.epoch != snapshot.epoch:
         # The state was loaded again. Its ticks come from MongoDB, and are close to the earlier ones.
         if lists_all or after < began_ms - OLDEST_CURSOR_MS:
-            return await _since(app, user, None, size, reset=not lists_all)
+            return await _since(app, user, None, size, reset=not lists_all or cursor.channel == _AGAIN)
         after = max(0, min(after, snapshot.clock) - SYNC_MARGIN_MS)
         own = await app.store.sessions.list_changed_channels(user, after, size + 1)
         snapshot = own.snapshot
@@ -81,27 +88,32 @@ async def _since(app: Confab, user: UserId, cursor: Position | None, size: int, 
         return await _since(app, user, None, size, reset=True)
     changed = {session.conversation: session for session in snapshot.sessions}
     keys = {channel: session.active_ts for channel, session in changed.items()}
-    if lists_all:
-        began = cursor.began if cursor is not None else snapshot.clock
-        # A client that begins does not have those that are not followed.
-        due = [c for c in keys if changed[c].follows or changed[c].active_ts > began]
-    else:
-        for channel, tick in _happenings(user, own.followed, workspaces, since_ms).items():
-            keys[channel] = max(tick, keys.get(channel, 0))
-        due = list(keys)
+    began = cursor.began if cursor is not None and lists_all else snapshot.clock
+    end = Position(snapshot.epoch, snapshot.clock, channels_ms=_end_of_pages(cursor, began_ms))
+    if not lists_all:
+        if any(_is_unclear(user, changes, since_ms) for changes in workspaces.values()):
+            everything = Position(snapshot.epoch, 0, (), snapshot.clock, end.channels_ms, end.channels_ms, _AGAIN)
+            return await _since(app, user, everything, size, reset=reset)
+        for channel, tick in _happenings(own.followed, workspaces).items():
+            if channel not in keys and (done is None or (tick, channel) > done):
+                keys[channel] = tick
+    is_new = lists_all and (cursor is None or cursor.channel != _AGAIN)
+    # A client that begins does not have those that are not followed.
+    due = [c for c in keys if not is_new or changed[c].follows or changed[c].active_ts > began]
     ordered = sorted(keys, key=lambda channel: (keys[channel], channel))
     page, has_more = ordered[:size], len(ordered) > size
     wanted = [channel for channel in page if channel in due]
     channels, gone = await _split(app, user, wanted, frozenset(own.followed), changed)
-    end = Position(snapshot.epoch, snapshot.clock, channels_ms=_end_of_pages(cursor, began_ms))
     if has_more:
         last = keys[page[-1]]
         if lists_all:
-            end = Position(snapshot.epoch, last, (), began, end.channels_ms, end.channels_ms)
+            again = "" if is_new else _AGAIN
+            end = Position(snapshot.epoch, last, (), began, end.channels_ms, end.channels_ms, again)
         else:
             # Later changes of sessions were not read.
             known = snapshot.sessions[-1].active_ts if len(snapshot.sessions) > size else snapshot.clock
-            end = Position(snapshot.epoch, min(last, known), (), 0, last, end.channels_ms)
+            tick = last if page[-1] in changed else last - 1
+            end = Position(snapshot.epoch, min(tick, known), (), 0, last, end.channels_ms, page[-1])
     app.hub.resets += reset
     attention = Attention(own.totals.messages, own.totals.mentions, threads=0)
     return ChannelChangesSince(channels, gone, end, has_more, attention, reset)
@@ -114,23 +126,21 @@ def _end_of_pages(cursor: Position | None, began_ms: int) -> int:
     return began_ms - MARGIN_MS
 
 
+def _is_unclear(user: UserId, changes: ChangesSince, since_ms: int) -> bool:
+    """Return whether any channel of a workspace may have changed, or may have become visible or hidden."""
+    # A clock without an event since then is complete.
+    is_complete = changes.is_complete or changes.reading.tick < since_ms
+    return not is_complete or not changes.changed.keys().isdisjoint((RIGHTS_OBJECT, member_object(user)))
+
+
 def _happenings(
-    user: UserId,
-    followed: Iterable[ConversationId],
-    workspaces: Mapping[WorkspaceId, ChangesSince],
-    since_ms: int,
+    followed: Iterable[ConversationId], workspaces: Mapping[WorkspaceId, ChangesSince]
 ) -> dict[ConversationId, int]:
     """Return the followed channels in which something happened, with the tick of the newest."""
     found: dict[ConversationId, int] = {}
     for channel in followed:
-        changes = workspaces.get(workspace_of_channel(channel))
-        if changes is None:
-            continue
+        changes = workspaces[workspace_of_channel(channel)]
         tick = max(changes.recent.get(channel, 0), changes.changed.get(channel, 0))
-        # A clock without an event since then is complete.
-        is_complete = changes.is_complete or changes.reading.tick < since_ms
-        if not is_complete or not changes.changed.keys().isdisjoint((RIGHTS_OBJECT, member_object(user))):
-            tick = max(tick, changes.reading.tick)
         if tick:
             found[channel] = tick
     return found
