@@ -14,6 +14,7 @@ from store.base.workspace_ids import workspace_of_channel
 from store.channels.channel_follows import ChannelClosed, TooManyFollowed
 from store.channels.channel_memberships import leave_writes
 from store.channels.channel_rights import ChannelRights
+from store.conversations.conversation import Head
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.policy import ChannelKind, Follow, MemberFacts, Policy
 from subscriptions.realtime.events.shared import WorkspaceUpdate
@@ -34,23 +35,34 @@ async def follow_channel(app: Confab, user: UserId, channel: str, *, follow: boo
         # Members follow it.
         return access if follow else await show_channel(app, user, await _leave(app, user, rights))
     check_rate(app.store.rate_limits.workspace_changes, user)
-    newest, follows = access.head.newest, app.store.channel_follows
+    await _set_follows(app, user, access.head, follow=follow)
+    return access
+
+
+async def follow_for(app: Confab, user: UserId, channel: ConversationId) -> None:
+    """Let a user who can see a channel that is not PRIVATE follow it. Raises as `follow_channel` does."""
+    head = await app.store.conversations.find(channel)
+    if head is None:
+        raise no_channel()
+    await _set_follows(app, user, head, follow=True)
+
+
+async def _set_follows(app: Confab, user: UserId, head: Head, *, follow: bool) -> None:
+    newest, follows, name = head.newest, app.store.channel_follows, head.conversation
     place = (newest.seq, newest.n) if newest is not None else (0, 0)
-    name = access.head.conversation
     try:
         if follow:
             changed = await follows.follow(user, name, place, MAX_FOLLOWED, follow_entry(name))
         else:
             changed = await follows.unfollow(user, name, follow_entry(name))
     except TooManyFollowed as error:
-        raise LimitReached(f"you can follow at most {MAX_FOLLOWED} channels of a workspace") from error
+        raise LimitReached(f"a user can follow at most {MAX_FOLLOWED} channels of a workspace") from error
     except ChannelClosed as error:
         raise await _why_closed(app, user, name) from error
     if changed is not None:
         await publish_follows(app, user, [changed])
         workspace = workspace_of_channel(name)
         await app.shared_events.append(WorkspaceUpdate(workspace, follows=((user, name, follow),)))
-    return access
 
 
 async def _access_channel(app: Confab, user: UserId, channel: str) -> Access:

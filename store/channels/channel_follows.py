@@ -16,7 +16,7 @@ from store.base.clock import Clock
 from store.base.errors import Fenced, Superseded
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import workspace_of_channel
-from store.conversations.conversation import Member
+from store.conversations.conversation import Member, member_from
 from store.conversations.conversation_fields import MemberField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CHANNELS, MEMBERS, SESSIONS, member_row_id, session_row_id, workspace_row_id
@@ -85,6 +85,12 @@ class ChannelFollows:
         ids = [workspace_row_id(workspace_of_channel(channel), channel) for channel in channels]
         rows = await self._mongo.find(CHANNELS, {"_id": {"$in": ids}}, projection={ChannelField.MEMBER_COUNT: 1})
         return {ConversationId(row["_id"].partition(" ")[2]): row.get(ChannelField.MEMBER_COUNT, 0) for row in rows}
+
+    async def read_members(self, channel: ConversationId, users: Sequence[UserId]) -> dict[UserId, Member]:
+        """Return the memberships of users, present and former. One round trip to MongoDB."""
+        rows = {member_row_id(channel, user): user for user in users}
+        found = await self._mongo.find(MEMBERS, {"_id": {"$in": list(rows)}})
+        return {rows[row["_id"]]: member_from(rows[row["_id"]], row) for row in found}
 
     async def count_followed(self, user: UserId, channel: ConversationId) -> int:
         """Return how many channels a user follows in the workspace of a channel. One round trip to MongoDB."""

@@ -617,6 +617,15 @@ export type Mutation = {
    * keeps the read position. In a PRIVATE channel, unfollowing leaves it.
    */
   followChannel: Channel;
+  /** Marks every followed channel of the workspace (or category) as read: one change, one event. */
+  markChannelsRead: Attention;
+  /**
+   * A PRIVATE channel: INVITE_MEMBERS; adds them and lets them follow it. A PUBLIC channel: lets members of the workspace
+   * follow it. At most 1,000 users.
+   */
+  addToChannel: Channel;
+  /** PRIVATE only. Ends their membership interval; live events to them end before this is answered. */
+  removeFromChannel: Channel;
   /** MANAGE_ROLES, only below the caller's own highest role, granting only what the caller has. At most 250 per workspace. */
   createRole: Role;
   updateRole: Role;
@@ -876,6 +885,24 @@ export type MutationDeleteCategoryArgs = {
 export type MutationFollowChannelArgs = {
   channelId: Scalars['ID']['input'];
   follow?: Scalars['Boolean']['input'];
+};
+
+
+export type MutationMarkChannelsReadArgs = {
+  workspaceId: Scalars['ID']['input'];
+  categoryId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+export type MutationAddToChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  userIds: Array<Scalars['ID']['input']>;
+};
+
+
+export type MutationRemoveFromChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
 };
 
 

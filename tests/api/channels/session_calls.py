@@ -24,7 +24,7 @@ async def session_of(api: Api, user: str, channel: str) -> Json | None:
     return found
 
 
-async def change(api: Api, user: str, query: str, **variables: Any) -> Any:
+async def change(api: Api, user: str, query: str, /, **variables: Any) -> Any:
     """Make a mutation with one root field. Return its answer."""
     (answer,) = (await api.data(user, query, **variables)).values()
     return answer
