@@ -128,8 +128,8 @@ class UserCpuBudgets:
 class DocumentTurns:
     """Turns for documents that are not cached. One is prepared at a time, and users take turns.
 
-    Preparing a document occupies the process for up to 50 ms. So all users together use a share of one core for it,
-    beyond a burst of 0.4 seconds of that share. Other operations run between two turns.
+    Preparing a document takes up to 50 ms of CPU. So all users together use a share of one core for it, beyond a burst
+    of 0.4 seconds of that share.
     """
 
     def __init__(self, share: float) -> None:
@@ -140,7 +140,10 @@ class DocumentTurns:
 
     @asynccontextmanager
     async def turn(self, user: UserId) -> AsyncIterator[None]:
-        """Wait for a turn. The block must not wait. Raises RequestRefused if too many documents of the user wait."""
+        """Wait for a turn. Raises RequestRefused if too many documents of the user wait.
+
+        All of the time that the block takes is counted, so it should wait only for the preparation.
+        """
         if not self._has_limit:
             yield
             return
