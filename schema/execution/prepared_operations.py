@@ -22,9 +22,8 @@ from resolvers.base.errors import RateLimited, Unauthenticated
 from schema.base.errors import refusal_for, refused
 from schema.base.viewers import NEEDS_TOKEN
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
-from schema.execution.cpu_budgets import CpuBudget, UserCpuBudgets
+from schema.execution.cpu_budgets import CpuBudget, PreparationThread, UserCpuBudgets
 from schema.execution.document_cache import DocumentCache, RefusalCache
-from schema.execution.preparation_thread import PreparationThread
 from schema.execution.query_cost import Cost, size_variables
 from schema.execution.query_limits import QueryLimits, fragments_of, parse_limited, tokens_of
 from schema.execution.query_shape import check_shape

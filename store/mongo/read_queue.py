@@ -1,4 +1,4 @@
-"""Bounds the reads of MongoDB that run at once for one user, and for all users (ADR 52)."""
+"""Bounds the reads of MongoDB that run at once for one user, and for all users (ADR 52, 53)."""
 
 from __future__ import annotations
 

@@ -12,8 +12,6 @@ from tests.security.attacks.world import World
 _PER_SOCKET = 100
 _PAUSE_SECONDS = 0.1
 _SEND = 'mutation ($id: ID!) { sendMessage(input: {conversationId: $id, content: "hello"}) { message { id } } }'
-
-
 _CONDITIONS = "abcdefgh"
 
 
