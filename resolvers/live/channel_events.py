@@ -6,20 +6,26 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotFound
-from resolvers.conversations.access import access_conversations, list_readable
+from resolvers.conversations.access import access_conversations
+from resolvers.live.channel_sources import (
+    ChannelSource,
+    MissedMessages,
+    OwnSource,
+    WorkspaceSource,
+)
 from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, Several, is_after
 from resolvers.live.newest_states import NewestStates
 from resolvers.live.patient_reads import read_patiently
 from resolvers.live.shared_positions import SharedPosition, check_positions
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.workspace_ids import workspace_of_channel
 from subscriptions.realtime.events.base import EphemeralEvent, Event
-from subscriptions.realtime.events.shared import ChannelMessage, SharedEvent, clock_owner
-from subscriptions.realtime.mailboxes import Lagged, MailboxEvent, Position, QueueBudget
-from subscriptions.realtime.shared.audience import AccessKey
-from subscriptions.realtime.shared.replay import SharedReplay
+from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate, clock_owner
+from subscriptions.realtime.mailboxes import Lagged, Mailbox, Position, QueueBudget
 from subscriptions.realtime.shared.subscription import SharedSubscription
 
 MAX_CHANNELS = 20
@@ -66,22 +72,13 @@ async def channel_events(
     if not all(access is not None and access.is_current for access in accesses):
         raise _not_visible()
     wanted = {ConversationId(position.id): position.rev for position in positions}
-    by_owner: defaultdict[str, list[ConversationId]] = defaultdict(list)
-    for conversation in wanted:
-        by_owner[clock_owner(conversation)].append(conversation)
-    subscription = await read_patiently(partial(app.shared_events.subscribe, user, by_owner, budget))
-    view = _ChannelView(app, user, wanted, subscription)
+    sources = await read_patiently(partial(_Sources.attach, app, user, list(wanted), budget))
+    view = _ChannelView(app, user, wanted, sources)
     if not view.sees_all:
-        subscription.close()
+        sources.close()
         raise _not_visible()
     return LiveStream(
-        user,
-        app.shared_events.hub,
-        subscription.mailboxes,
-        view,
-        app.catch_ups,
-        parts=view.missed(),
-        on_close=subscription.release,
+        user, sources, sources.mailboxes, view, app.catch_ups, parts=view.missed(), on_close=sources.release
     )
 
 
@@ -89,23 +86,86 @@ def _not_visible() -> NotFound:
     return NotFound("there is no such channel or conversation", field="channels")
 
 
+class _Sources:
+    """The clocks of one subscription, with their mailboxes."""
+
+    def __init__(self, app: Confab, user: UserId) -> None:
+        """Begin without clocks."""
+        self._app = app
+        self._shared = SharedSubscription(app.shared_events, user)
+        self._own: Mailbox | None = None
+        self.own: OwnSource | None = None
+        self.by_conversation: dict[ConversationId, ChannelSource] = {}
+
+    @classmethod
+    async def attach(
+        cls, app: Confab, user: UserId, conversations: Sequence[ConversationId], budget: QueueBudget
+    ) -> _Sources:
+        """Attach to the clocks that have the events of conversations. Raises StoreError: nothing is attached."""
+        sources = cls(app, user)
+        by_workspace: defaultdict[str, list[ConversationId]] = defaultdict(list)
+        own = []
+        for name in conversations:
+            if kind_of(name) is ConversationKind.CHANNEL:
+                by_workspace[workspace_of_channel(name)].append(name)
+            else:
+                own.append(name)
+        try:
+            for workspace, channels in by_workspace.items():
+                await sources._shared.add(workspace, channels, budget)
+                source = WorkspaceSource(app, user, workspace, sources._shared)
+                sources.by_conversation |= dict.fromkeys(channels, source)
+            if own:
+                sources._own = await app.hub.attach(user, budget)
+                sources.own = OwnSource(app, user, sources._own.start, own)
+                # A membership may have ended before.
+                await sources.own.refresh()
+                sources.by_conversation |= dict.fromkeys(own, sources.own)
+        except BaseException:
+            sources.close()
+            raise
+        return sources
+
+    @property
+    def mailboxes(self) -> Sequence[Mailbox]:
+        """One mailbox for each clock."""
+        return [*self._shared.mailboxes, *([self._own] if self._own is not None else [])]
+
+    def detach(self, mailbox: Mailbox) -> None:
+        """Close a mailbox."""
+        (self._app.hub if mailbox is self._own else self._app.shared_events.hub).detach(mailbox)
+
+    def find_position(self, mailbox: Mailbox) -> Position | None:
+        """Return the position of a mailbox's feed."""
+        hub = self._app.hub if mailbox is self._own else self._app.shared_events.hub
+        return hub.find_position(mailbox)
+
+    def release(self) -> None:
+        """Leave all audiences."""
+        self._shared.release()
+
+    def close(self) -> None:
+        """Detach from all clocks."""
+        for mailbox in self.mailboxes:
+            self.detach(mailbox)
+        self.release()
+
+
 class _ChannelView:
     """The events of the conversations that one subscriber looks at."""
 
-    __slots__ = ("_access", "_app", "_newest", "_revs", "_seen", "_subscription", "_user")
+    __slots__ = ("_access", "_app", "_newest", "_revs", "_seen", "_sources", "_user")
 
-    def __init__(
-        self, app: Confab, user: UserId, revs: Mapping[ConversationId, int | None], subscription: SharedSubscription
-    ) -> None:
+    def __init__(self, app: Confab, user: UserId, revs: Mapping[ConversationId, int | None], sources: _Sources) -> None:
         self._app = app
         self._user = user
         self._revs = revs
-        self._subscription = subscription
+        self._sources = sources
         self._newest = NewestStates()
-        found = {conversation: self._find_access(conversation) for conversation in revs}
-        self._access: dict[ConversationId, AccessKey] = {name: key for name, key in found.items() if key is not None}
+        found = {name: source.find_access(name) for name, source in sources.by_conversation.items()}
+        self._access = {name: key for name, key in found.items() if key is not None}
         """The access to each conversation of which events are shown. An interruption changes it."""
-        self._seen = {name: subscription.start(clock_owner(name)) for name in revs}
+        self._seen = {name: source.start for name, source in sources.by_conversation.items()}
 
     @property
     def sees_all(self) -> bool:
@@ -116,78 +176,45 @@ class _ChannelView:
         """Yield one part: the events after each rev, then ChannelCaughtUp for each conversation."""
         events: list[LiveEvent] = []
         resumed: set[ConversationId] = set()
-        owners: defaultdict[str, dict[ConversationId, int]] = defaultdict(dict)
-        for conversation, rev in self._revs.items():
+        by_source: defaultdict[ChannelSource, dict[ConversationId, int]] = defaultdict(dict)
+        for name, rev in self._revs.items():
             if rev is not None:
-                owners[clock_owner(conversation)][conversation] = rev
-        for owner, revs in owners.items():
-            read = partial(self._read_missed, owner, revs)
+                by_source[self._sources.by_conversation[name]][name] = rev
+        for source, revs in by_source.items():
+            read = partial(_read_missed, source, revs)
             found = await read_patiently(partial(self._app.catch_ups.read, self._user, read))
-            resumed |= found.keys()
-            start = self._subscription.start(owner)
-            shown: dict[int, MailboxEvent] = {}
-            for conversation, items in found.items():
-                rev = revs[conversation]
-                # A client may have a later position from another server. Then this server gets the events soon.
-                self._seen[conversation] = Position(start.epoch, max(start.tick, rev))
-                shown |= {item.position.tick: item for item in items if rev < item.position.tick <= start.tick}
-            for tick in sorted(shown):
-                payload = self._select(shown[tick].event)
-                if payload is not None:
-                    events.append(LiveEvent(payload, shown[tick].position))
-        for conversation, rev in self._revs.items():
-            seen = self._seen[conversation]
-            if conversation not in self._access:
+            if found is None:
                 continue
-            is_reset = rev is not None and conversation not in resumed
-            self._app.shared_events.hub.resets += is_reset
-            events.append(LiveEvent(ChannelCaughtUp(conversation, seen.tick, is_reset), seen))
+            start = source.start
+            for name in found.resumed:
+                # A client may have a later position from another server. Then this server gets the events soon.
+                self._seen[name] = Position(start.epoch, max(start.tick, revs[name]))
+            resumed |= found.resumed
+            for position, message in found.items:
+                name = message.conversation
+                if name in found.resumed and revs[name] < position.tick <= start.tick:
+                    payload = self._select(message)
+                    events += [LiveEvent(payload, position)] if payload is not None else []
+        for name, rev in self._revs.items():
+            if name in self._access:
+                is_reset, seen = rev is not None and name not in resumed, self._seen[name]
+                self._app.shared_events.hub.resets += is_reset
+                events.append(LiveEvent(ChannelCaughtUp(name, seen.tick, is_reset), seen))
         yield events
-
-    async def _read_missed(
-        self, owner: str, revs: Mapping[ConversationId, int]
-    ) -> dict[ConversationId, list[MailboxEvent]]:
-        """Return the events of the conversations whose rev can be resumed."""
-        app, start = self._app, self._subscription.start(owner)
-        clock = start.tick
-        if max(revs.values()) > clock:
-            # The client has a later position from another server, or one of the future.
-            (reading,) = await app.store.clocks.read([owner])
-            clock = reading.tick if reading.epoch == start.epoch else 0
-        candidates = sorted({rev for rev in revs.values() if rev <= clock})
-        readable = partial(list_readable, app.store, self._user)
-        found: SharedReplay | None = None
-        first = tried = 0
-        last = len(candidates)
-        while first < last:
-            # All revs can be resumed that are not before one that can.
-            replay = await app.shared_events.replayer.read(
-                owner, candidates[tried], epoch=start.epoch, conversations=revs.keys(), list_readable=readable
-            )
-            if replay is not None:
-                found, last = replay, tried
-            else:
-                first = tried + 1
-            tried = (first + last) // 2
-        if found is None:
-            return {}
-        items: defaultdict[ConversationId, list[MailboxEvent]] = defaultdict(list)
-        for item in found.events:
-            if isinstance(item.event, ChannelMessage):
-                items[item.event.conversation].append(item)
-        return {name: items[name] for name, rev in revs.items() if candidates[last] <= rev <= clock}
 
     def show(self, event: Event, position: Position) -> LivePayload | Several | None:
         """Return what the subscriber sees of an event, and the ends of accesses."""
-        if isinstance(event, ChannelMessage):
-            seen = self._seen.get(event.conversation)
+        message = self._app.shared_events.own_messages.convert(event, position)
+        if message is not None:
+            seen = self._seen.get(message.conversation)
             if seen is None or not is_after(position, seen):
                 return None
-            if event.conversation in self._access and not self._has_access(event.conversation):
-                return self._end([event.conversation])
-            return self._select(event)
-        if isinstance(event, SharedEvent):
-            return self._end([name for name in self._access if not self._has_access(name)])
+            if message.conversation in self._access and not self._has_access(message.conversation):
+                return self._end([message.conversation])
+            return self._select(message)
+        own = self._sources.own
+        if isinstance(event, WorkspaceUpdate) or (own is not None and own.receive(event)):
+            return self._end_all()
         return None
 
     def show_ephemeral(self, event: EphemeralEvent) -> EphemeralEvent | None:
@@ -195,30 +222,61 @@ class _ChannelView:
         is_shown = event.conversation in self._access and self._has_access(event.conversation)
         return event if is_shown and event.user != self._user else None
 
-    def show_lagged(self, lagged: Lagged) -> Sequence[LiveEvent]:
+    async def show_lagged(self, lagged: Lagged) -> Parts:
         """Return the events that make the client fetch the conversations of a clock again."""
-        ended = self._end([name for name in self._access if not self._has_access(name)])
-        events = [LiveEvent(payload, lagged.position) for payload in ended or ()]
+        own = self._sources.own
+        if own is not None and lagged.owner == self._user:
+            await read_patiently(own.refresh)
+        events = [LiveEvent(payload, lagged.position) for payload in self._end_all() or ()]
         for name in self._access:
-            if clock_owner(name) == lagged.owner:
+            source = self._sources.by_conversation[name]
+            if lagged.owner == (self._user if source is own else clock_owner(name)):
                 self._seen[name] = lagged.position
                 self._app.shared_events.hub.resets += 1
                 events.append(LiveEvent(ChannelCaughtUp(name, lagged.position.tick, reset=True), lagged.position))
-        return events
+        yield events
 
-    def _select(self, event: Event) -> ChannelMessage | None:
-        if not isinstance(event, ChannelMessage) or event.conversation not in self._access:
-            return None
-        return event if self._newest.advance(event.message) else None
+    def _select(self, event: ChannelMessage) -> ChannelMessage | None:
+        return event if event.conversation in self._access and self._newest.advance(event.message) else None
 
-    def _find_access(self, conversation: ConversationId) -> AccessKey | None:
-        return self._subscription.audience(clock_owner(conversation)).find_access(self._user, conversation)
+    def _has_access(self, name: ConversationId) -> bool:
+        return self._sources.by_conversation[name].find_access(name) == self._access[name]
 
-    def _has_access(self, conversation: ConversationId) -> bool:
-        return self._find_access(conversation) == self._access[conversation]
+    def _end_all(self) -> Several | None:
+        return self._end([name for name in self._access if not self._has_access(name)])
 
-    def _end(self, conversations: Sequence[ConversationId]) -> Several | None:
+    def _end(self, names: Sequence[ConversationId]) -> Several | None:
         """Show nothing more of conversations. Return the events that say so."""
-        for conversation in conversations:
-            del self._access[conversation]
-        return Several(map(_access_ended, conversations)) if conversations else None
+        for name in names:
+            del self._access[name]
+        return Several(map(_access_ended, names)) if names else None
+
+
+class _Missed(NamedTuple):
+    """Missed messages of one clock, and the conversations whose rev can be resumed."""
+
+    items: Sequence[tuple[Position, ChannelMessage]]
+    resumed: frozenset[ConversationId]
+
+
+async def _read_missed(source: ChannelSource, revs: Mapping[ConversationId, int]) -> _Missed | None:
+    """Return the messages after the earliest rev that can be resumed."""
+    # The client may have a later position from another server, or one of the future.
+    clock = source.start.tick
+    if max(revs.values()) > clock:
+        clock = await source.find_clock()
+    candidates = sorted({rev for rev in revs.values() if rev <= clock})
+    found: MissedMessages | None = None
+    first = tried = 0
+    last = len(candidates)
+    while first < last:
+        # All revs can be resumed that are not before one that can.
+        missed = await source.read_missed(candidates[tried], revs.keys())
+        if missed is not None:
+            found, last = missed, tried
+        else:
+            first = tried + 1
+        tried = (first + last) // 2
+    if found is None:
+        return None
+    return _Missed(found.items, frozenset(name for name, rev in revs.items() if candidates[last] <= rev <= clock))

@@ -6,14 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from resolvers.base.catch_ups import CatchUps
 from store.base.ids import UserId
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from subscriptions.realtime.events.base import EphemeralEvent, Event
-from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, Receive
 
 
@@ -89,6 +88,18 @@ class LiveEventReceiver(Protocol):
         ...
 
 
+class MailboxOwner(Protocol):
+    """Knows the hubs of mailboxes. A hub knows those that are attached to it."""
+
+    def detach(self, mailbox: Mailbox) -> None:
+        """Close a mailbox. Idempotent."""
+        ...
+
+    def find_position(self, mailbox: Mailbox) -> Position | None:
+        """Return the position up to which events are delivered to a mailbox; None if it was closed."""
+        ...
+
+
 class LiveStream:
     """The events of one subscription, taken one by one, or handed to a receiver.
 
@@ -115,7 +126,7 @@ class LiveStream:
     def __init__(
         self,
         user: UserId,
-        hub: Hub[Any],
+        hub: MailboxOwner,
         mailboxes: Sequence[Mailbox],
         view: View,
         catch_ups: CatchUps,
@@ -128,7 +139,7 @@ class LiveStream:
 
         Args:
             user: The subscriber.
-            hub: The hub that the mailboxes are attached to.
+            hub: The hub that the mailboxes are attached to, or the object that knows their hubs.
             mailboxes: The live items. No two are of the same clock.
             view: Decides what the subscriber sees of them.
             catch_ups: Bounds the parts that are held.
@@ -267,7 +278,7 @@ class LiveStream:
             self._mailboxes[0].drop(position)
             return
         for mailbox in self._mailboxes:
-            mailbox.drop(self._hub.find_position(mailbox.owner) or mailbox.start)
+            mailbox.drop(self._hub.find_position(mailbox) or mailbox.start)
 
     def close(self) -> None:
         """End the stream. Idempotent."""

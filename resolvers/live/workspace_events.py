@@ -14,7 +14,7 @@ from resolvers.live.patient_reads import read_patiently
 from resolvers.live.shared_positions import SharedPosition, check_positions
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id, workspace_of_channel
-from store.workspaces.policy import MemberFacts
+from store.workspaces.policy import Channel, MemberFacts
 from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.events.shared import (
     RIGHTS_OBJECT,
@@ -45,9 +45,9 @@ class WorkspaceChanged:
 
 @dataclass(frozen=True, slots=True)
 class ChannelChanged:
-    """A channel is new to the subscriber, or its settings have changed."""
+    """A channel is new to the subscriber, or its settings have changed. settings: as the subscriber could see them."""
 
-    channel: ConversationId
+    settings: Channel
     rev: int
 
 
@@ -81,6 +81,25 @@ class WorkspaceCaughtUp:
 def _shared(kind: type[T], *values: object) -> T:
     """Return an event, the same object for all subscribers."""
     return kind(*values)
+
+
+class _SameObject:
+    """A key that is equal for the same object only, because settings of channels have no hash."""
+
+    def __init__(self, settings: Channel) -> None:
+        self.settings = settings
+
+    def __hash__(self) -> int:
+        return id(self.settings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameObject) and self.settings is other.settings
+
+
+@lru_cache(maxsize=4_000)
+def _channel_changed(settings: _SameObject, rev: int) -> ChannelChanged:
+    """Return the event, the same object for all subscribers."""
+    return ChannelChanged(settings.settings, rev)
 
 
 async def workspace_events(
@@ -181,7 +200,7 @@ class _WorkspaceView:
             if name == WORKSPACE_OBJECT:
                 events.append((tick, WorkspaceChanged(workspace, tick)))
             elif channel in seen.visible:
-                events.append((tick, ChannelChanged(channel, tick)))
+                events += [(tick, ChannelChanged(each, tick)) for each in self._settings(workspace, (channel,))]
         for channel, head in heads.items():
             if head.newest is not None:
                 message, tick = head.newest, recent[channel]
@@ -222,8 +241,8 @@ class _WorkspaceView:
         if is_new and self._user in event.members:
             yield OwnMembershipChanged(workspace, facts, rev)
         changed = seen.visible.intersection(event.channels) if is_new else frozenset()
-        for channel in sorted(changed | (seen.visible - before)):
-            yield _shared(ChannelChanged, channel, rev)
+        for settings in self._settings(workspace, sorted(changed | (seen.visible - before))):
+            yield _channel_changed(_SameObject(settings), rev)
         for channel in sorted(before - seen.visible):
             yield _shared(ChannelGone, channel, rev)
 
@@ -256,6 +275,10 @@ class _WorkspaceView:
 
     def _list_visible(self, workspace: WorkspaceId) -> frozenset[ConversationId]:
         return self._subscription.audience(workspace).list_visible(self._user)
+
+    def _settings(self, workspace: WorkspaceId, channels: Iterable[ConversationId]) -> Iterable[Channel]:
+        policy = self._subscription.audience(workspace).policy
+        return [policy.channels[channel] for channel in channels] if policy is not None else ()
 
     def _is_visible(self, channel: ConversationId) -> bool:
         audience = self._subscription.audience(workspace_of_channel(channel))

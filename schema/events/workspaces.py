@@ -9,6 +9,7 @@ from typing import Annotated, Self
 
 import strawberry
 
+from resolvers.conversations.access import FoundConversation, access_from
 from resolvers.live.workspace_events import (
     ChannelChanged,
     ChannelGone,
@@ -21,10 +22,10 @@ from schema.base.context import Info
 from schema.base.scalars import Timestamp
 from schema.compiler import then
 from schema.events.registry import MessageEventType
-from schema.workspaces.channel_types import ChannelType
+from schema.workspaces.channel_types import ChannelType, channel_from, last_seen_channel
 from schema.workspaces.workspace_types import WorkspaceMember, WorkspaceType, workspace_from
-from store.base.ids import ConversationId
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
+from store.workspaces.policy import Channel
 from subscriptions.realtime.events.shared import ChannelActivity
 
 
@@ -56,18 +57,22 @@ def _present_workspace(access: WorkspaceAccess | None, rev: int) -> WorkspaceTyp
 
 @strawberry.type(name="ChannelChanged")
 class ChannelChangedType:
-    channel_id: strawberry.Private[ConversationId]
+    settings: strawberry.Private[Channel]
     rev: Timestamp
 
     @classmethod
     def from_event(cls, event: ChannelChanged) -> Self:
         """Return the GraphQL object of an event."""
-        return cls(channel_id=event.channel, rev=Timestamp(event.rev))
+        return cls(settings=event.settings, rev=Timestamp(event.rev))
 
     @strawberry.field
     def channel(self, info: Info) -> ChannelType:
-        """The channel as the subscriber sees it now."""
-        return ChannelType.load(info.context, self.channel_id)
+        """The channel as the subscriber sees it now, or as it was when they could see it."""
+        return then(info.context.loaders.conversations.find(self.settings.id), self._present)
+
+    def _present(self, found: FoundConversation | None) -> ChannelType:
+        access = access_from(found) if found is not None else None
+        return channel_from(access, self.rev) if access is not None else last_seen_channel(self.settings, self.rev)
 
 
 @strawberry.type(

@@ -33,8 +33,9 @@ from schema.workspaces.permission_types import (
     list_overwrites,
     list_permissions,
 )
-from store.base.ids import ConversationId
+from store.base.ids import ConversationId, ConversationKind
 from store.base.workspace_ids import workspace_of_channel
+from store.conversations.conversation import Head
 from store.workspaces import policy
 from store.workspaces.permissions import Permission
 from store.workspaces.rights import rights_in_workspace
@@ -184,6 +185,18 @@ def channel_connection(page: Page[Access]) -> ChannelConnection:
     return ChannelConnection(
         edges=[ChannelEdge(edge=edge, node=channel_from(edge.node)) for edge in page.edges],
         page_info=PageInfo(page=page),
+    )
+
+
+def last_seen_channel(record: policy.Channel, rev: int) -> ChannelType:
+    """Return the GraphQL object of a channel that the viewer no longer sees, with its last settings."""
+    head = Head(record.id, ConversationKind.CHANNEL, 0, None, record.member_count, None)
+    return ChannelType(
+        access=Access(head, []),
+        known_rev=rev,
+        record=record,
+        conversation_id=record.id,
+        type=ConversationType.CHANNEL,
     )
 
 

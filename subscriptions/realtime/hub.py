@@ -129,9 +129,14 @@ class Hub(Generic[Owner]):
         feed = self._feeds.get(owner)
         return feed is not None and bool(feed.mailboxes)
 
-    def find_position(self, owner: str) -> Position | None:
+    def find_position(self, mailbox: Mailbox) -> Position | None:
+        """Return the position up to which events are delivered to a mailbox; None if it was closed."""
+        feed = self._find(mailbox.owner)
+        return feed.position if feed is not None and mailbox in feed.mailboxes else None
+
+    def find_clock(self, owner: Owner) -> Position | None:
         """Return the position up to which a clock's events are delivered; None if it has no subscription here."""
-        feed = self._find(owner)
+        feed = self._feeds.get(owner)
         return feed.position if feed is not None else None
 
     def _find(self, owner: str) -> Feed[Owner] | None:
