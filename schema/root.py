@@ -30,13 +30,16 @@ from schema.users.token_renewal import ConnectionMutations
 from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
 from schema.users.user_types import find_user
+from schema.workspaces.channel_mutations import ChannelMutations
 from schema.workspaces.channel_queries import ChannelQueries
 from schema.workspaces.channel_types import ChannelType
+from schema.workspaces.role_mutations import PermissionQueries, RoleMutations
+from schema.workspaces.role_types import RoleType
 from schema.workspaces.workspace_mutations import WorkspaceMutations
 from schema.workspaces.workspace_queries import WorkspaceQueries
 from schema.workspaces.workspace_types import WorkspaceType
 from store.base.ids import ConversationKind, kind_of, parse_message_id, parse_session_id
-from store.base.workspace_ids import is_workspace_id
+from store.base.workspace_ids import is_workspace_id, workspace_of
 
 CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProxyType(
     {
@@ -66,13 +69,22 @@ async def _find_by_form(context: Context, id: str) -> Node | None:
         return await find_message(context, id)
     if is_workspace_id(id):
         return await WorkspaceType.find(context, id)
+    if workspace_of(id, "r") is not None:
+        return await RoleType.find(context, id)
     session = parse_session_id(id)
     return await find_session(context, session[1]) if session is not None and session[0] == viewer else None
 
 
 @strawberry.type
 class Query(
-    UserQueries, SessionQueries, MessageQueries, ConversationQueries, GroupQueries, WorkspaceQueries, ChannelQueries
+    UserQueries,
+    SessionQueries,
+    MessageQueries,
+    ConversationQueries,
+    GroupQueries,
+    WorkspaceQueries,
+    ChannelQueries,
+    PermissionQueries,
 ):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:
@@ -87,6 +99,8 @@ class Mutation(
     MessageMutations,
     GroupMutations,
     WorkspaceMutations,
+    ChannelMutations,
+    RoleMutations,
     TypingMutations,
     ConnectionMutations,
 ):

@@ -17,6 +17,7 @@ from resolvers.conversations.access import list_readable, list_shown_groups
 from resolvers.conversations.visibility import list_viewers
 from resolvers.users import users
 from resolvers.users.callers import Caller
+from resolvers.workspaces.announcements import announce_change
 from schema.execution.engine import Engine
 from schema.execution.event_slots import EventSlots
 from schema.execution.query_limits import QueryLimits
@@ -38,8 +39,10 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
+from subscriptions.realtime.nicknames import listen_to_nicknames
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
+from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
 from subscriptions.transport.engine import GraphQLEngine
@@ -53,7 +56,7 @@ START_WAIT_SECONDS = 2.0
 """Time to wait for the databases at startup. After it the server starts, and waits in the background."""
 
 _LEASE_HEARTBEAT_MS = 10_000
-"""Interval at which the MongoDB client for the lease checks each member. Short ones cost CPU time on an idle server."""
+"""Interval at which the MongoDB client for the lease checks each member. A short one costs CPU on an idle server."""
 
 _RELEASE_SECONDS = 2.0
 """Time limit for giving back the worker number."""
@@ -117,7 +120,7 @@ async def open_services(
         settings.mongo_url,
         settings.mongo_database,
         settings.mongo_driver,
-        reads_per_user=settings.max_reads_per_user,
+        max_reads_per_user=settings.max_reads_per_user,
     )
     # The lease must be renewed in time, however many operations wait for connections.
     lease_mongo = Mongo(
@@ -145,17 +148,20 @@ async def open_services(
         has_directory=settings.user_directory,
     )
     list_groups = partial(list_shown_groups, store)
-    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups)
+    complete = store.channel_sessions.complete
+    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups, complete)
     hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
+    shared_events = SharedEvents(store, hub.server, bus)
+    listen_to_nicknames(bus, store.policies)
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)
     receipts = ReceiptNotifier(store, publisher)
-    delivery = MessageDelivery(store, bus, receipts)
-    revisions = Revisions(store, bus, delivery, partial(list_viewers, store))
+    delivery = MessageDelivery(store, bus, receipts, shared_events)
+    revisions = Revisions(store, bus, delivery, shared_events, partial(list_viewers, store))
     ephemeral = EphemeralDelivery(store, hub, bus)
-    typing = TypingNotifier(store, bus, ephemeral)
-    housekeeper = Housekeeper(store, hub, delivery, revisions, settings.data_center)
+    typing = TypingNotifier(store, bus, ephemeral, shared_events)
+    housekeeper = Housekeeper(store, hub, shared_events.hub, delivery, revisions, settings.data_center)
     limits = Limits(
         max_group_members=settings.max_group_members,
         recall_seconds=settings.recall_seconds,
@@ -163,7 +169,22 @@ async def open_services(
     )
     work = WorkBudgets(settings.work_per_second, settings.work_budget)
     catch_ups = CatchUps(settings.max_catch_ups_per_user)
-    app = Confab(store, hub, bus, delivery, replayer, receipts, revisions, typing, publisher, limits, work, catch_ups)
+    app = Confab(
+        store,
+        hub,
+        bus,
+        delivery,
+        replayer,
+        receipts,
+        revisions,
+        typing,
+        publisher,
+        shared_events,
+        limits,
+        work,
+        catch_ups,
+    )
+    store.policy_changes.announce = partial(announce_change, app)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
@@ -203,6 +224,7 @@ async def open_services(
         await delivery.close()
         await receipts.close()
         await ephemeral.close()
+        await shared_events.close()
         await hub.close()
         await bus.close()
         await store.rate_limits.close()

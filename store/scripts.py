@@ -64,6 +64,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "clock_read_log": _CLOCK,
     # store/conversations
     "change_group": _CONVERSATION,
+    "note_mention_all": (),
     "set_newest_message": _CONVERSATION,
     "head_drop": _CONVERSATION,
     "head_load_begin": _CONVERSATION,
@@ -78,6 +79,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "load_policy_version": _WORKSPACE,
     "raise_policy_version": _WORKSPACE,
     # store/messages, store/users
+    "announce_revision": (),
     "claim_key": (),
     "list_waiting": (),
     "release_key": (),

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.channels.announcements import ChannelAnnouncements
+from store.channels.channel_contents import ChannelContents
+from store.channels.channel_mentions import ChannelMentions
+from store.channels.channel_removal import ChannelRemoval
 from store.channels.channel_rights import ChannelRightsFinder
+from store.channels.channel_rows import ChannelClaims
+from store.channels.channel_sessions import ChannelSessions
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -75,6 +81,11 @@ class Store:
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
     channel_rights: ChannelRightsFinder
+    channel_sessions: ChannelSessions
+    channel_mentions: ChannelMentions
+    channel_claims: ChannelClaims
+    channel_announcements: ChannelAnnouncements
+    channel_removal: ChannelRemoval
     clocks: SharedClocks
     policies: Policies
     policy_changes: PolicyChanges
@@ -116,8 +127,10 @@ def build_store(
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
+    contents = ChannelContents(mongo, OriginStore(mongo))
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     user_workspaces = UserWorkspaces(mongo)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
@@ -153,11 +166,16 @@ def build_store(
         clocks=SharedClocks(cache, keys, clock),
         policies=policies,
         policy_changes=PolicyChanges(mongo, cache, keys, clock, policies),
-        channel_rights=ChannelRightsFinder(mongo, policies, messages, clock),
+        channel_rights=channel_rights,
+        channel_sessions=ChannelSessions(conversations, channel_rights),
+        channel_mentions=ChannelMentions(mongo, policies, channel_rights),
+        channel_claims=ChannelClaims(mongo),
+        channel_announcements=ChannelAnnouncements(mongo),
+        channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces),
         member_search=member_search,
         invites=InviteStore(mongo),
-        workspace_removal=WorkspaceRemoval(mongo, clock, OriginStore(mongo)),
+        workspace_removal=WorkspaceRemoval(mongo, clock, contents),
     )

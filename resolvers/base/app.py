@@ -15,6 +15,7 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
+from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
 
@@ -42,6 +43,7 @@ class Confab:
     revisions: Revisions
     typing: TypingNotifier
     publisher: EventPublisher
+    shared_events: SharedEvents
     limits: Limits
     work: WorkBudgets = field(default_factory=WorkBudgets)
     catch_ups: CatchUps = field(default_factory=CatchUps)
@@ -49,7 +51,7 @@ class Confab:
     def request_scope(self, user: UserId | None) -> RequestScope:
         """Return the context in which an operation of a user is executed.
 
-        Its reads of MongoDB queue by this user. While Redis is unavailable, it has its own cache.
+        Its reads of MongoDB wait in the read queue of this user. While Redis is unavailable, it has its own cache.
         """
         return RequestScope(user)
 

@@ -46,20 +46,20 @@ class Page(Generic[T]):
 
 
 class PageSizes:
-    """Sizes of the pages of one execution of a query.
+    """Sizes of the pages in one execution of a query.
 
-    Other people decide how long a message is: with 5,000 mentions in each, a page of messages has too many values. Then
-    the query is executed again with shorter pages instead of being refused.
+    Messages of other people may have 5,000 mentions each, so that a page of them has too many values. The query is then
+    executed again with shorter pages instead of being refused.
     """
 
     def __init__(self, divisor: int = 1) -> None:
-        """Create the sizes of an execution whose pages have a part of the items, and at least one."""
+        """Create sizes that are the requested ones divided by `divisor`, and at least 1."""
         self.divisor = divisor
         self.can_shrink = False
-        """True if a page that was read could be shorter."""
+        """True if a page had more than one item, so that a larger divisor makes it shorter."""
 
     def check(self, size: int | None, field: str) -> int:
-        """Return how many items to read of a page of this size. Raises InvalidInput as `check_page_size` does."""
+        """Return the number of items to read for a requested page size. Raises InvalidInput like `check_page_size`."""
         size = max(1, check_page_size(size, field) // self.divisor)
         self.can_shrink = self.can_shrink or size > 1
         return size

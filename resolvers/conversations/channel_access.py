@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from resolvers.base.errors import Archived, Forbidden
 from resolvers.conversations.visibility import SeqRange, visible_ranges
 from store.base.ids import ConversationId, UserId
 from store.channels.channel_rights import ChannelRights
@@ -27,6 +28,14 @@ async def find_channel_rights(
         for head in heads
         if (rights := found.get(head.conversation)) is not None
     }
+
+
+def check_may_write(rights: ChannelRights, field: str = "conversationId") -> None:
+    """Raise Archived or Forbidden unless a user who can see a channel may write there."""
+    if rights.channel.is_archived:
+        raise Archived("this channel is archived: it does not change any more", field=field)
+    if not rights.may(Permission.SEND_MESSAGES):
+        raise Forbidden("you may not write in this channel", field=field)
 
 
 async def _readable_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:

@@ -13,24 +13,29 @@ from resolvers.conversations.access import (
     may_be_in,
     no_conversation,
 )
-from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
+from resolvers.conversations.channel_access import check_may_write
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 
 
 async def start_typing(app: Confab, user: UserId, conversation: str) -> bool:
     """Notify the conversation's other connected members that the user is typing, at most once in 3 s.
 
-    Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
+    Return False if no event was sent. Raises NotFound, NotAMember, Archived, Forbidden, and InvalidInput for a subBiz.
     """
     access, version = await _current_access(app, user, conversation)
+    if access.rights is not None:
+        return await app.typing.announce_in_channel(access.head.conversation, user)
     return await app.typing.announce(access.head.conversation, user, version)
 
 
 async def stop_typing(app: Confab, user: UserId, conversation: str) -> bool:
     """Notify the other connected members that the user has stopped typing, if they were notified of the start.
 
-    Return False if no event was sent. Raises NotFound, NotAMember, and InvalidInput for a subBiz.
+    Return False if no event was sent. Raises NotFound, NotAMember, Archived, Forbidden, and InvalidInput for a subBiz.
     """
     access, version = await _current_access(app, user, conversation)
+    if access.rights is not None:
+        return await app.typing.announce_end_in_channel(access.head.conversation, user)
     return await app.typing.announce_end(access.head.conversation, user, version)
 
 
@@ -41,6 +46,8 @@ async def _current_access(app: Confab, user: UserId, conversation: str) -> tuple
         raise no_conversation()
     if not access.is_current:
         raise left_conversation()
+    if access.rights is not None:
+        check_may_write(access.rights)
     return access, version
 
 
@@ -50,7 +57,7 @@ async def _access(app: Confab, user: UserId, conversation: str) -> tuple[Access 
         raise InvalidInput("conversationId must name a conversation, not a subBiz", field="conversationId")
     if not may_be_in(user, conversation):
         return None, ""
-    if parse_private(conversation) is not None:
+    if kind_of(conversation) is not ConversationKind.GROUP:
         return await access_conversation(app, user, conversation), ""
     group = ConversationId(conversation)
     snapshot = await app.store.conversations.find_group_snapshot(group, [user], for_member=user)

@@ -6,15 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from resolvers.base.catch_ups import CatchUps
 from store.base.ids import UserId
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
-from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
-from subscriptions.realtime.events.sessions import SessionChanged
-from subscriptions.realtime.hub import Hub
+from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, Receive
 
 
@@ -36,7 +34,8 @@ class SessionSync:
     reset: bool = False
 
 
-LivePayload = MessageStreamEvent | CaughtUp | SessionChanged | SessionSync
+LivePayload = object
+"""An event as subscribers see it. `schema/events` has the GraphQL type of each kind."""
 
 
 class LiveEvent(NamedTuple):
@@ -89,11 +88,23 @@ class LiveEventReceiver(Protocol):
         ...
 
 
+class MailboxOwner(Protocol):
+    """Knows the hubs of mailboxes. A hub knows those that are attached to it."""
+
+    def detach(self, mailbox: Mailbox) -> None:
+        """Close a mailbox. Idempotent."""
+        ...
+
+    def find_position(self, mailbox: Mailbox) -> Position | None:
+        """Return the position up to which events are delivered to a mailbox; None if it was closed."""
+        ...
+
+
 class LiveStream:
     """The events of one subscription, taken one by one, or handed to a receiver.
 
     A subscription to several clocks has a mailbox for each. Parts that are read from the databases come before live
-    events. They are read only as fast as they are taken: one part at a time, and only a few of one user (`CatchUps`).
+    events. They are read only as fast as they are taken: one part at a time, and few at once for one user (`CatchUps`).
     """
 
     __slots__ = (
@@ -115,7 +126,7 @@ class LiveStream:
     def __init__(
         self,
         user: UserId,
-        hub: Hub[Any],
+        hub: MailboxOwner,
         mailboxes: Sequence[Mailbox],
         view: View,
         catch_ups: CatchUps,
@@ -128,7 +139,7 @@ class LiveStream:
 
         Args:
             user: The subscriber.
-            hub: The hub that the mailboxes are attached to.
+            hub: The hub that the mailboxes are attached to, or the object that knows their hubs.
             mailboxes: The live items. No two are of the same clock.
             view: Decides what the subscriber sees of them.
             catch_ups: Bounds the parts that are held.
@@ -208,13 +219,13 @@ class LiveStream:
             case MailboxEvent(position, event):
                 payload = self._view.show(event, position)
                 if isinstance(payload, Several):
-                    self._wait_for_taking(LiveEvent(each, position) for each in payload)
+                    self._put_first(LiveEvent(each, position) for each in payload)
                     return None
                 return LiveEvent(payload, position) if payload is not None else None
             case Lagged():
                 shown = self._view.show_lagged(item)
                 if isinstance(shown, Sequence):
-                    self._wait_for_taking(shown)
+                    self._put_first(shown)
                 else:
                     self._parts = shown
                     self._receive_with(None)
@@ -232,14 +243,14 @@ class LiveStream:
         if payload is None:
             return True
         if isinstance(payload, Several):
-            self._wait_for_taking(LiveEvent(each, position) for each in payload)
+            self._put_first(LiveEvent(each, position) for each in payload)
             self._ready()
         else:
             receiver.receive(payload, position)
         return True
 
-    def _wait_for_taking(self, events: Iterable[LiveEvent]) -> None:
-        """Let events be taken before any later one."""
+    def _put_first(self, events: Iterable[LiveEvent]) -> None:
+        """Put events before all later ones. They wait until they are taken."""
         self._waiting = deque(events)
         self._receive_with(None)
 
@@ -267,7 +278,7 @@ class LiveStream:
             self._mailboxes[0].drop(position)
             return
         for mailbox in self._mailboxes:
-            mailbox.drop(self._hub.find_position(mailbox.owner) or mailbox.start)
+            mailbox.drop(self._hub.find_position(mailbox) or mailbox.start)
 
     def close(self) -> None:
         """End the stream. Idempotent."""

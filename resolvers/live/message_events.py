@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,15 +11,12 @@ from resolvers.base.cursors import decode_sync
 from resolvers.base.errors import NotFound
 from resolvers.conversations.access import access_conversation
 from resolvers.live.live_stream import CaughtUp, LiveEvent, LiveStream, Parts, is_after
+from resolvers.live.newest_states import NewestStates
 from resolvers.live.patient_reads import read_patiently
-from store.base.ids import ConversationId, MessageId, UserId
-from store.conversations.conversation import Head
-from store.messages.message import Message
+from store.base.ids import UserId
 from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
 from subscriptions.realtime.mailboxes import Lagged, MailboxEvent, Position, QueueBudget
 from subscriptions.realtime.replay import sort_replay
-
-_REMEMBERED_MESSAGES = 1_000
 
 _CAUGHT_UP = CaughtUp(reset=False)
 _RESET = CaughtUp(reset=True)
@@ -55,7 +51,7 @@ class _MessageView:
     def __init__(self, start: Position, conversation: str | None) -> None:
         self._seen = start
         self._conversation = conversation
-        self._newest = _NewestStates()
+        self._newest = NewestStates()
 
     async def missed(self, app: Confab, user: UserId, start: Position, since: str) -> Parts:
         """Yield one part: the events after a cursor, then CaughtUp."""
@@ -121,44 +117,3 @@ async def _read_missed(app: Confab, user: UserId, start: Position, since: str) -
         return _Missed([], cursor)
     due = [item for item in logged if item.position.tick <= start.tick]
     return _Missed(sort_replay(cursor, due), start)
-
-
-class _NewestStates:
-    """The newest states of revised messages and of groups that a subscriber has seen.
-
-    A replay shows the state of messages and groups at the time of the read. A live event of an earlier change may
-    arrive after it, and must not show an older state.
-    """
-
-    __slots__ = ("_group_versions", "_messages")
-
-    def __init__(self) -> None:
-        self._messages: OrderedDict[MessageId, Message] | None = None
-        self._group_versions: dict[ConversationId, int] | None = None
-
-    def advance_group(self, head: Head) -> bool:
-        """Remember a group's version. Return False if the subscriber has seen a newer one.
-
-        The memory grows with each group of the user that changes during the subscription.
-        """
-        versions = self._group_versions
-        if versions is None:
-            versions = self._group_versions = {}
-        if head.version < versions.get(head.conversation, 0):
-            return False
-        versions[head.conversation] = head.version
-        return True
-
-    def advance(self, message: Message) -> bool:
-        """Remember a message's state. Return False if the subscriber has seen a newer one."""
-        known = self._messages.get(message.id) if self._messages is not None else None
-        if known is not None and not message.is_recalled and (known.is_recalled or known.edits > message.edits):
-            return False
-        if message.is_recalled or message.edits:
-            if self._messages is None:
-                self._messages = OrderedDict()
-            self._messages[message.id] = message
-            self._messages.move_to_end(message.id)
-            if len(self._messages) > _REMEMBERED_MESSAGES:
-                self._messages.popitem(last=False)
-        return True

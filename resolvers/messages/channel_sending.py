@@ -5,13 +5,14 @@ from __future__ import annotations
 from resolvers.base.app import Confab
 from resolvers.base.errors import Archived, ConfabError, Forbidden, SlowDown, Unavailable
 from resolvers.conversations.access import no_conversation
+from resolvers.conversations.channel_access import check_may_write
 from resolvers.messages.new_messages import mentioned_outsider, unknown_role
 from store.base.workspace_ids import workspace_of_channel
 from store.channels.channel_rights import ChannelRights
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_store import ChannelTerms, OutdatedRights, Refusal, SlowMode
 from store.workspaces.permissions import Permission
-from store.workspaces.policy import Channel, Policy
+from store.workspaces.policy import Policy
 
 _ATTEMPTS = 10
 
@@ -63,7 +64,8 @@ async def _judge(app: Confab, message: Message, at_least: int) -> ChannelTerms:
         policy = await app.store.policies.find(workspace_of_channel(channel), at_least)
         if policy is None or channel not in policy.channels:
             raise no_conversation()
-        _check_not_archived(policy.channels[channel])
+        if policy.channels[channel].is_archived:
+            raise Archived("this channel is archived: it does not change any more", field="conversationId")
         version, slow_mode_ms = policy.version, 0
     else:
         own = await rights.find(message.sender, channel, at_least)
@@ -79,15 +81,8 @@ async def _judge(app: Confab, message: Message, at_least: int) -> ChannelTerms:
     return ChannelTerms(version, slow_mode_ms)
 
 
-def _check_not_archived(channel: Channel) -> None:
-    if channel.is_archived:
-        raise Archived("this channel is archived: nobody can write there", field="conversationId")
-
-
 def _check_sender(rights: ChannelRights, message: Message) -> None:
-    _check_not_archived(rights.channel)
-    if not rights.may(Permission.SEND_MESSAGES):
-        raise Forbidden("you may not send messages to this channel", field="conversationId")
+    check_may_write(rights)
     if rights.may(Permission.MENTION_EVERYONE):
         return
     if message.mentions_all:

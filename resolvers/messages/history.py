@@ -19,7 +19,7 @@ DEFAULT_PAGE = 50
 _CURSOR = "m"
 
 _NO_GROUP = ConversationId("g_0")
-"""The id of no group."""
+"""An id that no group ever has."""
 
 
 async def list_messages(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from resolvers.base.app import Confab
@@ -10,8 +11,10 @@ from resolvers.base.cursors import decode_page_text
 from resolvers.base.errors import InvalidInput, NotFound
 from resolvers.base.pages import Edge, Page, check_page_size
 from store.base.ids import UserId, is_user_id, parse_private
+from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.users.search_text import SearchQuery, parse_query
 from store.users.user import User
+from store.users.user_search import FoundUser
 
 MAX_IDS = 200
 LONGEST_QUERY = 100
@@ -36,8 +39,9 @@ async def search_users(
 ) -> Page[User]:
     """Return a page of people that the viewer may start a conversation with, in order of names.
 
-    An empty query finds the people who share a conversation with the viewer, even if there is a directory. Without a
-    directory no other users are read, so that the response time reveals nothing about them.
+    An empty query finds the people who share a conversation or workspace with the viewer, even if there is a directory.
+    Without a directory no other users are read, so that the response time reveals nothing about them. With a workspace
+    only its members are found, also by nickname.
 
     Raises InvalidInput, NotFound for a workspace, and RateLimited if the viewer's work budget has too few units.
     """
@@ -45,16 +49,63 @@ async def search_users(
     position = decode_page_text("p", after, "after")
     wanted = check_query(query)
     if workspace is not None:
-        raise NotFound("there is no such workspace", field="workspaceId")
+        found, has_more = await _find_members(app, viewer, workspace, wanted, position, size)
+        return _page(found, size, position, has_more=has_more)
     search = app.store.user_search
     if wanted is not None and search.has_directory:
         results = await search.find_all(viewer, wanted, position, size)
-    else:
-        partners = await _list_partners(app, viewer)
-        app.work.take(viewer, SEARCH_UNITS * len(partners))
-        results = await search.find_among(partners, wanted, position, size)
-    edges = [Edge(found.user, ("p", found.position)) for found in results.found]
-    return Page(edges, has_next=results.has_more, has_previous=position is not None)
+        return _page(results.found, size, position, has_more=results.has_more)
+    joined = [entry.workspace for entry in await app.store.user_workspaces.list_joined(viewer)]
+    parts = await asyncio.gather(
+        _find_partners(app, viewer, wanted, position, size),
+        *(
+            _list_members(app, viewer, each, wanted, position, size)
+            for each in await app.store.workspaces.find_many(joined)
+        ),
+    )
+    by_id = {user.user.id: user for found, _ in parts for user in found}
+    return _page(list(by_id.values()), size, position, has_more=any(has_more for _, has_more in parts))
+
+
+_Found = tuple[list[FoundUser], bool]
+"""Users, and whether others follow."""
+
+
+def _page(found: Sequence[FoundUser], size: int, position: str | None, *, has_more: bool) -> Page[User]:
+    ordered = sorted(found, key=lambda found: found.position)
+    edges = [Edge(found.user, ("p", found.position)) for found in ordered[:size]]
+    return Page(edges, has_next=has_more or len(ordered) > size, has_previous=position is not None)
+
+
+async def _find_partners(
+    app: Confab, viewer: UserId, wanted: SearchQuery | None, position: str | None, size: int
+) -> _Found:
+    partners = await _list_partners(app, viewer)
+    app.work.take(viewer, SEARCH_UNITS * len(partners))
+    results = await app.store.user_search.find_among(partners, wanted, position, size)
+    return results.found, results.has_more
+
+
+async def _find_members(
+    app: Confab, viewer: UserId, workspace: str, wanted: SearchQuery | None, position: str | None, size: int
+) -> _Found:
+    """Return members of a workspace of the viewer. Raises NotFound."""
+    known = WorkspaceId(workspace)
+    version = await app.store.policies.current_version(known) if is_workspace_id(workspace) else None
+    if version is None or await app.store.policies.find_member(known, viewer, version) is None:
+        raise NotFound("there is no such workspace", field="workspaceId")
+    return await _list_members(app, viewer, known, wanted, position, size)
+
+
+async def _list_members(
+    app: Confab, viewer: UserId, workspace: WorkspaceId, wanted: SearchQuery | None, position: str | None, size: int
+) -> _Found:
+    results = await app.store.member_search.find_users(workspace, viewer, wanted, position, size)
+    users = await app.store.users.find_many(member.facts.user for member in results.found)
+    found = [
+        FoundUser(users[member.facts.user], member.position) for member in results.found if member.facts.user in users
+    ]
+    return found, results.has_more
 
 
 async def _list_partners(app: Confab, viewer: UserId) -> set[UserId]:

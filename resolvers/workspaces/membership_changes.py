@@ -12,9 +12,11 @@ from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.member_search import changed_search_fields
+from store.workspaces.membership_store import ends_of_memberships
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import MemberFacts, Policy
 from store.workspaces.rights import highest_position
+from subscriptions.realtime.nicknames import announce_nickname
 
 LONGEST_NICKNAME = 32
 
@@ -32,8 +34,15 @@ async def leave_workspace(app: Confab, user: UserId, workspace: str) -> None:
 
 async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts]) -> ProposedPolicyChange:
     """Return the change that ends memberships, those of PRIVATE channels included. Channels are no longer followed."""
-    writes = await app.store.memberships.ends(policy, [member.user for member in members])
-    return ProposedPolicyChange(policy, members=[MemberChange(member, None) for member in members], writes=writes)
+    users = [member.user for member in members]
+    in_channels = await app.store.memberships.list_channels(policy, users)
+    heads = await app.store.conversations.find_many({channel for channel, _ in in_channels})
+    ends = [(channel, member, heads[channel].seq) for channel, member in in_channels if channel in heads]
+    return ProposedPolicyChange(
+        policy,
+        members=[MemberChange(member, None) for member in members],
+        writes=ends_of_memberships(policy, users, ends),
+    )
 
 
 async def set_nickname(
@@ -56,9 +65,13 @@ async def set_nickname(
         profile = await app.store.users.find(target)
         fields, writes = changed_search_fields(target, profile.name if profile is not None else None, nickname)
         change = MemberChange(member, replace(member, nickname=nickname), fields)
+        changed.append(target)
         return ProposedPolicyChange(policy, members=[change], writes=writes)
 
+    changed: list[UserId] = []
     policy = await change_as_member(app, actor, workspace, decide)
+    if changed:
+        announce_nickname(app.bus, policy.workspace, target)
     found = await app.store.policies.find_member(WorkspaceId(workspace), target, policy.version)
     if found is None:
         raise _not_a_member()

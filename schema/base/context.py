@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from resolvers.users.callers import Caller
 from schema.base.loaders import Loaders
 from schema.base.viewers import TrackedViewer
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.workspace_ids import RoleId, WorkspaceId
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.engine import LiveConnection
 
@@ -34,6 +35,18 @@ class ConversationObjects(Protocol):
         ...
 
 
+class WorkspaceObjects(Protocol):
+    """Makes the GraphQL objects of workspaces: implemented by their type, which other types cannot import."""
+
+    def load(self, context: Context, workspace: WorkspaceId) -> Any:
+        """Return a workspace, or a Deferred of it. Does not check access."""
+        ...
+
+    def load_roles(self, context: Context, workspace: WorkspaceId, roles: Sequence[RoleId]) -> Any:
+        """Return those roles that exist, in the given order, or a Deferred of them. Does not check access."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """One operation's context. One is made for every operation, and for every rendering of a subscription's event.
@@ -47,6 +60,7 @@ class Context:
     request_id: str
     loaders: Loaders
     conversation_types: Mapping[ConversationKind, ConversationObjects]
+    workspace_type: WorkspaceObjects
     connection: LiveConnection | None = None
     queue_budget: QueueBudget = field(default_factory=QueueBudget)
     page_sizes: PageSizes = field(default_factory=PageSizes)
@@ -66,6 +80,14 @@ class Context:
         kind = kind_of(conversation)
         assert kind is not None
         return self.conversation_types[kind].load(self, conversation)
+
+    def load_workspace(self, workspace: WorkspaceId) -> Any:
+        """Return the GraphQL object of a workspace, or a Deferred of it. Does not check access."""
+        return self.workspace_type.load(self, workspace)
+
+    def load_roles(self, workspace: WorkspaceId, roles: Sequence[RoleId]) -> Any:
+        """Return the GraphQL objects of those roles of a workspace that exist, or a Deferred of them."""
+        return self.workspace_type.load_roles(self, workspace, roles)
 
     def prefetch_conversations(self, conversations: Iterable[ConversationId]) -> asyncio.Future[None] | None:
         """Begin to read what `load_conversation` needs: see `BatchLoader.prefetch`."""

@@ -13,6 +13,7 @@ from resolvers.conversations.visibility import is_visible, list_viewers
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
 from resolvers.workspaces.access import WorkspaceAccess, list_accesses
+from resolvers.workspaces.revs import list_revs_before
 from schema.base.batch_loader import BatchLoader
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
@@ -32,6 +33,8 @@ class Loaders:
     def __init__(self, app: Confab, viewer: TrackedViewer) -> None:
         self._app = app
         self._viewer = viewer
+        self.began_ms = app.store.clock.now_ms()
+        """The time before anything was read."""
 
     @cached_property
     def _viewer_id(self) -> UserId:
@@ -63,6 +66,20 @@ class Loaders:
     def workspaces(self) -> BatchLoader[WorkspaceId, WorkspaceAccess | None]:
         """Workspaces with the viewer's membership; None if there is no such workspace."""
         return BatchLoader(self._load_workspaces)
+
+    @cached_property
+    def revs(self) -> BatchLoader[WorkspaceId, int]:
+        """Positions on the clocks of workspaces, before anything was read."""
+        return BatchLoader(self._load_revs)
+
+    @cached_property
+    def _nicknames(self) -> BatchLoader[tuple[WorkspaceId, UserId], str | None]:
+        return BatchLoader(self._load_nicknames)
+
+    def nickname(self, workspace: WorkspaceId, user: UserId) -> str | Awaitable[str | None] | None:
+        """Return the nickname of a user in a workspace; without waiting if this process has the member in memory."""
+        facts = self._app.store.policies.known_member(workspace, user)
+        return facts.nickname if facts is not None else self._nicknames.find((workspace, user))
 
     @cached_property
     def _messages_up_to(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
@@ -153,11 +170,23 @@ class Loaders:
         found = await self._app.store.conversations.find_many(conversations)
         return [found.get(conversation) for conversation in conversations]
 
+    async def _load_revs(self, workspaces: list[WorkspaceId]) -> list[int]:
+        return await list_revs_before(self._app, workspaces, self.began_ms)
+
     async def _load_workspaces(self, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
         return await list_accesses(self._app, self._viewer.id, workspaces)
 
+    async def _load_nicknames(self, members: list[tuple[WorkspaceId, UserId]]) -> list[str | None]:
+        nicknames: dict[tuple[WorkspaceId, UserId], str | None] = {}
+        for workspace in dict.fromkeys(workspace for workspace, _ in members):
+            users = [user for each, user in members if each == workspace]
+            found = await self._app.store.policies.find_members(workspace, users)
+            nicknames |= {(workspace, user): facts.nickname for user, facts in found.items()}
+        return [nicknames.get(member) for member in members]
+
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
-        sessions = await self._app.store.sessions.find_each(self._viewer.id, conversations)
+        store, viewer = self._app.store, self._viewer.id
+        sessions = await store.channel_sessions.complete(viewer, await store.sessions.find_each(viewer, conversations))
         found = {session.conversation: session for session in sessions}
         return [found.get(conversation) for conversation in conversations]
 

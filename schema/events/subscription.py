@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.live import message_events, session_sync
+from resolvers.live import channel_events, message_events, session_sync, workspace_events
 from schema.base.context import Info
 from schema.base.scalars import Cursor
+from schema.events.channels import PositionInput, channel_event_from, channel_event_union
 from schema.events.registry import message_event_from, message_event_union
 from schema.events.sessions import SyncSessionType
 from schema.events.source import Source
+from schema.events.workspaces import workspace_event_from, workspace_event_union
 
 
 @strawberry.type
@@ -44,3 +46,32 @@ class Subscription:
             context.app, context.viewer, since, conversation_id, context.queue_budget
         )
         return Source(context, stream, message_event_from)
+
+    @strawberry.subscription(
+        graphql_type=channel_event_union(),
+        description="Everything that happens in up to 20 channels, threads or groups that are on the screen: messages, "
+        "edits, recalls, reactions, pins, thread counts, typing. For bots (isBot) up to 1,000. rev: from channel, "
+        "thread or an event. What was missed comes first, in order, then ChannelCaughtUp for each, then live, without "
+        "gap or repetition. reset: true means: fetch the newest page again. When access ends: AccessEnded for that "
+        "one, then nothing more of it.",
+    )
+    async def channel_events(self, info: Info, channels: list[PositionInput]) -> Source:
+        """Subscribe to what happens in channels."""
+        context = info.context
+        positions = [position.to_position() for position in channels]
+        stream = await channel_events.channel_events(context.app, context.viewer, positions, context.queue_budget)
+        return Source(context, stream, channel_event_from)
+
+    @strawberry.subscription(
+        graphql_type=workspace_event_union(),
+        description="What changes in up to 20 workspaces: name, roles, categories, the channels the caller can see, "
+        "the caller's own membership, voice states, and ChannelActivity of followed channels. rev: from ready, "
+        "workspace, or an event. First what changed meanwhile (whole objects, each once), then WorkspaceCaughtUp, "
+        "then live.",
+    )
+    async def workspace_events(self, info: Info, workspaces: list[PositionInput]) -> Source:
+        """Subscribe to what changes in workspaces."""
+        context = info.context
+        positions = [position.to_position() for position in workspaces]
+        stream = await workspace_events.workspace_events(context.app, context.viewer, positions, context.queue_budget)
+        return Source(context, stream, workspace_event_from)

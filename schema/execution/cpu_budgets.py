@@ -27,14 +27,15 @@ _TURNS_BURST_SECONDS = 0.4
 """The same for the budget of all users together."""
 
 _MAX_WAITING_PER_USER = 100
-"""Documents of a user that wait for their turn."""
+"""Documents of a user that may wait for their turn."""
 
 _MAX_WAIT_SECONDS = 10.0
+"""Time after which a waiting document is refused."""
 
 _MARGIN_SECONDS = 0.001
 """Added to the time until a budget is filled, so that it is positive."""
 
-_TOO_MANY = "Too many new documents. Send fewer different ones."
+_TOO_MANY = "Too many different documents. Put values that change into variables, and try again later."
 
 _MAX_USERS = 10_000
 """Users whose budget is remembered. Forgotten users begin with a full one."""
@@ -129,8 +130,8 @@ class UserCpuBudgets:
 class DocumentTurns:
     """Turns for documents that are not cached. One is prepared at a time, and users take turns.
 
-    Preparing a document takes up to 50 ms of CPU. So all users together use a share of one core for it, beyond a burst
-    of 0.4 seconds of that share.
+    Preparing a document takes up to 50 ms of CPU. So all users together may use only a share of one core for it, and 0.4
+    seconds of this share at once.
     """
 
     def __init__(self, share: float) -> None:

@@ -30,8 +30,8 @@ class DocumentCache(Generic[Prepared]):
     """Prepared documents up to a total size.
 
     A document belongs to the user who sent it first, until another user sends it: then it is shared. Documents of one
-    user may take a quarter of the cache, those of all single users what shared ones leave. Beyond a quarter of the
-    cache they are evicted first, beginning with the oldest document of the user with the most.
+    user may take a quarter of the cache. All documents that are not shared may take the space that shared ones leave.
+    Beyond a quarter of the cache they are evicted first, beginning with the oldest one of the user who has the most.
     """
 
     def __init__(

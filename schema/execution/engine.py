@@ -37,6 +37,7 @@ from schema.execution.query_limits import QueryLimits, limit_error
 from schema.execution.slices import Slices
 from schema.execution.work import EventExecution, SelectionCost, SubscriptionCosts, measured, operation_units
 from schema.root import CONVERSATION_TYPES, SCHEMA
+from schema.workspaces.workspace_types import WorkspaceType
 from store.base.errors import StoreError
 from store.base.ids import UserId
 from subscriptions.transport.engine import (
@@ -53,8 +54,8 @@ _MAX_REMEMBERED_COSTS = 64
 """Remembered costs of each operation, by the sizes of its pages and lists."""
 _EVENT_RETRY_SECONDS = 60.0
 _EVENT_RETRY_PAUSE_SECONDS = 0.25
-_SHORTER_PAGES = 10
-"""Divisor of pages when a query is executed again because they had too many values."""
+_PAGE_DIVISOR = 10
+"""Divisor of page sizes each time a query is executed again because its pages had too many values."""
 INTROSPECTION_IS_OFF = "Introspection is disabled on this server; use the published schema instead."
 IDS_NOT_SUPPORTED = "PersistedQueryNotSupported"
 """The exact message at which clients that send hashes change to sending texts."""
@@ -149,7 +150,7 @@ class Engine:
             except ResultTooLarge as too_large:
                 self._charge(context, too_large.values - taken)
                 if prepared.kind == "query" and sizes.can_shrink:
-                    sizes, taken = PageSizes(sizes.divisor * _SHORTER_PAGES), 0
+                    sizes, taken = PageSizes(sizes.divisor * _PAGE_DIVISOR), 0
                     continue
                 error = limit_error("max_values", self._max_values(prepared), too_large.values, "values")
                 if prepared.kind == "query":
@@ -168,7 +169,7 @@ class Engine:
         taken: int,
         sizes: PageSizes,
     ) -> Json:
-        """Execute an operation with pages of some sizes. Raises ResultTooLarge."""
+        """Execute an operation once, with these page sizes. Raises ResultTooLarge."""
         user = _user_of(context)
         with self._app.request_scope(user), self._slices.operation(user):
             if prepared.compiled is not None:
@@ -188,6 +189,9 @@ class Engine:
             result = await result if hasattr(result, "__await__") else result
             if isinstance(result, MeasuredResult):
                 self._charge(context, result.values - taken)
+            elif result.data is None:
+                # A variable does not fit its type: nothing was executed.
+                self._charge(context, -taken)
             return _format_result(result, context.request_id)
 
     async def subscribe(
@@ -261,7 +265,9 @@ class Engine:
         yield_control = partial(self._slices.next, user)
 
         def execute_once() -> Any:
-            context = Context(self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES)
+            context = Context(
+                self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES, WorkspaceType
+            )
             return execution(event, context, yield_control)
 
         with self._app.request_scope(user):
@@ -303,6 +309,7 @@ class Engine:
             context.request_id,
             loaders,
             CONVERSATION_TYPES,
+            WorkspaceType,
             context.connection,
             context.queue_budget,
             sizes or PageSizes(),

@@ -16,7 +16,9 @@ from weakref import WeakValueDictionary
 import structlog
 
 from resolvers.base.errors import RateLimited
+from resolvers.live.channel_events import AccessEnded, ChannelCaughtUp
 from resolvers.live.live_stream import CaughtUp, LiveEvent, LivePayload, SessionSync
+from resolvers.live.workspace_events import WorkspaceCaughtUp
 from resolvers.users.callers import Caller
 from schema.base.errors import refusal_for
 from schema.base.viewers import IDENTITY, TrackedViewer
@@ -36,7 +38,7 @@ _MAX_CONCURRENT_EXECUTIONS = 64
 _MAX_IMMEDIATE_EXECUTIONS = 8
 """Executions of one event that may run before other tasks of the event loop."""
 
-_NEVER_DROPPED = (CaughtUp, SessionSync)
+_NEVER_DROPPED = (CaughtUp, SessionSync, ChannelCaughtUp, WorkspaceCaughtUp, AccessEnded)
 """Events that follow a loss. Each subscriber waits for one of them at most."""
 
 _NOTIFICATIONS_PER_TURN = 256

@@ -46,12 +46,12 @@ class EventSlots:
 
     @property
     def running(self) -> int:
-        """Executions that have begun."""
+        """Executions that have begun and not ended."""
         return self._queue.running
 
     @property
     def waiting(self) -> int:
-        """Events that subscribers wait for."""
+        """Events that wait to be rendered, one per subscription."""
         return sum(self._waiting.values())
 
     def try_start(self, user: UserId) -> bool:

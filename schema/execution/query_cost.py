@@ -86,18 +86,31 @@ def size_variables(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, 
 
 def make_size_key(value: Any) -> object:
     """Return the part of a variable's value that determines the cost, as a key for remembered costs."""
-    if value is None or value is NOT_GIVEN or type(value) is int:
+    if value is None or value is NOT_GIVEN or _is_whole_number(value):
         return value
     return (len(value),) if isinstance(value, list) else "other"
 
 
 def count_items(value: Any) -> int:
-    """Return the number of items in the lists of a value of variables, also of lists inside objects and lists."""
-    if isinstance(value, dict):
-        return sum([count_items(each) for each in value.values() if isinstance(each, (dict, list))])
-    if isinstance(value, list):
-        return len(value) + sum([count_items(each) for each in value if isinstance(each, (dict, list))])
-    return 0
+    """Return the number of items in the lists of a value of variables, also of lists inside objects and lists.
+
+    Not recursive, because JSON may be nested more deeply than Python calls can be.
+    """
+    items = 0
+    remaining = [value]
+    while remaining:
+        each = remaining.pop()
+        if isinstance(each, dict):
+            remaining += [part for part in each.values() if isinstance(part, (dict, list))]
+        elif isinstance(each, list):
+            items += len(each)
+            remaining += [part for part in each if isinstance(part, (dict, list))]
+    return items
+
+
+def _is_whole_number(value: Any) -> bool:
+    """Return whether GraphQL's Int accepts a number. It accepts 100.0."""
+    return type(value) is int or (type(value) is float and value.is_integer())
 
 
 @lru_cache(maxsize=8)
@@ -249,8 +262,8 @@ class CostAnalysis:
             for name in _PAGE_ARGUMENTS
             if name in field.args
         ]
-        size = max((each for each in sizes if type(each) is int), default=self._limits.default_page)
-        return min(max(size, 1), self._limits.max_page)
+        size = max((each for each in sizes if _is_whole_number(each)), default=self._limits.default_page)
+        return int(min(max(size, 1), self._limits.max_page))
 
     def _value(self, value: ValueNode) -> Any:
         match value:

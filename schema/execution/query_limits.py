@@ -162,7 +162,7 @@ def _check_text(source: str, limits: QueryLimits) -> None:
                 fragments += 1
     if fragments > limits.max_fragments:
         raise limit_error("max_fragments", limits.max_fragments, fragments, "fragments in one document")
-    # If fragments are used, one of the operations has a proportional share of the aliases.
+    # All fragments are used in a valid document, so one of the operations has at least the average number of aliases.
     operations = max(1, min(definitions - fragments, limits.max_operations))
     if aliases > limits.max_aliases * operations:
         raise limit_error("max_aliases", limits.max_aliases, -(-aliases // operations), "aliases")

@@ -9,10 +9,11 @@ from time import perf_counter
 from store.base.fair_queue import FairQueue
 
 _LONGEST_PAUSE_SECONDS = 0.005
+"""Longest pause after a slice."""
 
 
 class OperationInProgress:
-    """A block that is counted as an operation of a user in progress."""
+    """Context manager that counts an operation of a user as in progress."""
 
     __slots__ = ("_operations", "_user")
 
@@ -37,8 +38,8 @@ class Slices:
     """Decides which long execution of the process continues next.
 
     Between two slices the event loop runs all other tasks twice. While operations of several users are in progress,
-    it is also left to others for as long as the slice took: a short operation waits for the databases several times,
-    and would otherwise wait for a slice each time.
+    each slice is followed by a pause of the same length. A short operation waits for the databases several times:
+    without pauses it might wait for a slice each time.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class Slices:
         self._operations: dict[Hashable, int] = {}
 
     def operation(self, user: Hashable) -> OperationInProgress:
-        """Return a block that is an operation of a user in progress."""
+        """Return the context in which an operation of a user is executed."""
         return OperationInProgress(self._operations, user)
 
     async def next(self, user: Hashable) -> None:

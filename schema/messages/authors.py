@@ -10,7 +10,6 @@ from store.base.ids import ConversationKind, kind_of
 from store.base.workspace_ids import workspace_of_channel
 from store.messages.message import Message
 from store.users.user import User
-from store.workspaces.policy import MemberFacts
 
 
 class Author(NamedTuple):
@@ -21,17 +20,13 @@ class Author(NamedTuple):
 
 
 def load_author(context: Context, message: Message) -> Any:
-    """Return the author of a message, or a Deferred of it.
-
-    Reads only what `Message.sender` reads, and in a channel the sender's membership of the workspace.
-    """
+    """Return the author of a message, or a Deferred of it. In a channel the name is the nickname, if there is one."""
     sender = context.loaders.user(message.sender)
     if kind_of(message.conversation) is not ConversationKind.CHANNEL:
         return then(sender, _author_from)
-    member = context.loaders.workspace_members.find((workspace_of_channel(message.conversation), message.sender))
-    return then(sender, lambda user: then(member, lambda facts: _author_from(user, facts)))
+    nickname = context.loaders.nickname(workspace_of_channel(message.conversation), message.sender)
+    return then(sender, lambda user: then(nickname, lambda name: Author(name or user.display_name, user.avatar_url)))
 
 
-def _author_from(sender: User, facts: MemberFacts | None = None) -> Author:
-    nickname = facts.nickname if facts is not None else None
-    return Author(nickname or sender.display_name, sender.avatar_url)
+def _author_from(sender: User) -> Author:
+    return Author(sender.display_name, sender.avatar_url)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from enum import Enum
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
 
@@ -27,7 +27,14 @@ from schema.messages.receipt_types import (
 )
 from schema.messages.system_event_types import SystemEventType, system_event_from
 from schema.users.user_types import UserType, load_user
+from store.base.workspace_ids import workspace_of_channel
 from store.messages.message import Message, MessageKind
+
+if TYPE_CHECKING:
+    from schema.workspaces.role_types import RoleType
+
+RoleRef = Annotated["RoleType", strawberry.lazy("schema.workspaces.role_types")]
+"""A reference to a package above this one. `Context.load_roles` makes the objects."""
 
 
 @strawberry.enum(
@@ -126,6 +133,11 @@ class MessageType(Node):
     @strawberry.field(metadata=prefetched_by(_prefetch_mentions) | holds(10))
     def mentions(self, info: Info) -> list[UserType]:
         return [load_user(info.context, user) for user in self.record.mentions]
+
+    @strawberry.field(metadata=holds(5))
+    def mentioned_roles(self, info: Info) -> list[RoleRef]:
+        roles = self.record.mentioned_roles
+        return info.context.load_roles(workspace_of_channel(self.record.conversation), roles) if roles else []
 
     @strawberry.field(metadata=prefetched_by(_prefetch_replies))
     def reply_to(self, info: Info) -> MessageType | None:

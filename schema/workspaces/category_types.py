@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import strawberry
 
+from schema.base.context import Context
 from schema.base.list_sizes import holds
 from schema.base.nodes import Node
 from schema.compiler import reads
 from schema.workspaces.permission_types import PermissionOverwrite, list_overwrites
 from store.base.workspace_ids import WorkspaceId
-from store.workspaces.permissions import Permission
+from store.workspaces.permissions import NOTHING, Permission
 from store.workspaces.policy import ChannelCategory, Policy
+from store.workspaces.rights import rights_in_workspace
 
 
 @strawberry.type(name="ChannelCategory")
@@ -26,6 +28,14 @@ class ChannelCategoryType(Node):
     @strawberry.field(metadata=holds(20))
     def overwrites(self) -> list[PermissionOverwrite]:
         return list_overwrites(self.record.overwrites) if self.shows_overwrites else []
+
+
+async def load_category(context: Context, policy: Policy, category: ChannelCategory) -> ChannelCategoryType:
+    """Return the GraphQL object of a category that the viewer has changed."""
+    store = context.app.store
+    facts = await store.policies.find_member(policy.workspace, context.viewer, policy.version)
+    rights = rights_in_workspace(policy, facts, store.clock.now_ms()) if facts is not None else NOTHING
+    return category_from(policy, category, rights)
 
 
 def category_from(policy: Policy, category: ChannelCategory, rights: Permission) -> ChannelCategoryType:

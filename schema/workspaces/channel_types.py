@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
 
+from resolvers.base.pages import Edge, Page
 from resolvers.conversations.access import Access, FoundConversation, access_conversation, access_from, no_conversation
 from resolvers.users.callers import CallerRole
 from resolvers.workspaces.channels import find_write_time
+from resolvers.workspaces.revs import read_with_rev
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
-from schema.base.nodes import Node
-from schema.base.scalars import JSON, DateTime
+from schema.base.nodes import Node, PageInfo
+from schema.base.scalars import JSON, DateTime, Timestamp
 from schema.compiler import reads, then
 from schema.conversations.conversation_types import (
     Conversation,
@@ -31,12 +33,18 @@ from schema.workspaces.permission_types import (
     list_overwrites,
     list_permissions,
 )
-from schema.workspaces.workspace_types import WorkspaceType, workspace_from
-from store.base.ids import ConversationId
+from store.base.ids import ConversationId, ConversationKind
 from store.base.workspace_ids import workspace_of_channel
+from store.conversations.conversation import Head
 from store.workspaces import policy
 from store.workspaces.permissions import Permission
 from store.workspaces.rights import rights_in_workspace
+
+if TYPE_CHECKING:
+    from schema.workspaces.workspace_types import WorkspaceType
+
+WorkspaceRef = Annotated["WorkspaceType", strawberry.lazy("schema.workspaces.workspace_types")]
+"""The type of workspaces, which have channels. `Context.load_workspace` makes the object."""
 
 
 @strawberry.enum(name="ChannelKind")
@@ -49,6 +57,8 @@ class ChannelKindType(Enum):
 @strawberry.type(name="Channel")
 class ChannelType(Conversation, Node):
     access: strawberry.Private[Access]
+    known_rev: strawberry.Private[int | None]
+    """A position that the state includes; None: not known."""
     record: strawberry.Private[policy.Channel]
     id: strawberry.ID = reads("record.id")
     kind: ChannelKindType = reads("record.kind")
@@ -87,19 +97,25 @@ class ChannelType(Conversation, Node):
     @classmethod
     async def find(cls, context: Context, conversation: ConversationId) -> ChannelType | None:
         """Return a channel, or None if the viewer can't see it."""
-        access = await access_conversation(context.app, context.viewer, conversation)
-        return channel_from(access) if access is not None else None
+        app, viewer, workspace = context.app, context.viewer, workspace_of_channel(conversation)
+        found = await read_with_rev(app, workspace, lambda: access_conversation(app, viewer, conversation))
+        return channel_from(*found) if found is not None else None
+
+    @strawberry.field
+    def rev(self, info: Info) -> Timestamp:
+        """A position on the workspace's clock that includes all of this."""
+        if self.known_rev is not None:
+            return Timestamp(self.known_rev)
+        rev: Any = info.context.loaders.revs.find(workspace_of_channel(self.conversation_id))
+        return rev
 
     @strawberry.field(description="The caller's read state; null if they never followed, wrote or read here.")
     def session(self, info: Info) -> SessionType | None:
         return load_session(info.context, self.conversation_id)
 
     @strawberry.field
-    def workspace(self, info: Info) -> WorkspaceType:
-        return then(
-            info.context.loaders.workspaces.find(workspace_of_channel(self.conversation_id)),
-            lambda access: workspace_from(access.info),
-        )
+    def workspace(self, info: Info) -> WorkspaceRef:
+        return info.context.load_workspace(workspace_of_channel(self.conversation_id))
 
     @strawberry.field
     def category(self, info: Info) -> ChannelCategoryType | None:
@@ -146,14 +162,53 @@ async def _load_for_service(context: Context, found: FoundConversation) -> Chann
     if policy is None or channel not in policy.channels:
         raise no_conversation()
     access, record = Access(found.head, []), policy.channels[channel]
-    return ChannelType(access=access, record=record, conversation_id=channel, type=ConversationType.CHANNEL)
+    return ChannelType(
+        access=access, known_rev=None, record=record, conversation_id=channel, type=ConversationType.CHANNEL
+    )
 
 
-def channel_from(access: Access) -> ChannelType:
-    """Return the GraphQL object of a channel, as the viewer with this access sees it."""
+@strawberry.type
+class ChannelEdge:
+    edge: strawberry.Private[Edge[Access]]
+    node: ChannelType
+    cursor: str = reads("edge.cursor")
+
+
+@strawberry.type
+class ChannelConnection:
+    edges: list[ChannelEdge]
+    page_info: PageInfo
+
+
+def channel_connection(page: Page[Access]) -> ChannelConnection:
+    """Return a page of channels as a Relay connection."""
+    return ChannelConnection(
+        edges=[ChannelEdge(edge=edge, node=channel_from(edge.node)) for edge in page.edges],
+        page_info=PageInfo(page=page),
+    )
+
+
+def last_seen_channel(record: policy.Channel, rev: int) -> ChannelType:
+    """Return the GraphQL object of a channel that the viewer no longer sees, with its last settings."""
+    head = Head(record.id, ConversationKind.CHANNEL, 0, None, record.member_count, None)
+    return ChannelType(
+        access=Access(head, []),
+        known_rev=rev,
+        record=record,
+        conversation_id=record.id,
+        type=ConversationType.CHANNEL,
+    )
+
+
+def channel_from(access: Access, rev: int | None = None) -> ChannelType:
+    """Return the GraphQL object of a channel, as the viewer with this access sees it.
+
+    `rev`: a position on the workspace's clock before `access` was read, if it is known.
+    """
     assert access.rights is not None
     return ChannelType(
         access=access,
+        known_rev=rev,
         record=access.rights.channel,
         conversation_id=access.head.conversation,
         type=ConversationType.CHANNEL,

@@ -10,16 +10,24 @@ from typing import Any
 import strawberry
 
 from resolvers.base.pages import Edge, Page
-from resolvers.workspaces.access import find_access
+from resolvers.workspaces.access import WorkspaceAccess, find_access, no_workspace
+from resolvers.workspaces.channels import list_categories, list_channels
 from resolvers.workspaces.invites import Preview
 from resolvers.workspaces.members import list_members
+from resolvers.workspaces.revs import read_with_rev
 from schema.base.context import Context, Info
+from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
-from schema.base.scalars import JSON, DateTime
+from schema.base.scalars import JSON, DateTime, Timestamp
 from schema.compiler import prefetched_by, reads, then
 from schema.users.user_types import UserType, load_user
+from schema.workspaces.category_types import ChannelCategoryType, category_from
+from schema.workspaces.channel_types import ChannelConnection, channel_connection
+from schema.workspaces.permission_types import PermissionType, list_permissions
+from schema.workspaces.role_types import RoleType, list_roles, role_from
+from store.base.workspace_ids import RoleId, WorkspaceId, is_workspace_id
 from store.workspaces.invite_store import InviteRecord
-from store.workspaces.policy import MemberFacts
+from store.workspaces.policy import MemberFacts, Policy
 from store.workspaces.workspace_info import Plan, WorkspaceInfo
 
 
@@ -47,6 +55,13 @@ class WorkspaceMember:
     @strawberry.field(metadata=prefetched_by(_prefetch_users))
     def user(self, info: Info) -> UserType:
         return load_user(info.context, self.record.user)
+
+    @strawberry.field(metadata=holds(5))
+    def roles(self, info: Info) -> list[RoleType]:
+        return then(
+            info.context.loaders.workspaces.find(self.record.workspace),
+            lambda access: list_roles(access.policy, self.record.roles) if access is not None else [],
+        )
 
     @strawberry.field
     def timed_out_until(self, info: Info) -> DateTime | None:
@@ -78,6 +93,8 @@ def member_connection(page: Page[MemberFacts]) -> WorkspaceMemberConnection:
 @strawberry.type(name="Workspace")
 class WorkspaceType(Node):
     record: strawberry.Private[WorkspaceInfo]
+    known_rev: strawberry.Private[int | None] = None
+    """A position that the state includes; None: not known."""
     id: strawberry.ID = reads("record.id")
     name: str = reads("record.name")
     domain: str | None = reads("record.domain")
@@ -88,10 +105,43 @@ class WorkspaceType(Node):
     created_at: DateTime = reads("record.created_at_ms")
 
     @classmethod
+    def load(cls, context: Context, workspace: WorkspaceId) -> Any:
+        """Return a Deferred of a workspace. Does not check whether the viewer sees it."""
+        return then(context.loaders.workspaces.find(workspace), lambda access: workspace_from(access.info))
+
+    @classmethod
+    def load_roles(cls, context: Context, workspace: WorkspaceId, roles: Sequence[RoleId]) -> Any:
+        """Return those roles that exist, in the given order, or a Deferred of them. Does not check access."""
+
+        def roles_in(policy: Policy | None) -> list[RoleType]:
+            return [role_from(policy, role) for role in roles if role in policy.roles] if policy is not None else []
+
+        # Without the viewer, so that subscribers share the result.
+        policies = context.app.store.policies
+        known = policies.known(workspace)
+        return roles_in(known) if known is not None else then(asyncio.ensure_future(policies.find(workspace)), roles_in)
+
+    @classmethod
     async def find(cls, context: Context, workspace: str) -> WorkspaceType | None:
         """Return a workspace, or None if the viewer does not see it."""
-        access = await find_access(context.app, context.viewer, workspace)
-        return workspace_from(access.info) if access is not None else None
+        if not is_workspace_id(workspace):
+            return None
+        app, viewer = context.app, context.viewer
+        found = await read_with_rev(app, WorkspaceId(workspace), lambda: find_access(app, viewer, workspace))
+        return workspace_from(found[0].info, found[1]) if found is not None else None
+
+    @strawberry.field
+    def rev(self, info: Info) -> Timestamp:
+        """A position on the workspace's clock that includes all of this."""
+        context, workspace = info.context, self.record.id
+
+        def rev_of(access: WorkspaceAccess | None) -> Any:
+            if access is None or access.facts is None:
+                # The clock would tell when somebody writes there.
+                return Timestamp(self.record.created_at_ms)
+            return context.loaders.revs.find(workspace) if self.known_rev is None else Timestamp(self.known_rev)
+
+        return then(context.loaders.workspaces.find(workspace), rev_of)
 
     @strawberry.field
     def owner(self, info: Info) -> UserType:
@@ -115,6 +165,22 @@ class WorkspaceType(Node):
             lambda access: WorkspaceMember(record=access.facts) if access is not None and access.facts else None,
         )
 
+    @strawberry.field(metadata=holds(20))
+    def viewer_permissions(self, info: Info) -> list[PermissionType]:
+        now_ms = info.context.app.store.clock.now_ms()
+        return then(
+            info.context.loaders.workspaces.find(self.record.id),
+            lambda access: list_permissions(access.rights(now_ms)) if access is not None else [],
+        )
+
+    @strawberry.field(
+        description="Highest first; the last is the role of everyone (r_ followed by the workspace's own part of the "
+        "id).",
+        metadata=holds(20),
+    )
+    def roles(self, info: Info) -> list[RoleType]:
+        return then(info.context.loaders.workspaces.find(self.record.id), _roles_of)
+
     @strawberry.field(
         description="By name. query: prefix of name or nickname. online: those online first, at most 1,000 of them, "
         "then the others by name."
@@ -132,6 +198,24 @@ class WorkspaceType(Node):
         access = await context.loaders.workspaces.load(self.record.id)
         return member_connection(await list_members(context.app, access, first, after, query, role_id))
 
+    @strawberry.field(metadata=holds(20))
+    async def categories(self, info: Info) -> list[ChannelCategoryType]:
+        context = info.context
+        access = await context.loaders.workspaces.load(self.record.id)
+        if access is None:
+            return []
+        rights = access.rights(context.app.store.clock.now_ms())
+        found = await list_categories(context.app, access)
+        return [category_from(access.policy, category, rights) for category in found]
+
+    @strawberry.field(description="Those the caller can see, by category and position.")
+    async def channels(self, info: Info, first: int | None = 100, after: str | None = None) -> ChannelConnection:
+        context = info.context
+        access = await context.loaders.workspaces.load(self.record.id)
+        if access is None:
+            raise no_workspace()
+        return channel_connection(await list_channels(context.app, access, first, after))
+
     def _if_member(self, info: Info, value: Any) -> Any:
         """Return a value, or a Deferred of it, that is null to viewers who are not members."""
         return then(
@@ -140,9 +224,19 @@ class WorkspaceType(Node):
         )
 
 
-def workspace_from(info: WorkspaceInfo) -> WorkspaceType:
-    """Return the GraphQL object of a workspace."""
-    return WorkspaceType(record=info)
+def workspace_from(info: WorkspaceInfo, rev: int | None = None) -> WorkspaceType:
+    """Return the GraphQL object of a workspace.
+
+    `rev`: a position on its clock before `info` was read, if it is known.
+    """
+    return WorkspaceType(record=info, known_rev=rev)
+
+
+def _roles_of(access: WorkspaceAccess | None) -> list[RoleType]:
+    """Return all roles; none to viewers who are not members."""
+    if access is None or access.facts is None:
+        return []
+    return list_roles(access.policy, frozenset(access.policy.roles))
 
 
 @strawberry.type

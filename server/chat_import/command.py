@@ -9,7 +9,7 @@ duplicates nothing. Messages have the time of the import.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,9 +18,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from resolvers.base.app import Confab
 from resolvers.base.checks import LONGEST_CONTENT
 from resolvers.base.names import accept_name
-from server.chat_import.group import ImportedPeople, open_group
+from server.chat_import.group import ImportedPeople, invite_member, open_group
 from server.chat_import.log_file import ChatFile, read_chat
 from server.chat_import.plan import IMPORTER, ImportPlan, SendStep, make_plan
 from server.chat_import.runner import ImportCounts, ImportRunner
@@ -28,13 +29,13 @@ from server.errors import CommandError
 from server.services import Services, open_services
 from server.settings import UNLIMITED, Settings
 from store.base.errors import StoreError
-from store.base.ids import ConversationId, partition_of
+from store.base.ids import ConversationId, UserId, partition_of
 from store.deployment.chat_imports import ImportStore
 
 _PAGE = 1_000
 _LAST_SEQ = 1 << 53
 _MAX_SWEEPS = 3
-_START_WAIT_SECONDS = 10.0
+START_WAIT_SECONDS = 10.0
 """Time to wait for the databases before the import fails."""
 
 
@@ -64,7 +65,7 @@ async def run_import(settings: Settings, path: Path, group: str) -> ImportSummar
     plan = make_plan(chat)
     reached = 0
 
-    with _progress_bar(console, path.name, chat.length) as show_progress:
+    with progress_bar(console, path.name, chat.length) as show_progress:
 
         def report(done: int) -> None:
             nonlocal reached
@@ -73,7 +74,7 @@ async def run_import(settings: Settings, path: Path, group: str) -> ImportSummar
 
         try:
             unlimited = settings.model_copy(update=UNLIMITED)
-            async with open_services(unlimited, start_wait_seconds=_START_WAIT_SECONDS) as services:
+            async with open_services(unlimited, start_wait_seconds=START_WAIT_SECONDS) as services:
                 summary = await import_chat(services, chat, plan, group, report)
         except StoreError as error:
             _print_stopped(console, reached, chat)
@@ -104,23 +105,47 @@ async def import_chat(
     people = ImportedPeople(app, imports)
     await people.ensure_users(plan.names_after(earlier.done if earlier else 0))
     group, members = await open_group(app, imports, name, plan.starters)
-    head = await app.store.conversations.find(group)
-    progress = await imports.insert_progress(group, chat.digest, head.seq if head else 0)
+    invite = partial(invite_member, group)
+    counts = await import_log(services, group, chat, plan, people, members=members, join=invite, report=report)
+    return ImportSummary(group, plan, counts, time.monotonic() - began)
+
+
+async def import_log(
+    services: Services,
+    conversation: ConversationId,
+    chat: ChatFile,
+    plan: ImportPlan,
+    people: ImportedPeople,
+    *,
+    members: Collection[UserId],
+    join: Callable[[Confab, UserId], Awaitable[object]],
+    report: Callable[[int], None],
+) -> ImportCounts:
+    """Import a log, or the missing part of it, into a group or channel.
+
+    members: users who may write there. join: makes a user a member. report: see `import_chat`.
+    """
+    app = services.app
+    imports = ImportStore(app.store.mongo)
+    earlier = await imports.find_progress(conversation, chat.digest)
+    head = await app.store.conversations.find(conversation)
+    progress = await imports.insert_progress(conversation, chat.digest, head.seq if head else 0)
     if earlier:
-        await _finish_in_flight(services, group)
+        await _finish_in_flight(services, conversation)
     runner = ImportRunner(
         app,
-        group,
+        conversation,
         chat.digest,
         members=members,
         done=progress.done,
-        stored=await _stored_keys(services, group, progress.from_seq),
+        stored=await _stored_keys(services, conversation, progress.from_seq),
+        join=join,
         rename=people.rename,
-        save=partial(imports.update_progress, group, chat.digest),
+        save=partial(imports.update_progress, conversation, chat.digest),
         report=report,
     )
     await runner.run(plan.steps, chat.length)
-    return ImportSummary(group, plan, runner.counts, time.monotonic() - began)
+    return runner.counts
 
 
 async def _finish_in_flight(services: Services, group: ConversationId) -> None:
@@ -144,7 +169,8 @@ async def _stored_keys(services: Services, group: ConversationId, after: int) ->
 
 
 @contextmanager
-def _progress_bar(console: Console, name: str, length: int) -> Iterator[Callable[[int], None]]:
+def progress_bar(console: Console, name: str, length: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal. Yields the function that moves it."""
     columns = (
         TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("lines"),
         TimeRemainingColumn(),

@@ -21,7 +21,7 @@ from store.base.ids import ConversationId, UserId
 from store.deployment.chat_imports import ImportStore
 from store.users.user import User
 
-_CALLER = Caller(IMPORTER, CallerRole.SERVICE, math.inf)
+IMPORTING_CALLER = Caller(IMPORTER, CallerRole.SERVICE, math.inf)
 _IMPORTER = User(IMPORTER, "Import", None, True)
 
 
@@ -44,13 +44,13 @@ class ImportedPeople:
         if IMPORTER not in known:
             changed.append(_IMPORTER)
         for start in range(0, len(changed), MAX_USERS):
-            await upsert_users(self._app, _CALLER, changed[start : start + MAX_USERS])
+            await upsert_users(self._app, IMPORTING_CALLER, changed[start : start + MAX_USERS])
 
     async def rename(self, user: UserId, name: str) -> None:
         """Change the name of a user that imports have created."""
         if user in self._created:
             found = await self._app.store.users.find_many([user])
-            await upsert_users(self._app, _CALLER, [replace(found[user], name=name)])
+            await upsert_users(self._app, IMPORTING_CALLER, [replace(found[user], name=name)])
 
 
 async def open_group(
@@ -73,6 +73,11 @@ async def open_group(
     if missing:
         await invite_members(app, IMPORTER, group, missing)
     return group, members | set(missing)
+
+
+async def invite_member(group: ConversationId, app: Confab, user: UserId) -> None:
+    """Make a user a member of an imported group."""
+    await invite_members(app, IMPORTER, group, [user])
 
 
 async def _create_group(app: Confab, name: str, starters: Sequence[UserId]) -> ConversationId:

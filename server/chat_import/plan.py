@@ -15,7 +15,7 @@ from server.errors import CommandError
 from store.base.ids import UserId
 
 IMPORTER = UserId("importer")
-"""Owner of the imported groups, who invites the users that join. No nick is mapped to this id."""
+"""Owner of the imported groups and workspaces, who invites the users that join. No nick is mapped to this id."""
 
 _SIMPLE_NICK = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@-]{0,63}\Z")
 """Nicks that are used as user ids. Fixed, because an import that continues must give everybody the same id again."""
@@ -107,8 +107,8 @@ def cut_text(text: str) -> str:
     return text if len(text) <= LONGEST_CONTENT else f"{text[: LONGEST_CONTENT - 1]}…"
 
 
-def make_plan(chat: ChatFile) -> ImportPlan:
-    """Return the plan for a log. Raises CommandError if it has too few people for a group.
+def make_plan(chat: ChatFile, smallest: int = SMALLEST_GROUP) -> ImportPlan:
+    """Return the plan for a log. Raises CommandError if it has fewer than `smallest` people, the importer included.
 
     A person whose first line is not a join is a member from the start. A nick belongs to the person who has it at that
     time: a rename passes the new nick to the renamed person. A nick that was given up and appears again belongs to a
@@ -116,11 +116,10 @@ def make_plan(chat: ChatFile) -> ImportPlan:
     """
     nicks = _NickRegistry()
     lines = [(line, nicks.process(line)) for line in chat.lines]
-    starters = _find_starters(lines)
-    if len(starters) + 1 < SMALLEST_GROUP:
+    starters = _find_starters(lines, smallest)
+    if len(starters) + 1 < smallest:
         raise CommandError(
-            f"The chat has only {len(nicks.names)} person: a group needs {SMALLEST_GROUP} members, "
-            "including the importer."
+            f"The chat has only {len(nicks.names)} person: a group needs {smallest} members, including the importer."
         )
     members = set(starters)
     steps: list[Step] = []
@@ -146,14 +145,14 @@ def make_plan(chat: ChatFile) -> ImportPlan:
     return ImportPlan(nicks.names, tuple(starters), tuple(steps), skipped, cut)
 
 
-def _find_starters(lines: Sequence[tuple[ChatLine, UserId]]) -> list[UserId]:
-    """Return the members from the start. If they are too few for a group, add the first people who join."""
+def _find_starters(lines: Sequence[tuple[ChatLine, UserId]], smallest: int) -> list[UserId]:
+    """Return the members from the start. If they are too few, add the first people who join."""
     first_lines: dict[UserId, ChatLine] = {}
     for line, user in lines:
         first_lines.setdefault(user, line)
     starters = [user for user, line in first_lines.items() if not isinstance(line, JoinLine)]
     joiners = [user for user, line in first_lines.items() if isinstance(line, JoinLine)]
-    return starters + joiners[: max(0, SMALLEST_GROUP - 1 - len(starters))]
+    return starters + joiners[: max(0, smallest - 1 - len(starters))]
 
 
 class _NickRegistry:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from resolvers.base.app import Confab
-from resolvers.groups.group_changes import invite_members
 from resolvers.messages.new_messages import NewMessage
 from resolvers.messages.sending import send_message
 from server.chat_import.ordered_turns import OrderedTurns, Turn, in_turn
-from server.chat_import.plan import IMPORTER, JoinStep, RenameStep, SendStep, Step
+from server.chat_import.plan import JoinStep, RenameStep, SendStep, Step
 from store.base.ids import ConversationId, MessageId, UserId
 
 MAX_RUNNING_STEPS = 32
@@ -36,7 +35,7 @@ class ImportCounts:
 
 
 class ImportRunner:
-    """Imports one log into one group. The effects of the first `done` lines are durable."""
+    """Imports one log into one group or channel. The effects of the first `done` lines are durable."""
 
     def __init__(
         self,
@@ -47,6 +46,7 @@ class ImportRunner:
         members: Collection[UserId],
         done: int,
         stored: Collection[str],
+        join: Callable[[Confab, UserId], Awaitable[object]],
         rename: Callable[[UserId, str], Awaitable[None]],
         save: Callable[[int], Awaitable[None]],
         report: Callable[[int], None],
@@ -55,11 +55,12 @@ class ImportRunner:
 
         Args:
             app: The parts of the process.
-            group: The group to import into.
+            group: The group or channel to import into.
             digest: Digest of the log.
-            members: Current members of the group.
+            members: Users who may write there.
             done: Number of lines whose effects are durable.
             stored: Idempotency keys of messages that are stored already.
+            join: Makes a user a member, with the application that keeps the order of the log.
             rename: Changes the display name of a user.
             save: Stores the number of durable lines.
             report: Shows the number of durable lines.
@@ -69,7 +70,7 @@ class ImportRunner:
         self._digest = digest
         self._members = set(members)
         self._stored = stored
-        self._rename, self._save, self._report = rename, save, report
+        self._join, self._rename, self._save, self._report = join, rename, save, report
         self._turns = OrderedTurns()
         self._slots = asyncio.Semaphore(MAX_RUNNING_STEPS)
         # Running and failed steps by line, in order.
@@ -130,7 +131,7 @@ class ImportRunner:
                         self.counts.messages += not result.replayed
                 case JoinStep(user=user):
                     if user not in self._members:
-                        await invite_members(self._app, IMPORTER, self._group, [user])
+                        await self._join(self._app, user)
                         self.counts.joins += 1
                 case RenameStep(user=user, name=name):
                     await turn.wait()

@@ -244,11 +244,16 @@ def schema() -> None:
 
 @app.command("import-chat")
 def import_chat(
-    file: Annotated[Path, typer.Argument(help="Chat log with one JSON object per line.", metavar="FILE.jsonl")],
-    group: Annotated[str, typer.Option(help="Name of the group to import into.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Chat logs with one JSON object per line.", metavar="FILE.jsonl…")
+    ],
+    group: Annotated[str | None, typer.Option(help="Name of the group to import one log into.")] = None,
+    workspace: Annotated[
+        str | None, typer.Option(help="Name of the workspace to import into: each log becomes a channel.")
+    ] = None,
     data_dir: DataDir = Path(".data"),
 ) -> None:
-    """Import a chat log into a group. Repeat the command to continue an import that stopped; nothing is duplicated.
+    """Import chat logs. Repeat the command to continue an import that stopped; nothing is duplicated.
 
     Without CONFAB_MONGO_URL and CONFAB_REDIS_URL, the databases of the confab dev on the data folder are used. If none
     is running, database servers are started for the duration of the import.
@@ -258,13 +263,23 @@ def import_chat(
     from server.cli.databases import databases
     from server.cli.dev import development_settings
 
-    if not (file.is_file() and os.access(file, os.R_OK)):
-        raise CommandError(f"{file} is not a readable file.")
+    if (group is None) == (workspace is None):
+        raise CommandError("Give --group, or --workspace.")
+    if group is not None and len(files) > 1:
+        raise CommandError("Only one file can be imported into a group. With --workspace, each becomes a channel.")
+    for file in files:
+        if not (file.is_file() and os.access(file, os.R_OK)):
+            raise CommandError(f"{file} is not a readable file.")
     from server.chat_import.command import run_import
+    from server.chat_import.workspace import run_workspace_import
 
     settings = development_settings()
     with databases(settings, data_dir, _print_note) as urls:
-        asyncio.run(run_import(development_settings(**urls), file, group))
+        unlimited = development_settings(**urls)
+        if workspace is not None:
+            asyncio.run(run_workspace_import(unlimited, files, workspace))
+        elif group is not None:
+            asyncio.run(run_import(unlimited, files[0], group))
 
 
 def _without_none(**options: Any) -> dict[str, Any]:

@@ -37,11 +37,11 @@ class ClientLimits:
     unsent: UnsentAnswers = field(default_factory=UnsentAnswers)
     descriptors: DescriptorGuard = field(default_factory=DescriptorGuard.unlimited)
     dropped: Counter[str] = field(default_factory=Counter)
-    """Connections that were dropped because of their time or rate, by what was late: head, body or answer."""
+    """Connections that were dropped because they were too slow, by part: head, body or answer."""
 
     def count_dropped(self) -> Mapping[str, int]:
         """Return the number of connections that were dropped so far, by reason."""
-        others = {"unread_answers": self.unsent.dropped, "descriptors": self.descriptors.lost}
+        others = {"unread_answers": self.unsent.dropped, "descriptors": self.descriptors.dropped_or_refused}
         return {"head": 0, "body": 0, "answer": 0, **self.dropped, **others}
 
     @property

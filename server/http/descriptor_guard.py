@@ -42,15 +42,15 @@ class DescriptorGuard:
     def __init__(self, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Create a guard for a process that may open `limit` files. `clock` returns seconds."""
         self.max_descriptor = limit - min(RESERVED_DESCRIPTORS, limit // 4) if limit != math.inf else math.inf
-        """A new connection with this descriptor or a greater one is admitted only if another one is dropped. The same
-        applies when so many connections are open."""
+        """A new connection with this descriptor or a greater one is admitted only if another one is dropped. The
+        same applies to the number of open connections."""
         self._limit = limit
         self._clock = clock
         self._receiving: dict[GuardedConnection, None] = {}
         self._idle: dict[GuardedConnection, None] = {}
         self._dropped = self._refused = 0
         self._log_at = -math.inf
-        self.lost = 0
+        self.dropped_or_refused = 0
         """Connections that were dropped or refused so far."""
 
     @classmethod
@@ -67,8 +67,8 @@ class DescriptorGuard:
     def admit(self, connection: GuardedConnection, descriptor: int, others: int) -> bool:
         """Note a new connection, which is receiving a request. Returns False if it has to be refused.
 
-        The system gives each new file the lowest free number, so at least `descriptor` files are open. After a
-        connection was dropped there may be many more, so open connections are counted too.
+        The system gives each new file the lowest free number, so at least `descriptor` files are open. A dropped
+        connection leaves a low number free while many more are open, so open connections are counted too.
 
         Args:
             connection: The new connection.
@@ -82,7 +82,7 @@ class DescriptorGuard:
         return is_admitted
 
     def _make_room(self, in_use: int) -> bool:
-        self.lost += 1
+        self.dropped_or_refused += 1
         waiting = self._receiving or self._idle
         longest = next(iter(waiting), None)
         if longest is None:

@@ -219,7 +219,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         """Watch how fast the client reads."""
         super().pause_writing()
         if self._reader_watch is None:
-            self._reader_watch = SlowReaderWatch(self.transport, self.limits, self._drop_late_reader)
+            self._reader_watch = SlowReaderWatch(self.transport, self.limits, self._count_and_drop_slow_reader)
         self._reader_watch.begin()
         if self._held is None:
             cycle = self._current_cycle
@@ -237,7 +237,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         held, self._held = self._held, None
         self.limits.unsent.release(held)
 
-    def _drop_late_reader(self) -> None:
+    def _count_and_drop_slow_reader(self) -> None:
         self.limits.dropped["answer"] += 1
         self._drop_slow_reader()
 

@@ -36,8 +36,8 @@ def collect_limits(sources: LimitSources) -> Iterator[Metric]:
     yield from _collect_refusals(sources)
     ids, clock = sources.app.store.ids, sources.app.store.clock
     yield GaugeMetricFamily(
-        "confab_worker_number_seconds",
-        "Time for which the process may make ids of messages unless it renews its worker number.",
+        "confab_worker_lease_remaining_seconds",
+        "Remaining time of the lease of the worker number, without which no ids of messages can be made.",
         value=max(0, ids.valid_until_ms - clock.now_ms()) / 1000,
     )
 
@@ -55,14 +55,14 @@ def _collect_waiting(sources: LimitSources) -> Iterator[Metric]:
     running.add_metric(["events"], events.running)
     running.add_metric(["catch_ups"], catch_ups.held)
     yield running
-    held = GaugeMetricFamily("confab_waiting_bytes", "Bytes that wait.", labels=["of"])
+    held = GaugeMetricFamily("confab_waiting_bytes", "Bytes of answers and of waiting operations.", labels=["of"])
     held.add_metric(["unread_answers"], sources.unsent.total)
     held.add_metric(["stream_operations"], sources.stream_operations.size)
     yield held
 
 
 def _collect_refusals(sources: LimitSources) -> Iterator[Metric]:
-    limited = CounterMetricFamily("confab_limited", "Refused or dropped because of limits by user.", labels=["by"])
+    limited = CounterMetricFamily("confab_limited", "Refused or dropped because of limits by user.", labels=["limit"])
     limited.add_metric(["work_budget"], sources.app.work.refused)
     limited.add_metric(["operations"], sources.operations.refused)
     limited.add_metric(["events"], sources.events.dropped)
@@ -70,7 +70,7 @@ def _collect_refusals(sources: LimitSources) -> Iterator[Metric]:
     limited.add_metric(["stream_operations"], sources.stream_operations.refused)
     limited.add_metric(["unread_answers"], sources.unsent.refused)
     yield limited
-    dropped = CounterMetricFamily("confab_connections_dropped", "Connections that were dropped.", labels=["because"])
+    dropped = CounterMetricFamily("confab_connections_dropped", "Connections that were dropped.", labels=["reason"])
     for reason, count in sources.dropped_connections().items():
         dropped.add_metric([reason], count)
     yield dropped

@@ -142,11 +142,13 @@ class Metrics(Collector):
         yield cache
 
     def _collect_connections(self) -> Iterator[Metric]:
-        hub = self._sources.app.hub
+        hub, shared = self._sources.app.hub, self._sources.app.shared_events.hub
         counts = {"websocket": self._sources.websocket_count(), "event_stream": self._sources.stream_count()}
         yield _gauges("confab_connections", "Open connections.", "of", counts)
-        yield _gauge("confab_subscriptions", "Open subscriptions.", hub.mailboxes)
-        yield CounterMetricFamily("confab_resets", "Times that a client was sent reset.", value=hub.resets)
+        yield _gauge("confab_subscriptions", "Open subscriptions.", hub.mailboxes + shared.mailboxes)
+        yield CounterMetricFamily(
+            "confab_resets", "Times that a client was sent reset.", value=hub.resets + shared.resets
+        )
 
 
 def _gauge(name: str, help_text: str, value: float) -> Metric:

@@ -14,20 +14,21 @@ from store.deployment.event_streams import RESERVED_MS
 class _QueuedStream:
     """The operations that this process has queued for one stream."""
 
-    __slots__ = ("ends_at", "sizes", "user")
+    __slots__ = ("expires_at", "sizes", "user")
 
     def __init__(self, user: UserId) -> None:
         self.user = user
         self.sizes: dict[str, int] = {}
         """Bytes of each operation, by operation id."""
-        self.ends_at = 0.0
+        self.expires_at = 0.0
+        """Time at which Redis deletes the operations, in seconds of the clock."""
 
 
 class QueuedOperations:
-    """Counts of the operations that one process has queued in Redis, by user.
+    """Counts the operations that one process has queued in Redis, by user.
 
-    An operation counts until this process learns that its stream was opened or that it was withdrawn, at the latest
-    until Redis deletes it. If another server opens the stream, it may count longer than it waits.
+    An operation counts until this process learns that it was withdrawn or that its stream was opened, at the latest
+    until Redis deletes it. If another server opens the stream, an operation may count longer than it waits.
     """
 
     def __init__(self, max_per_user: int, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,14 +47,14 @@ class QueuedOperations:
         """Operations that were refused so far."""
 
     def add(self, user: UserId, token: str, operation: str, size: int) -> bool:
-        """Count an operation. Return False if it counts already.
+        """Count an operation. Returns False if it is counted already.
 
         Raises:
             RateLimited: Too many operations of the user wait.
-            Unavailable: The operations of all users are too long together.
+            Unavailable: The operations of all users have too many bytes together.
         """
         now = self._clock()
-        self._forget_ended(now)
+        self._remove_expired(now)
         stream = self._streams.get(token)
         if stream is not None and operation in stream.sizes:
             return False
@@ -69,7 +70,7 @@ class QueuedOperations:
         if stream is None:
             stream = self._streams[token] = _QueuedStream(user)
         stream.sizes[operation] = size
-        stream.ends_at = now + RESERVED_MS / 1000
+        stream.expires_at = now + RESERVED_MS / 1000
         self._streams.move_to_end(token)
         self._by_user[user] += 1
         self.count += 1
@@ -77,7 +78,7 @@ class QueuedOperations:
         return True
 
     def remove(self, token: str, operation: str) -> None:
-        """Stop counting an operation. Does nothing if it does not count."""
+        """Stop counting an operation. Does nothing if it is not counted."""
         stream = self._streams.get(token)
         if stream is None or operation not in stream.sizes:
             return
@@ -86,15 +87,15 @@ class QueuedOperations:
             del self._streams[token]
 
     def remove_stream(self, token: str) -> None:
-        """Stop counting the operations of a stream. Does nothing if none count."""
+        """Stop counting the operations of a stream. Does nothing if none is counted."""
         stream = self._streams.pop(token, None)
         if stream is not None:
             self._subtract(stream.user, len(stream.sizes), sum(stream.sizes.values()))
 
-    def _forget_ended(self, now: float) -> None:
+    def _remove_expired(self, now: float) -> None:
         while self._streams:
             token = next(iter(self._streams))
-            if self._streams[token].ends_at > now:
+            if self._streams[token].expires_at > now:
                 return
             self.remove_stream(token)
 

@@ -130,12 +130,13 @@ class OperationSettings(_Section):
     """Most rows that an operation may lead to; pages inside pages multiply."""
     document_cpu_percent: int = Field(25, ge=0, le=100)
     """Share of a core for parsing and validating documents of one user that are not cached. Ten seconds of it may be
-    used at once. More documents are refused with RATE_LIMITED; 0 means no limit. Documents of all users together wait
-    while they use more than this share."""
+    used at once. More documents are refused with RATE_LIMITED; 0 means no limit. If documents of all users need more
+    than this share together, they wait."""
     anonymous_cpu_percent: int = Field(5, ge=0, le=100)
     """The same for all requests without a token together. They are served only with `introspection`."""
     max_operations: int = Field(500, ge=1, le=100_000)
-    """Operations that a process runs at once; fewer while it is overloaded. More are refused with UNAVAILABLE."""
+    """Operations that a process runs at once; all of one user count as one. Fewer while the process is overloaded. More
+    are refused with UNAVAILABLE."""
     max_running_per_user: int = Field(8, ge=1, le=100_000)
     """Operations of one user that run at once on a busy process. More wait, and go after those of other users."""
     max_waiting_per_user: int = Field(500, ge=1, le=100_000)
@@ -201,7 +202,7 @@ class EventStreamSettings(_Section):
     sse_max_waiting_operations_per_user: int = Field(200, ge=1, le=1_000_000)
     """Operations of one user that wait for event streams which are not open yet. More are refused with RATE_LIMITED."""
     sse_max_waiting_bytes: int = Field(67_108_864, ge=65_536, le=1_000_000_000_000)
-    """Most bytes of such operations that a process accepts. More are refused with UNAVAILABLE."""
+    """Bytes of all these operations that a process accepts. More are refused with UNAVAILABLE."""
 
 
 class RateSettings(_Section):

@@ -137,7 +137,8 @@ class SingleConnections:
     ) -> RequestOutcome:
         """Start an operation on a stream: 202. A subscription then receives events.
 
-        Raises NotFound and StoreError, and for a stream that is not open yet the errors of QueuedOperations.
+        Raises NotFound and StoreError. For a stream that is not open yet it also raises the errors of
+        `QueuedOperations.add`.
         """
         # Parameters travel as text: the parser of the bus does not support long numbers.
         command = {"do": "perform", "parameters": encode(parameters).decode(), "request_id": request_id}

@@ -50,7 +50,7 @@ class Fenced(StoreError):
 
 
 class Superseded(StoreError):
-    """It changed after this change was decided. Nothing was stored; the change has to be decided again."""
+    """The group or workspace changed after this change was decided. Nothing was stored; decide the change again."""
 
 
 class translate_errors:  # a class, because a generator costs ten times as much

@@ -42,7 +42,7 @@ class FairQueue:
         return len(self._running)
 
     def count_work(self, user: Hashable) -> int:
-        """Return how much of a user's work runs or waits."""
+        """Return how much work of a user runs or waits."""
         return self._running.get(user, 0) + len(self._waiting.get(user, ()))
 
     def try_enter(self, user: Hashable) -> bool:

@@ -1,4 +1,4 @@
-"""The user of the current task: reads of MongoDB queue by this user (ADR 52).
+"""The user in whose read queue the current task waits (ADR 52).
 
 `RequestScope` sets it where an operation begins. Tasks that are started in the operation inherit it.
 """
@@ -10,20 +10,20 @@ from contextvars import ContextVar, Token
 from store.base.ids import UserId
 
 request_user: ContextVar[UserId | None] = ContextVar("request_user", default=None)
-"""None: work of no user, or of several."""
+"""The user whose operation runs; None for work of no user, or of several."""
 
 
 class SharedWork:
-    """A block whose result operations of other users wait for too, so its reads never queue as those of one user."""
+    """Context manager for work that several users wait for. Its reads do not wait in the queue of one user."""
 
     __slots__ = ("_token",)
 
     _token: Token[UserId | None]
 
     def __enter__(self) -> None:
-        """Begin to work for no user."""
+        """Begin work of no single user."""
         self._token = request_user.set(None)
 
     def __exit__(self, *_: object) -> None:
-        """Return to the user outside."""
+        """Restore the previous user."""
         request_user.reset(self._token)

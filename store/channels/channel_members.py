@@ -16,23 +16,27 @@ _MAX_MEMBERSHIPS = 100_000
 
 
 class ChannelMembers:
-    """Present memberships that this process keeps, each with the policy version under which it was read.
+    """Memberships that this process keeps, each with the policy version under which it was read.
 
-    That a user is not a member is not kept.
+    That a user is not a member is kept too: a membership that begins raises the policy version.
     """
 
     def __init__(self, mongo: Mongo) -> None:
         """Keep nothing yet."""
         self._mongo = mongo
-        self._kept: OrderedDict[tuple[ConversationId, UserId], tuple[int, Member]] = OrderedDict()
+        self._kept: OrderedDict[tuple[ConversationId, UserId], tuple[int, Member | None]] = OrderedDict()
 
     def known(self, policy: Policy, channel: ConversationId, user: UserId) -> Member | None:
-        """Return a membership that is valid under a policy and kept, without waiting."""
+        """Return a present membership that is valid under a policy and kept, without waiting."""
+        kept = self._find_kept(policy, channel, user)
+        return kept[0] if kept is not None else None
+
+    def _find_kept(self, policy: Policy, channel: ConversationId, user: UserId) -> tuple[Member | None] | None:
         kept = self._kept.get((channel, user))
         if kept is None or not policy.accepts(MemberFacts(user, kept[0])):
             return None
         self._kept.move_to_end((channel, user))
-        return kept[1]
+        return (kept[1],)
 
     async def find_many(
         self, policy: Policy, places: Iterable[tuple[ConversationId, UserId]]
@@ -44,22 +48,33 @@ class ChannelMembers:
         found: dict[tuple[ConversationId, UserId], Member] = {}
         missing: dict[str, tuple[ConversationId, UserId]] = {}
         for channel, user in places:
-            known = self.known(policy, channel, user)
-            if known is None:
+            kept = self._find_kept(policy, channel, user)
+            if kept is None:
                 missing[member_row_id(channel, user)] = (channel, user)
-            else:
-                found[channel, user] = known
+            elif kept[0] is not None:
+                found[channel, user] = kept[0]
         if missing:
-            for row in await self._mongo.find(MEMBERS, {"_id": {"$in": list(missing)}}):
-                place = missing[row["_id"]]
-                member = member_from(place[1], row)
-                if member.is_current:
-                    # The policy was known before this read, so the row has the changes up to its version.
+            rows = {row["_id"]: row for row in await self._mongo.find(MEMBERS, {"_id": {"$in": list(missing)}})}
+            for id, place in missing.items():
+                member = member_from(place[1], rows[id]) if id in rows else None
+                if member is not None and not member.is_current:
+                    member = None
+                # The policy was known before this read, so the row has the changes up to its version.
+                self._keep(policy.version, place, member)
+                if member is not None:
                     found[place] = member
-                    self._keep(policy.version, place, member)
         return found
 
-    def _keep(self, version: int, place: tuple[ConversationId, UserId], member: Member) -> None:
+    async def list_followed(self, user: UserId, channels: Iterable[ConversationId]) -> set[ConversationId]:
+        """Return the channels that a user follows at present: one round trip to MongoDB.
+
+        A follower of a PUBLIC channel has a row as a member of a PRIVATE one does (ADR 56).
+        """
+        rows = {member_row_id(channel, user): channel for channel in channels}
+        found = await self._mongo.find(MEMBERS, {"_id": {"$in": list(rows)}}) if rows else []
+        return {rows[row["_id"]] for row in found if member_from(user, row).is_current}
+
+    def _keep(self, version: int, place: tuple[ConversationId, UserId], member: Member | None) -> None:
         kept = self._kept.get(place)
         if kept is not None and kept[0] > version:
             return

@@ -72,6 +72,26 @@ class ChannelRightsFinder:
             found |= {channel: judged for (channel, _), judged in rights.items()}
         return found
 
+    async def judge(self, policy: Policy, facts: MemberFacts, channel: ConversationId) -> ChannelRights | None:
+        """Return a member's rights in a channel under a policy that accepts the facts; None if they can't see it."""
+        settings = policy.channels.get(channel)
+        if settings is None:
+            return None
+        place = (channel, facts.user)
+        members = await self.members.find_many(policy, [place]) if settings.kind is ChannelKind.PRIVATE else {}
+        return self._rights(policy, facts, settings, members.get(place))
+
+    async def list_visible(self, policy: Policy, facts: MemberFacts) -> list[ChannelRights]:
+        """Return the rights of a member in all channels that they can see, under a policy that accepts the facts."""
+        private = [c.id for c in policy.channels.values() if c.kind is ChannelKind.PRIVATE]
+        places = [(channel, facts.user) for channel in private]
+        members = await self.members.find_many(policy, places) if places else {}
+        found = [
+            self._rights(policy, facts, channel, members.get((channel.id, facts.user)))
+            for channel in policy.channels.values()
+        ]
+        return [rights for rights in found if rights is not None]
+
     async def find(self, user: UserId, channel: ConversationId, at_least: int = 0) -> ChannelRights | None:
         """Return the rights of a user in a channel; None if they can't see it."""
         return (await self.find_many(user, {channel: at_least})).get(channel)

@@ -14,8 +14,8 @@ TOUCH_INTERVAL_MS = 3600 * 1000
 LEAD_MS = 1_000
 """A new epoch begins this much ahead of time.
 
-The ticks of a lost epoch are below that unless it was further ahead: they run ahead of time while a clock has more than
-one event per millisecond, and by the differences between the clocks of servers.
+The ticks of a lost epoch are below that, unless it was as far ahead of time itself: because it had begun within this
+time, because it had more than one event per millisecond, or because of the differences between the clocks of servers.
 """
 
 

@@ -20,13 +20,12 @@ _MAX_REPEATED_MS = 60_000
 
 
 class ChangeList(StrEnum):
-    """The list of a clock that names the object of an event."""
+    """A list of a clock that names the objects of events."""
 
     RECENT = "recent"
     """Channels by their newest message."""
     CHANGED = "changed"
     """Objects by their newest change."""
-    NONE = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +34,14 @@ class ClockEntry:
 
     Attributes:
         text: The log entry. No two events of a clock have the same one.
-        version: The version of the rights that decide who may see it.
-        list: The list that gets `member`.
-        member: The object of the event.
+        version: The version of the rights that decide who may see it, as far as the caller knows.
+        objects: The objects of the event, each with its list.
         may_repeat_from_ms: Set if the entry may be in the log already: a time before it was appended.
     """
 
     text: str
     version: str = ""
-    list: ChangeList = ChangeList.NONE
-    member: str = ""
+    objects: Sequence[tuple[ChangeList, str]] = ()
     may_repeat_from_ms: int | None = None
 
 
@@ -55,12 +52,14 @@ class Appended(NamedTuple):
         epoch: The clock's epoch.
         tick: The event's tick; 0 if the same entry was in the log already.
         previous: The tick before it.
+        version: The version of the rights that decide who may see it.
         servers: The servers with connections that look at the clock.
     """
 
     epoch: str
     tick: int
     previous: int
+    version: str
     servers: Sequence[str]
 
 
@@ -116,7 +115,8 @@ class SharedClocks:
         """
         from_ms = entry.may_repeat_from_ms
         repeated_after = "" if from_ms is None else max(0, from_ms - _MAX_REPEATED_MS)
-        args = (entry.text, entry.version, entry.list.value, entry.member, repeated_after, int(needs_route))
+        objects = [part for kind, member in entry.objects for part in (kind.value, member)]
+        args = (entry.text, entry.version, repeated_after, int(needs_route), *objects)
         return self._call("clock_append", owner, *args)
 
     async def append(self, owner: str, entry: ClockEntry) -> Appended:
@@ -129,9 +129,17 @@ class SharedClocks:
         """Return the present clocks, in one round trip. Clocks that are not there begin."""
         return [_reading(answer) for answer in await self._cache.run([self._call("clock_read", one) for one in owners])]
 
-    async def read_changes(self, since: Mapping[str, int]) -> dict[str, ChangesSince]:
-        """Return what changed on each clock after a tick, in one round trip."""
-        calls = [self._call("clock_read_changes", owner, tick) for owner, tick in since.items()]
+    async def find(self, owners: Sequence[str]) -> list[ClockReading | None]:
+        """Return the present clocks, in one round trip that changes nothing. None for clocks that are not there."""
+        calls = [Call("HMGET", self._keys.clock(owner), ("epoch", "clock", "pv")) for owner in owners]
+        return [_reading(answer) if answer[0] is not None else None for answer in await self._cache.run(calls)]
+
+    async def read_changes(self, since: Mapping[str, int], *, recent_margin: int = 0) -> dict[str, ChangesSince]:
+        """Return what changed on each clock after a tick, in one round trip.
+
+        `recent_margin`: how much earlier the newest messages of channels may be.
+        """
+        calls = [self._call("clock_read_changes", owner, tick, recent_margin) for owner, tick in since.items()]
         answers = await self._cache.run(calls)
         return {owner: _changes(answer) for owner, answer in zip(since, answers, strict=True)}
 
@@ -194,8 +202,8 @@ def parse_appended(answer: Sequence[bytes]) -> Appended | None:
     """Return the answer of an append; None if nothing was done."""
     if not answer:
         return None
-    epoch, tick, previous, *servers = answer
-    return Appended(epoch.decode(), int(tick), int(previous), [server.decode() for server in servers])
+    epoch, tick, previous, version, *servers = answer
+    return Appended(epoch.decode(), int(tick), int(previous), version.decode(), [server.decode() for server in servers])
 
 
 def _reading(answer: Sequence[bytes]) -> ClockReading:

@@ -32,10 +32,10 @@ class Departures:
         self._states: dict[_Place, GroupState | None] = {}
 
     async def show_to_former_members(self, found: dict[ConversationId, tuple[Head, Member | None]]) -> None:
-        """Replace the groups that a user has left, and their memberships of groups that have ended.
+        """Replace the groups that a user has left, and the user's memberships of groups that have ended.
 
-        A former member sees the group as it was after the departure, or as at present if the departure was stored by
-        a version of Confab that kept no state. One round trip to MongoDB if this process does not know a state.
+        A former member sees the group as it was after the departure. Earlier versions of Confab stored no state of the
+        group: then the present group is shown. One round trip to MongoDB if this process does not know a state.
 
         Args:
             found: Conversations as they are at present, groups with the user's stored membership.

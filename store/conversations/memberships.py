@@ -23,7 +23,7 @@ class Memberships:
         return (group, user) in self._found
 
     def take(self, group: ConversationId, user: UserId, version: bytes | None) -> Member | None:
-        """Return the membership under a version; None if it is not known, and what is known is dropped."""
+        """Return a membership that was read under this version, or None. One of another version is dropped."""
         known = self._found.get((group, user))
         if known is None:
             return None

@@ -45,6 +45,27 @@ class TypingStore:
         args = (self._clock.now_ms(), SHOWN_MS)
         return await self._run(Call("end_typing", (self._keys.typing(user, conversation),), args), others)
 
+    async def take_window_on_clock(
+        self, user: UserId, conversation: ConversationId, owner: str
+    ) -> tuple[bool, Sequence[str]]:
+        """Like `take_window`, with the servers that look at a shared clock. One round trip."""
+        args = (self._clock.now_ms(), WINDOW_MS, SHOWN_MS)
+        return await self._run_with_servers(
+            Call("take_typing_window", (self._keys.typing(user, conversation),), args), owner
+        )
+
+    async def end_typing_on_clock(
+        self, user: UserId, conversation: ConversationId, owner: str
+    ) -> tuple[bool, Sequence[str]]:
+        """Like `end_typing`, with the servers that look at a shared clock. One round trip."""
+        args = (self._clock.now_ms(), SHOWN_MS)
+        return await self._run_with_servers(Call("end_typing", (self._keys.typing(user, conversation),), args), owner)
+
+    async def _run_with_servers(self, call: Call, owner: str) -> tuple[bool, Sequence[str]]:
+        routes = Call("ZRANGEBYSCORE", (self._keys.of_clock(owner, "routes"),), (self._clock.now_ms(), "+inf"))
+        answer, servers = await self._cache.run([call, routes])
+        return answer == 1, [server.decode() for server in servers]
+
     def release_window_call(self, user: UserId, conversation: ConversationId) -> Call:
         """Return the call that frees a window that was just taken."""
         return Call("DEL", (self._keys.typing(user, conversation),))

@@ -2,6 +2,7 @@
 
 Rows of `imports`, by the form of their `_id`:
     group <name>                  {c: conversation} The group that receives the logs imported under a name.
+    workspace <name>              {w: workspace} The workspace that receives the logs imported under a name.
     file <conversation> <digest>  {from: newest seq of the conversation before the log, done: lines that are durable}
     user <id>                     {made} A user created by an import. Imports may rename these users only.
     demo                          {done} The import of the demo, from its begin on.
@@ -16,6 +17,7 @@ from pymongo import UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import USERS
 
@@ -46,6 +48,16 @@ class ImportStore:
         """Assign a group to a name, unless the name has one already. Returns the group of the name."""
         before = await self._insert(_group_row(name), {"c": conversation})
         return ConversationId(before["c"]) if before else conversation
+
+    async def find_workspace(self, name: str) -> WorkspaceId | None:
+        """Return the workspace that receives the logs imported under a name."""
+        row = await self._mongo.find_one(IMPORTS, {"_id": f"workspace {name}"})
+        return WorkspaceId(row["w"]) if row else None
+
+    async def insert_workspace(self, name: str, workspace: WorkspaceId) -> WorkspaceId:
+        """Assign a workspace to a name, unless the name has one already. Returns the workspace of the name."""
+        before = await self._insert(f"workspace {name}", {"w": workspace})
+        return WorkspaceId(before["w"]) if before else workspace
 
     async def find_progress(self, conversation: ConversationId, digest: str) -> ImportProgress | None:
         """Return the progress of a log. None: its import has not begun."""

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from store.base.ids import ConversationId, MessageId, UserId
-from store.conversations.conversation_fields import ConversationField
+from store.conversations.conversation_fields import ConversationField, HeadField
 from store.messages.message import Message, MessageField, message_from
 from store.messages.outbox_entries import OutboxField, entry_values
 from store.mongo.client import Mongo
@@ -61,6 +61,27 @@ def revision_from(entry: str, fields: Any, now_ms: int = 0) -> Revision | None:
     return Revision(conversation, MessageId(int(message)), seq, RevisionKind(kind), edits, entry, now_ms - begun_ms)
 
 
+def _announced(message: Message, kind: RevisionKind, entry: bytes) -> Revision:
+    return Revision(message.conversation, message.id, message.seq, kind, _edits_after(message, kind), entry.decode())
+
+
+def _edits_after(message: Message, kind: RevisionKind) -> int:
+    return message.edits + (kind is RevisionKind.EDIT)
+
+
+def _entry_fields(message: Message, kind: RevisionKind) -> list[str | int | bytes]:
+    """Return names and values of the fields of a revision's outbox entry."""
+    revision = orjson.dumps([str(message.id), message.seq, kind.value, _edits_after(message, kind)])
+    fields: dict[str, str | int | bytes] = {
+        OutboxField.SEQ: 0,
+        OutboxField.N: 0,
+        OutboxField.CONVERSATION: message.conversation,
+        OutboxField.MESSAGE: "{}",
+        OutboxField.REVISION: revision,
+    }
+    return [part for pair in fields.items() for part in pair]
+
+
 class RevisionStore:
     """Changes messages in MongoDB, which orders the changes: each is one step on one document."""
 
@@ -71,19 +92,16 @@ class RevisionStore:
 
     async def announce(self, message: Message, kind: RevisionKind) -> Revision:
         """Put a revision into the outbox, before it is written."""
-        edits = message.edits + (kind is RevisionKind.EDIT)
-        revision = orjson.dumps([str(message.id), message.seq, kind.value, edits])
         outbox = self._keys.conversation(message.conversation)[2]
-        fields: dict[str, str | int | bytes] = {
-            OutboxField.SEQ: 0,
-            OutboxField.N: 0,
-            OutboxField.CONVERSATION: message.conversation,
-            OutboxField.MESSAGE: "{}",
-            OutboxField.REVISION: revision,
-        }
-        flat = [part for pair in fields.items() for part in pair]
-        entry = await self._cache.one(Call("XADD", (outbox,), ("*", *flat)))
-        return Revision(message.conversation, message.id, message.seq, kind, edits, entry.decode())
+        entry = await self._cache.one(Call("XADD", (outbox,), ("*", *_entry_fields(message, kind))))
+        return _announced(message, kind, entry)
+
+    async def announce_in_channel(self, message: Message, kind: RevisionKind, judged_version: int) -> Revision | None:
+        """Like `announce`, in a channel. None if rights have changed since they were judged."""
+        head, _, outbox, _ = self._keys.conversation(message.conversation)
+        args = (HeadField.POLICY_VERSION, judged_version, *_entry_fields(message, kind))
+        entry = await self._cache.one(Call("announce_revision", (head, outbox), args))
+        return _announced(message, kind, entry) if entry is not None else None
 
     def clear_call(self, revision: Revision) -> Call:
         """Return the call that deletes a revision from the outbox."""

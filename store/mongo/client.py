@@ -21,7 +21,7 @@ from pymongo.write_concern import WriteConcern
 from store.base.errors import NotAttempted, Unreachable, translate_errors
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.primary import PrimaryWatch
-from store.mongo.read_queue import READS_PER_USER, ReadQueue
+from store.mongo.read_queue import MAX_READS_PER_USER, ReadQueue
 from store.mongo.writes import Command, Document, Write, WriteOutcome, outcome_of
 
 __all__ = ["Document", "Mongo", "Sort"]
@@ -53,7 +53,7 @@ class Mongo:
         driver: Literal["pymongo", "motor"] = "pymongo",
         *,
         timeout_ms: int = 10_000,
-        reads_per_user: int = READS_PER_USER,
+        max_reads_per_user: int = MAX_READS_PER_USER,
         heartbeat_ms: int = _HEARTBEAT_MS,
     ) -> None:
         """Create the client. The first call connects.
@@ -63,7 +63,7 @@ class Mongo:
             database: The database's name.
             driver: `pymongo` for PyMongo's async client.
             timeout_ms: Longest time of one call; half of it may pass until a primary is found.
-            reads_per_user: Reads of one user that run at once. Further ones wait.
+            max_reads_per_user: Reads of one user that run at once. Further ones wait.
             heartbeat_ms: Interval at which the driver checks each member.
         """
         self._primary = PrimaryWatch(timeout_ms / 2000)
@@ -94,7 +94,7 @@ class Mongo:
             write_concern=WriteConcern(w="majority", j=True),
         )
         self._timeout_ms = timeout_ms
-        self.reads = ReadQueue(reads_per_user)
+        self.reads = ReadQueue(max_reads_per_user)
         """The queue of `find` and `aggregate`."""
         self._direct: DirectCommands | None = None
         if not self._motor:
@@ -210,7 +210,7 @@ class Mongo:
         return rows
 
     async def _read_with_driver(self, cursor: Any, session: Any = None) -> list[Document]:
-        # A transaction holds locks that others may wait for.
+        # A transaction holds locks that others may wait for, so its reads do not wait in the queue.
         end = await self.reads.begin() if session is None else None
         try:
             rows: list[Document] = await cursor.to_list(None)

@@ -27,6 +27,8 @@ WORKSPACE_MEMBERS = "workspace_members"
 WORKSPACES_OF = "workspaces_of"
 """The workspaces of each user: what `workspace_members` has by workspace."""
 INVITES = "invites"
+REMOVALS = "removals"
+"""Deleted channels whose messages and other rows have to be removed."""
 DEPLOYMENT = "deployment"
 """One row: state of the deployment as a whole."""
 

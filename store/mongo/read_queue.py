@@ -8,12 +8,13 @@ from functools import partial
 from store.base.fair_queue import FairQueue
 from store.base.request_user import request_user
 
-READS_PER_USER = 4
+MAX_READS_PER_USER = 4
+"""Default of the reads of one user that run at once."""
 
-_READS = 8
+_MAX_READS = 8
 """Reads of all users that run at once, beyond the first one of each user."""
 
-_FIRST_READS = 32
+_MAX_FIRST_READS = 32
 """Reads that run at once if each is its user's only one."""
 
 
@@ -24,14 +25,14 @@ class ReadQueue:
     aggregation takes MongoDB up to 35 ms of CPU, so those of one user run one after another, and use at most one core.
     """
 
-    def __init__(self, max_per_user: int = READS_PER_USER) -> None:
+    def __init__(self, max_per_user: int = MAX_READS_PER_USER) -> None:
         """Create a queue. At most `max_per_user` reads of one user run at once."""
         self._max_per_user = max_per_user
         self._queue = FairQueue(self._may_start)
         self._aggregations = FairQueue(lambda own, _running: own == 0)
 
     def _may_start(self, own: int, running: int) -> bool:
-        return running < (_READS if own else _FIRST_READS) and own < self._max_per_user
+        return running < (_MAX_READS if own else _MAX_FIRST_READS) and own < self._max_per_user
 
     @property
     def running(self) -> int:

@@ -68,9 +68,12 @@ class _Marks:
 
 
 class ReceiptWindow(NamedTuple):
-    """Queries that are read together. They differ in `seq` only."""
+    """Queries that are read together. They differ in `seq` only.
 
-    any: ReceiptQuery
+    `template` has their common fields; its `seq` means nothing.
+    """
+
+    template: ReceiptQuery
     first: int
     last: int
     queries: Sequence[ReceiptQuery]
@@ -81,7 +84,7 @@ class ReceiptWindow(NamedTuple):
         return cls(queries[0], queries[0].seq, queries[-1].seq, queries)
 
     @property
-    def most_marks(self) -> int:
+    def max_marks(self) -> int:
         """Marks of one recipient and kind that decide the times: one at each seq of the window, and the next one."""
         return self.last - self.first + 2
 
@@ -94,10 +97,10 @@ class ReceiptRows:
     def __init__(
         self, window: ReceiptWindow, rows: Sequence[tuple[Recipient, Sequence[Document], Sequence[Document]]]
     ) -> None:
-        """Create from the first recipients, with their DELIVERED and READ marks, in the order of their ids."""
+        """Create from the first recipients in the order of their ids, each with their DELIVERED and READ marks."""
         self._rows = [(recipient, _Marks(delivered), _Marks(read)) for recipient, delivered, read in rows]
-        self._has_all = len(rows) < window.any.limit or (
-            window.any.status is None and all(each.was_member(window.first, window.last) for each, *_ in rows)
+        self._has_all = len(rows) < window.template.limit or (
+            window.template.status is None and all(each.was_member(window.first, window.last) for each, *_ in rows)
         )
 
     def has_page(self, query: ReceiptQuery) -> bool:
@@ -146,7 +149,7 @@ def receipts_pipeline(window: ReceiptWindow) -> list[dict[str, Any]]:
 
     Each row has the marks under their kind's value (D and R).
     """
-    query = window.any
+    query = window.template
     start = member_row_id(query.conversation, UserId(query.after)) if query.after else f"{query.conversation} "
     sender = member_row_id(query.conversation, query.sender)
     ids = {"_id": {"$gt": start, "$lt": f"{query.conversation}!", "$ne": sender}}
@@ -171,11 +174,11 @@ def _status_query(window: ReceiptWindow) -> Document:
         "DELIVERED": {MemberField.DELIVERED: reached_first, MemberField.READ: missing_last},
         "SENT": {MemberField.DELIVERED: missing_last},
     }
-    return queries[window.any.status]
+    return queries[window.template.status]
 
 
 def _lookup_marks(kind: str, window: ReceiptWindow) -> dict[str, Any]:
-    """Join a membership with its user's marks of a kind. Their `_id`s begin alike."""
+    """Join a membership with its user's marks of a kind. The `_id` of a mark begins with that of the membership."""
     first, last = (receipt_row_end(kind, seq) for seq in (window.first, LAST_SEQ))
     return {
         "$lookup": {
@@ -184,7 +187,7 @@ def _lookup_marks(kind: str, window: ReceiptWindow) -> dict[str, Any]:
             "pipeline": [
                 {"$match": {"$expr": {"$and": [{"$gte": ["$_id", "$$first"]}, {"$lte": ["$_id", "$$last"]}]}}},
                 {"$sort": {"_id": 1}},
-                {"$limit": window.most_marks},
+                {"$limit": window.max_marks},
             ],
             "as": kind,
         }

@@ -75,7 +75,7 @@ class ReceiptStore:
         return {query: rows for window, rows in zip(windows, answers, strict=True) for query in window.queries}
 
     async def _read_window(self, window: ReceiptWindow) -> ReceiptRows:
-        conversation = window.any.conversation
+        conversation = window.template.conversation
         if parse_private(conversation) is not None:
             return await self._read_peer(window)
         found = await self._mongo.aggregate(MEMBERS, receipts_pipeline(window))
@@ -85,16 +85,16 @@ class ReceiptStore:
 
     async def _read_peer(self, window: ReceiptWindow) -> ReceiptRows:
         """Read the one recipient of messages in a private conversation."""
-        conversation = window.any.conversation
+        conversation = window.template.conversation
         people = parse_private(conversation)
         assert people is not None
-        peer = people[1] if people[0] == window.any.sender else people[0]
+        peer = people[1] if people[0] == window.template.sender else people[0]
         marks = [
             self._mongo.find(
                 RECEIPTS,
                 marks_between(conversation, peer, kind.value, window.first, LAST_SEQ),
                 sort=[("_id", 1)],
-                limit=window.most_marks,
+                limit=window.max_marks,
             )
             for kind in (ReceiptKind.DELIVERED, ReceiptKind.READ)
         ]

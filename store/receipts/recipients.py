@@ -1,4 +1,4 @@
-"""Recipients of a conversation's messages: who they are, and up to where they have received and read."""
+"""Recipients of a conversation's messages, with their delivered and read positions."""
 
 from __future__ import annotations
 

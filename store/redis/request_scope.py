@@ -47,7 +47,7 @@ class RequestScope:
     _user_token: Token[UserId | None]
 
     def __init__(self, user: UserId | None = None) -> None:
-        """Create a scope. user: whose request it is; None: the block works for no user, or for several."""
+        """Create a scope. user: the user of the request; None for work of no user, or of several."""
         self._user = user
 
     def __enter__(self) -> None:

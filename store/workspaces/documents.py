@@ -145,13 +145,15 @@ CHANNEL_SETTINGS = (
 
 def facts_from(row: Document, version: int) -> MemberFacts:
     """Return the facts that a member's document has. version: the policy version under which it was read."""
+    workspace, _, user = row["_id"].partition(" ")
     return MemberFacts(
-        user=UserId(row["_id"].partition(" ")[2]),
+        user=UserId(user),
         version=version,
         roles=frozenset(RoleId(role) for role in row.get(WorkspaceMemberField.ROLES, ())),
         nickname=row.get(WorkspaceMemberField.NICKNAME),
         joined_at_ms=int(row.get(WorkspaceMemberField.JOINED_AT, 0)),
         timed_out_until_ms=int(row.get(WorkspaceMemberField.TIMED_OUT_UNTIL, 0)),
+        workspace=WorkspaceId(workspace),
     )
 
 

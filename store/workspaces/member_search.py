@@ -89,13 +89,16 @@ class MemberSearch:
         return MemberPage([_found(row, F.SORT_NAME) for row in rows[:size]], len(rows) > size)
 
     async def find_users(
-        self, workspace: WorkspaceId, query: SearchQuery | None, after: str | None, size: int
+        self, workspace: WorkspaceId, viewer: UserId, query: SearchQuery | None, after: str | None, size: int
     ) -> MemberPage:
-        """Return members in the order of their own names, as users are listed elsewhere. One round trip.
+        """Return members but the viewer, in the order of their own names, as users are listed elsewhere.
+
+        One round trip.
 
         Without a nickname the order is the same as that of `list`; the others have an index of their own, a small one.
         """
         wanted, position = members_filter(workspace, query), {"$gt": after or ""}
+        wanted["_id"] |= {"$ne": workspace_row_id(workspace, viewer)}
         plain = wanted | {F.SORT_NAME: position, F.USER_SORT_NAME: None}
         nicknamed = wanted | {F.USER_SORT_NAME: position}
         plain_index = BY_MEMBER_NAME if query is None else BY_MEMBER_KEY

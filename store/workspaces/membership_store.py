@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from pymongo import DeleteOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
-from store.base.ids import UserId
+from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
+from store.conversations.conversation import Member, member_from
 from store.mongo.client import Mongo
-from store.mongo.collections import INVITES, WORKSPACE_MEMBERS, WORKSPACES, WORKSPACES_OF, workspace_row_id
+from store.mongo.collections import (
+    CHANNELS,
+    INVITES,
+    MEMBERS,
+    WORKSPACE_MEMBERS,
+    WORKSPACES,
+    WORKSPACES_OF,
+    member_row_id,
+    workspace_row_id,
+)
 from store.mongo.writes import is_duplicate
 from store.workspaces import user_workspaces
 from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.documents import member_document
 from store.workspaces.invite_store import InviteCode, usable_invite, used_once
 from store.workspaces.member_search import search_fields_of
-from store.workspaces.policy import MemberFacts, Policy
+from store.workspaces.policy import ChannelKind, MemberFacts, Policy
 from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces
-from store.workspaces.workspace_fields import WorkspaceField
+from store.workspaces.workspace_fields import ChannelField, WorkspaceField
 from store.workspaces.workspace_store import existing
 
 USERS_AT_ONCE = 50
@@ -62,9 +74,17 @@ class MembershipStore:
         rows = await self._mongo.find(WORKSPACE_MEMBERS, {"_id": {"$in": ids}}, projection={"_id": 1})
         return {UserId(row["_id"].partition(" ")[2]) for row in rows}
 
-    async def ends(self, policy: Policy, users: Sequence[UserId]) -> list[tuple[str, list[Operation]]]:
-        """Return what the transaction that ends memberships writes, besides the members' documents."""
-        return [(WORKSPACES_OF, [write for user in users for write in user_workspaces.ends(user, policy.workspace)])]
+    async def list_channels(self, policy: Policy, users: Sequence[UserId]) -> list[tuple[ConversationId, Member]]:
+        """Return the present memberships of users in channels: of PRIVATE ones, and as followers. One round trip."""
+        ids = [member_row_id(channel, user) for channel in policy.channels for user in users]
+        rows = await self._mongo.find(MEMBERS, {"_id": {"$in": ids}}) if ids else []
+        found = []
+        for row in rows:
+            channel, _, user = row["_id"].partition(" ")
+            member = member_from(UserId(user), row)
+            if member.is_current:
+                found.append((ConversationId(channel), member))
+        return found
 
     async def add(
         self,
@@ -123,3 +143,25 @@ class MembershipStore:
         lock = self._joining.setdefault(workspace, asyncio.Lock())
         async with lock:
             await self._mongo.transaction(work)
+
+
+def ends_of_memberships(
+    policy: Policy, users: Iterable[UserId], in_channels: Iterable[tuple[ConversationId, Member, int]]
+) -> list[tuple[str, list[Operation]]]:
+    """Return what the transaction that ends memberships of a workspace writes, besides the members' documents.
+
+    in_channels: present memberships of channels, each with the newest seq there, the last that the member may read.
+    Followers of PUBLIC channels have no intervals to keep, so their rows are removed.
+    """
+    rows, counts = list[Operation](), Counter[ConversationId]()
+    for channel, member, seq in in_channels:
+        row = {"_id": member_row_id(channel, member.user)}
+        ended = member.ended_at(seq) if policy.channels[channel].kind is ChannelKind.PRIVATE else None
+        rows.append(UpdateOne(row, {"$set": ended.to_fields()}) if ended is not None else DeleteOne(row))
+        counts[channel] += 1
+    in_workspaces = [write for user in users for write in user_workspaces.ends(user, policy.workspace)]
+    channels: list[Operation] = [
+        UpdateOne({"_id": workspace_row_id(policy.workspace, channel)}, {"$inc": {ChannelField.MEMBER_COUNT: -count}})
+        for channel, count in counts.items()
+    ]
+    return [(WORKSPACES_OF, in_workspaces), (MEMBERS, rows), (CHANNELS, channels)]

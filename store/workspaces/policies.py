@@ -45,6 +45,8 @@ class Policies:
         self._objects = 0
         self._members: OrderedDict[tuple[WorkspaceId, UserId], MemberFacts] = OrderedDict()
         self._flights = SingleFlight()
+        self._drops = 0
+        """Number of times that facts were dropped. Facts that were read during one may be out of date."""
 
     def known(self, workspace: WorkspaceId) -> Policy | None:
         """Return the newest policy that this process knows, without waiting."""
@@ -101,14 +103,26 @@ class Policies:
             else:
                 missing.append(user)
         if missing:
+            before = self._drops
             ids = [workspace_row_id(workspace, user) for user in missing]
             (rows,) = await self._mongo.find_as_of_one_moment((WORKSPACE_MEMBERS, {"_id": {"$in": ids}}))
             for row in rows:
                 # The policy was known before this read, so the row has the changes up to its version.
                 facts = facts_from(row, policy.version)
                 found[facts.user] = facts
-                self._keep_member(workspace, facts)
+                if before == self._drops:
+                    self._keep_member(workspace, facts)
         return found
+
+    def forget_member(self, workspace: WorkspaceId, user: UserId) -> None:
+        """Drop the facts about a member that another server has changed in a way that decides no rights."""
+        self._drops += 1
+        self._members.pop((workspace, user), None)
+
+    def forget_members(self) -> None:
+        """Drop the facts about all members: calls of `forget_member` may be missing."""
+        self._drops += 1
+        self._members.clear()
 
     def keep(self, policy: Policy) -> None:
         """Keep a policy that was read or written, unless a newer one is kept."""

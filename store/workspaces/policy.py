@@ -179,3 +179,5 @@ class MemberFacts:
     joined_at_ms: int = 0
     timed_out_until_ms: int = 0
     """0: not timed out. The time-out ends by itself."""
+    workspace: WorkspaceId = field(default=WorkspaceId(""), compare=False)
+    """Set in all facts that were read."""

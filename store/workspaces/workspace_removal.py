@@ -15,24 +15,17 @@ import structlog
 from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
-from store.messages.message import MessageField
-from store.messages.message_origins import OriginStore
+from store.channels.channel_contents import ChannelContents
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import (
     BY_DELETION,
     CHANNELS,
-    CONVERSATIONS,
     INVITES,
-    MEMBERS,
-    MESSAGES,
     SESSIONS,
     WORKSPACE_MEMBERS,
     WORKSPACES,
     WORKSPACES_OF,
-    at_place,
-    members_of,
     rows_of_workspace,
-    session_row_id,
     sessions_in_workspace,
 )
 from store.workspaces import user_workspaces
@@ -50,16 +43,16 @@ _PAUSE_RATIO = 4.0
 """Seconds of pause for each second of work, so that servers can use the database."""
 
 MEMBERS_PER_STEP = 50
-ROWS_PER_STEP = 500
+INVITES_PER_STEP = 500
 
 
 class WorkspaceRemoval:
     """Removes deleted workspaces, one at a time in each process."""
 
-    def __init__(self, mongo: Mongo, clock: Clock, origins: OriginStore) -> None:
+    def __init__(self, mongo: Mongo, clock: Clock, contents: ChannelContents) -> None:
         self._mongo = mongo
         self._clock = clock
-        self._origins = origins
+        self._contents = contents
 
     async def run(self) -> int:
         """Remove all workspaces whose turn it is. Returns their number. Raises StoreError; may be repeated."""
@@ -82,8 +75,7 @@ class WorkspaceRemoval:
         if await self._remove_members(workspace) or await self._remove_invites(workspace):
             return True
         if (channel := await self._first_channel(workspace)) is not None:
-            if not (await self._remove_messages(channel) or await self._remove_channel_members(channel)):
-                await self._mongo.delete_one(CONVERSATIONS, {"_id": channel})
+            if not await self._contents.remove_some(channel):
                 await self._mongo.delete_one(CHANNELS, {"_id": f"{workspace} {channel}"})
             return True
         await self._mongo.delete_one(WORKSPACES, {"_id": workspace})
@@ -141,7 +133,9 @@ class WorkspaceRemoval:
         return bool(rows)
 
     async def _remove_invites(self, workspace: WorkspaceId) -> bool:
-        rows = await self._mongo.find(INVITES, rows_of_workspace(workspace), projection={"_id": 1}, limit=ROWS_PER_STEP)
+        rows = await self._mongo.find(
+            INVITES, rows_of_workspace(workspace), projection={"_id": 1}, limit=INVITES_PER_STEP
+        )
         if rows:
             await self._mongo.delete_ids(INVITES, [row["_id"] for row in rows])
         return bool(rows)
@@ -149,25 +143,6 @@ class WorkspaceRemoval:
     async def _first_channel(self, workspace: WorkspaceId) -> ConversationId | None:
         rows = await self._mongo.find(CHANNELS, rows_of_workspace(workspace), projection={"_id": 1}, limit=1)
         return ConversationId(_second(rows[0])) if rows else None
-
-    async def _remove_messages(self, channel: ConversationId) -> bool:
-        fields = {MessageField.ID: 1, MessageField.SEQ: 1}
-        rows = await self._mongo.find(
-            MESSAGES, {MessageField.CONVERSATION: channel}, projection=fields, limit=ROWS_PER_STEP
-        )
-        if rows:
-            await self._origins.remove(row[MessageField.ID] for row in rows)
-            await self._mongo.delete_each(MESSAGES, [at_place(channel, row[MessageField.SEQ]) for row in rows])
-        return bool(rows)
-
-    async def _remove_channel_members(self, channel: ConversationId) -> bool:
-        """Remove some members or followers of a channel, with the sessions of those who left the workspace before."""
-        rows = await self._mongo.find(MEMBERS, members_of(channel), projection={"_id": 1}, limit=ROWS_PER_STEP)
-        if rows:
-            sessions = [session_row_id(UserId(_second(row)), channel) for row in rows]
-            await self._mongo.delete_ids(SESSIONS, sessions)
-            await self._mongo.delete_ids(MEMBERS, [row["_id"] for row in rows])
-        return bool(rows)
 
 
 def _second(row: Document) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import structlog
 
 from store.base.errors import StoreError
+from store.base.ids import ConversationKind, kind_of
 from store.messages.idempotency_claims import Claim
 from store.redis.cache import Call
 from store.sessions.apply_results import NOT_CACHED
@@ -19,7 +20,9 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.recipients import RecipientSlice, list_recipients, membership_updates, slice_recipients
 from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated
+from subscriptions.realtime.events.shared import MessageChange
 from subscriptions.realtime.outgoing_events import OutgoingEvents
+from subscriptions.realtime.shared.shared_events import SharedEvents, is_on_workspace_clock
 
 _log = structlog.get_logger()
 
@@ -40,12 +43,14 @@ class FanoutStage:
         in_flight: InFlightMessages,
         publisher: FanoutPublisher,
         large_groups: StageQueue,
+        shared_events: SharedEvents,
     ) -> None:
         self._store = store
         self._receipts = receipts
         self._in_flight = in_flight
         self._publisher = publisher
         self._large_groups = large_groups
+        self._shared_events = shared_events
         self.queue = StageQueue()
 
     async def run(self) -> None:
@@ -82,6 +87,10 @@ class FanoutStage:
             if answers[call] != message.reserved.message.seq
         ]
         await self._invalidate_new_members(overtaken)
+        for message, call in zip(batch, head_calls, strict=True):
+            if is_on_workspace_clock(message.reserved.message.conversation):
+                answer = answers[call + 1]
+                self._shared_events.publish_message(message.reserved.message, MessageChange.CREATED, answer)
         outgoing = OutgoingEvents()
         for message, recipients, result in zip(batch, slices, fanout.results, strict=True):
             sender = add_fanout(outgoing, message, recipients, result)
@@ -91,10 +100,18 @@ class FanoutStage:
         self._publisher.publish(outgoing, [message for message in batch if not message.remaining])
 
     def _message_calls(self, message: InFlightMessage) -> list[Call]:
-        """Return the calls for the head and the idempotency key. The first one answers the head's newest seq."""
+        """Return the calls for the head, the clock of a channel's workspace, and others, in this order.
+
+        The first one answers the head's newest seq.
+        """
         assert message.committed is not None
         record = message.committed.reserved.message
         calls = [self._store.commits.newest_message_call(message.committed)]
+        if is_on_workspace_clock(record.conversation):
+            may_repeat_from = record.created_at_ms if message.recovered else None
+            calls.append(self._shared_events.message_call(record, MessageChange.CREATED, may_repeat_from))
+        if record.mentions_all and kind_of(record.conversation) is ConversationKind.CHANNEL:
+            calls.append(self._store.commits.mention_all_call(record))
         if record.key and record.digest:
             claim = Claim(record.id, record.conversation, record.digest, record.seq)
             calls.append(self._store.claims.settle_call(record.sender, record.key, claim))

@@ -1,8 +1,9 @@
 """Periodic work of a server.
 
-It finishes deliveries that dead servers left, renews the lease of the server's worker number, checks whether Redis was
-lost, compares the feeds of its connections with Redis, completes changes of rights, removes deleted workspaces, and
-adds the search fields that are missing in users.
+- It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
+- It renews the lease of the server's worker number.
+- It compares the feeds of its connections with Redis.
+- It removes deleted workspaces, and adds the search fields that are missing in users.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from store.store import Store
 from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.revisions import Revisions
-from subscriptions.realtime.hub import CHECK_SECONDS
+from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.user_hub import UserHub
 
 _log = structlog.get_logger()
@@ -34,7 +35,7 @@ _SLICES = 4
 """Parts of the outbox's partitions, of which one is swept each second."""
 
 _LEASE_SECONDS = 15.0
-"""Time between two renewals of the worker number's lease. At most 40 s may pass until ids can no longer be made."""
+"""Time between two renewals of the worker number's lease. Ids can be made for up to 40 s after a renewal."""
 
 _RETRY_SECONDS = 2.0
 """Longest time after which work that failed is tried again."""
@@ -47,10 +48,17 @@ class Housekeeper:
     """Runs the periodic work. Each task tries again after a failure."""
 
     def __init__(
-        self, store: Store, hub: UserHub, delivery: MessageDelivery, revisions: Revisions, data_center: int
+        self,
+        store: Store,
+        hub: UserHub,
+        shared_hub: Hub[str],
+        delivery: MessageDelivery,
+        revisions: Revisions,
+        data_center: int,
     ) -> None:
         self._store = store
         self._hub = hub
+        self._shared_hub = shared_hub
         self._delivery = delivery
         self._revisions = revisions
         self._loss_recovery = LossRecovery(store, delivery)
@@ -71,9 +79,11 @@ class Housekeeper:
                 (_LEASE_SECONDS, "lease", self._lease),
                 (1.0, "loss_recovery", self._loss_recovery.recover),
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
+                (CHECK_SECONDS, "shared_feeds", self._shared_hub.check_feeds),
                 (0.2, "mutes", self._end_mutes),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (10.0, "user_search", self._store.user_search.fill_when_due),
+                (10.0, "removals", self._store.channel_removal.remove_due),
                 (10.0, "workspace_removal", self._remove_workspaces),
             )
         ]
@@ -91,6 +101,7 @@ class Housekeeper:
         if epoch and epoch != self._epoch:
             _log.warning("redis_lost")
             self._hub.resync()
+            self._shared_hub.resync()
         await self._store.stale_caches.invalidate()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:
@@ -137,7 +148,7 @@ class Housekeeper:
     async def _lease(self) -> None:
         await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)
 
-    async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[object]]) -> None:
         """Run periodic work at an interval, and sooner after a failure.
 
         Of consecutive failures only the first is logged.

@@ -25,6 +25,7 @@ from subscriptions.delivery.in_flight_messages import InFlightMessages, Sent
 from subscriptions.delivery.large_group_stage import LargeGroupStage
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.shared.shared_events import SharedEvents
 
 _CLOSING_SECONDS = 5.0
 _NO_ENTRY = "0-0"
@@ -43,12 +44,12 @@ class QueueDepths(NamedTuple):
 class MessageDelivery:
     """Delivers the messages of one process. Call `open` before use; `close` finishes running deliveries."""
 
-    def __init__(self, store: Store, bus: Bus, receipts: ReceiptNotifier) -> None:
+    def __init__(self, store: Store, bus: Bus, receipts: ReceiptNotifier, shared_events: SharedEvents) -> None:
         self.in_flight = InFlightMessages()
         publisher = FanoutPublisher(store, bus, self.in_flight)
         self.large_group_stage = LargeGroupStage(store, publisher)
         large_groups = self.large_group_stage.queue
-        self.fanout_stage = FanoutStage(store, receipts, self.in_flight, publisher, large_groups)
+        self.fanout_stage = FanoutStage(store, receipts, self.in_flight, publisher, large_groups, shared_events)
         self.commit_stage = CommitStage(store, self.in_flight, self.fanout_stage.queue)
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -95,7 +96,7 @@ class MessageDelivery:
         message = self.in_flight.find(reserved.message.id)
         if message is None:
             message = self.in_flight.add(reserved, recovered=recovered)
-            self.commit_stage.queue.push([message])
+            self.commit_stage.begin(message)
         try:
             return await asyncio.shield(message.sent)
         finally:

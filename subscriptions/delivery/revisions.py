@@ -28,15 +28,20 @@ from subscriptions.delivery.fanout_stage import FIRST_RECIPIENTS
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.messages import REVISION_EVENTS
+from subscriptions.realtime.events.shared import MessageChange
 from subscriptions.realtime.outgoing_events import OutgoingEvents
+from subscriptions.realtime.shared.shared_events import SharedEvents, is_on_workspace_clock
 
 _log = structlog.get_logger()
 
 ListViewers = Callable[[ConversationId, int], Awaitable[Sequence[UserId]]]
 """Returns the current members of a conversation who can read the message at a seq."""
 
-Check = Callable[[], Awaitable[object]]
-"""Raises if the caller may not revise the message now."""
+Check = Callable[[], Awaitable[int | None]]
+"""Raises if the caller may not revise the message now. Returns the policy version judged under; None: no channel."""
+
+_ATTEMPTS = 10
+"""Judgements of rights that may change meanwhile."""
 
 _SLICE = 500
 _CLOSING_SECONDS = 5.0
@@ -66,20 +71,38 @@ class _Publication:
 class Revisions:
     """Changes of stored messages. `close` waits for running revisions."""
 
-    def __init__(self, store: Store, bus: Bus, delivery: MessageDelivery, list_viewers: ListViewers) -> None:
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        delivery: MessageDelivery,
+        shared_events: SharedEvents,
+        list_viewers: ListViewers,
+    ) -> None:
         self._store = store
         self._bus = bus
         self._delivery = delivery
+        self._shared_events = shared_events
         self._list_viewers = list_viewers
         self._one_slice_at_a_time = asyncio.Lock()
         self._unfinished: set[tuple[ConversationId, str]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    async def edit(self, message: Message, text: str, sender: UserId, check: Check) -> Message:
+    async def edit(
+        self, message: Message, text: str, sender: UserId, check: Check, judged_version: int | None = None
+    ) -> Message:
         """Change the text of one of the sender's messages. Cancelling the caller does not stop the edit.
 
-        If the message is still being delivered, this waits for the end of its delivery, then calls `check` again.
+        If the message is still being delivered, this waits for the end of its delivery, then calls `check` again. So it
+        does if rights in a channel have changed since they were judged.
+
+        Args:
+            message: The message.
+            text: Its new text.
+            sender: Its sender.
+            check: Checks the caller's rights again.
+            judged_version: What `check` returned before.
 
         Returns:
             The message after the edit. It is unchanged if it has that text already, or was recalled meanwhile.
@@ -88,12 +111,12 @@ class Revisions:
             Unreachable: The edit may have been stored. Then it will be published.
         """
         write = partial(self._store.revisions.edit, message, text, sender)
-        return await self._start(self._revise(message, RevisionKind.EDIT, write, sender, check))
+        return await self._start(self._revise(message, RevisionKind.EDIT, write, sender, check, judged_version))
 
-    async def recall(self, message: Message, by: UserId, check: Check) -> Message:
+    async def recall(self, message: Message, by: UserId, check: Check, judged_version: int | None = None) -> Message:
         """Withhold a message's content from everybody. Guarantees and errors are those of `edit`."""
         write = partial(self._store.revisions.recall, message, by)
-        return await self._start(self._revise(message, RevisionKind.RECALL, write, by, check))
+        return await self._start(self._revise(message, RevisionKind.RECALL, write, by, check, judged_version))
 
     async def finish(self, revision: Revision) -> bool:
         """Publish a revision that another server left in the outbox.
@@ -159,13 +182,14 @@ class Revisions:
         write: Callable[[int], Awaitable[Message | None]],
         by: UserId,
         check: Check,
+        judged_version: int | None,
     ) -> Message:
         if not await self._is_delivered(message):
             await retry_until_true(partial(self._is_delivered, message), "a message is still being delivered")
-            await check()
+            judged_version = await check()
         store, began = self._store, self._now()
         # The revision goes into the outbox first: if this server dies after the write, another one publishes it.
-        revision = await store.revisions.announce(message, kind)
+        revision = await self._announce(message, kind, check, judged_version)
         self._unfinished.add(_key(revision))
         publication: _Publication | None = None
         try:
@@ -179,6 +203,19 @@ class Revisions:
         finally:
             if publication is None or not publication.remaining:
                 self._unfinished.discard(_key(revision))
+
+    async def _announce(
+        self, message: Message, kind: RevisionKind, check: Check, judged_version: int | None
+    ) -> Revision:
+        """Put a revision into the outbox. In a channel it takes its place there under the rights of that moment."""
+        for _ in range(_ATTEMPTS):
+            if judged_version is None:
+                return await self._store.revisions.announce(message, kind)
+            revision = await self._store.revisions.announce_in_channel(message, kind, judged_version)
+            if revision is not None:
+                return revision
+            judged_version = await check()
+        raise Unreachable("the rights in the channel change too often")
 
     async def _publish_written(
         self, written: Message, revision: Revision, began: float, by: UserId
@@ -225,8 +262,14 @@ class Revisions:
             self._store.revisions.newest_message_call(message, publication.at_ms),
             *self._changes(publication, first),
         ]
+        is_in_channel, change = is_on_workspace_clock(message.conversation), MessageChange(publication.revision.kind)
+        if is_in_channel:
+            began_ms = message.created_at_ms if self._is_shared(publication) else None
+            calls.append(self._shared_events.message_call(message, change, began_ms))
         answers = await self._store.cache.run(calls)
-        await self._publish(publication, first, answers[1:])
+        present = await self._publish(publication, first, answers[1 : 1 + len(first)])
+        if is_in_channel:
+            self._shared_events.publish_message(present or message, change, answers[-1])
 
     async def _publish_remaining_in_background(self, publication: _Publication) -> None:
         message = publication.message
@@ -261,8 +304,10 @@ class Revisions:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    async def _publish(self, publication: _Publication, users: Sequence[UserId], answers: Sequence[list[Any]]) -> None:
-        """Send one event to all users whose clock took a tick, with the present state of the message.
+    async def _publish(
+        self, publication: _Publication, users: Sequence[UserId], answers: Sequence[list[Any]]
+    ) -> Message | None:
+        """Send one event to all users whose clock took a tick, with the present state of the message, and return it.
 
         The ticks of two concurrent revisions may be in another order than their writes. Both writes came before both
         ticks, so a message that is read after the ticks shows the newest of both in either event. An edit that a recall
@@ -278,6 +323,7 @@ class Revisions:
             outgoing.add_positions([pair for pair in outcomes if not pair[1].changed])
         is_complete = not publication.remaining
         self._bus.send(outgoing, [self._store.revisions.clear_call(publication.revision)] if is_complete else [])
+        return present
 
     async def _find(self, revision: Revision) -> Message | None:
         place = (revision.conversation, revision.seq)

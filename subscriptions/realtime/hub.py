@@ -38,7 +38,7 @@ Owner = TypeVar("Owner", bound=str)
 _OwnerOf = TypeVar("_OwnerOf", bound=str, contravariant=True)
 
 
-class LivePosition(NamedTuple):
+class RoutedClock(NamedTuple):
     """A clock as Redis has it, compared with the position of a feed.
 
     Attributes:
@@ -62,7 +62,7 @@ class Clocks(Protocol[_OwnerOf]):
         """
         ...
 
-    async def read_positions(self, owners: Sequence[_OwnerOf], server: str) -> Sequence[LivePosition | None]:
+    async def read_positions(self, owners: Sequence[_OwnerOf], server: str) -> Sequence[RoutedClock | None]:
         """Return each clock; None for one that is not in Redis. One round trip that changes nothing."""
         ...
 
@@ -129,9 +129,14 @@ class Hub(Generic[Owner]):
         feed = self._feeds.get(owner)
         return feed is not None and bool(feed.mailboxes)
 
-    def find_position(self, owner: str) -> Position | None:
-        """Return the position up to which a clock's events are delivered; None if nothing here subscribes to it."""
-        feed = self._find(owner)
+    def find_position(self, mailbox: Mailbox) -> Position | None:
+        """Return the position up to which events are delivered to a mailbox; None if it was closed."""
+        feed = self._find(mailbox.owner)
+        return feed.position if feed is not None and mailbox in feed.mailboxes else None
+
+    def find_clock(self, owner: Owner) -> Position | None:
+        """Return the position up to which a clock's events are delivered; None if it has no subscription here."""
+        feed = self._feeds.get(owner)
         return feed.position if feed is not None else None
 
     def _find(self, owner: str) -> Feed[Owner] | None:
@@ -181,6 +186,15 @@ class Hub(Generic[Owner]):
             else:
                 for mailbox in tuple(feed.mailboxes):
                     mailbox.put(event)
+
+    def deliver_derived(self, owner: Owner, event: Event) -> None:
+        """Put an event that this process made of others into the mailboxes of a clock, after all that came before.
+
+        It has the position of the last of them. A mailbox never drops it silently.
+        """
+        feed = self._feeds.get(owner)
+        if feed is not None and feed.position is not None:
+            feed.deliver(feed.position, event)
 
     def resync(self) -> None:
         """Compare the position of all feeds with their clocks. Called when frames may have been lost."""

@@ -17,6 +17,12 @@ _log = structlog.get_logger()
 _TIMEOUT_SECONDS = 5.0
 
 Json = dict[str, Any]
+
+
+class ServerGone(Unreachable):
+    """Raised if a server does not listen at present, so that it got no call."""
+
+
 Publish = Callable[[str, Json], Awaitable[int]]
 """Sends a frame to a server. Returns the number of servers that received it."""
 
@@ -34,13 +40,18 @@ class ServerCalls:
         self._waiting: dict[int, asyncio.Future[Json]] = {}
         self._answering: set[asyncio.Task[None]] = set()
         self._answer: Callable[[Json], Awaitable[Json]] | None = None
+        self._answers: dict[str, Callable[[Json], Awaitable[Json]]] = {}
 
     def answer_with(self, answer: Callable[[Json], Awaitable[Json]]) -> None:
         """Set the function that answers calls of other servers. If it raises, the caller gets no answer."""
         self._answer = answer
 
+    def answer_kind(self, field: str, answer: Callable[[Json], Awaitable[Json]]) -> None:
+        """Set the function that answers those calls whose question has a field."""
+        self._answers[field] = answer
+
     async def ask(self, server: str, question: Json) -> Json:
-        """Return another server's answer. Raises Unreachable if the server is gone or does not answer in 5 s."""
+        """Return another server's answer. Raises Unreachable if there is none in 5 s, and ServerGone."""
         number = next(self._numbers)
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -49,7 +60,7 @@ class ServerCalls:
                 server, {"call": {"number": number, "from": self._server, "question": question}}
             )
             if not receivers:
-                raise Unreachable("the other server is gone")
+                raise ServerGone("the other server is gone")
             async with asyncio.timeout(_TIMEOUT_SECONDS):
                 return await answer
         except TimeoutError:
@@ -73,10 +84,12 @@ class ServerCalls:
             waiting.set_result(call["answer"])
 
     async def _reply(self, call: Json) -> None:
-        if self._answer is None:
+        question = call["question"]
+        answer_question = next((self._answers[name] for name in question if name in self._answers), self._answer)
+        if answer_question is None:
             return
         try:
-            answer = await self._answer(call["question"])
+            answer = await answer_question(question)
             await self._publish(call["from"], {"call": {"number": call["number"], "answer": answer}})
         except Exception:
             _log.exception("server_call_failed")

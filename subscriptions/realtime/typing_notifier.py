@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import workspace_of_channel
 from store.conversations.typing_store import WINDOW_MS, Routes
 from store.store import Store
 from subscriptions.realtime.bus import Bus
@@ -13,6 +14,7 @@ from subscriptions.realtime.events.base import EphemeralEvent
 from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 from subscriptions.realtime.recent_keys import RecentKeys
+from subscriptions.realtime.shared.shared_events import SharedEvents
 
 _Step = Callable[[UserId, ConversationId, Sequence[UserId]], Awaitable[tuple[bool, Routes]]]
 """Records an event of a user in Redis. Returns whether the event has to be sent, and the routes of the given users."""
@@ -21,8 +23,9 @@ _Step = Callable[[UserId, ConversationId, Sequence[UserId]], Awaitable[tuple[boo
 class TypingNotifier:
     """Notifies the connected members of a conversation that a user is typing, or has stopped."""
 
-    def __init__(self, store: Store, bus: Bus, ephemeral: EphemeralDelivery) -> None:
+    def __init__(self, store: Store, bus: Bus, ephemeral: EphemeralDelivery, shared_events: SharedEvents) -> None:
         self._store = store
+        self._shared_events = shared_events
         self._bus = bus
         self._ephemeral = ephemeral
         self._sent = RecentKeys[tuple[ConversationId, UserId]](WINDOW_MS)
@@ -56,6 +59,30 @@ class TypingNotifier:
         event = TypingStopped(conversation, user, self._store.clock.now_ms())
         _, sent = await self._notify(event, version, self._store.typing.end_typing)
         return sent
+
+    async def announce_in_channel(self, channel: ConversationId, user: UserId) -> bool:
+        """Send TypingStarted to those who look at a channel, at most once within the window.
+
+        Returns False if an event was sent within the window, or nobody else looks at the workspace. One round trip to
+        Redis; none if this process sent the last event itself. Raises Unreachable.
+        """
+        now = self._store.clock.now_ms()
+        if self._sent.contains((channel, user), now):
+            return False
+        store = self._store.typing
+        is_due, servers = await store.take_window_on_clock(user, channel, workspace_of_channel(channel))
+        sent = is_due and self._shared_events.send_ephemeral(TypingStarted(channel, user, now), servers)
+        if sent:
+            self._sent.add((channel, user), now)
+        elif is_due:
+            self._bus.send(OutgoingEvents(), [store.release_window_call(user, channel)])
+        return sent
+
+    async def announce_end_in_channel(self, channel: ConversationId, user: UserId) -> bool:
+        """Send TypingStopped to those who look at a channel, once after each TypingStarted that was sent."""
+        event = TypingStopped(channel, user, self._store.clock.now_ms())
+        is_due, servers = await self._store.typing.end_typing_on_clock(user, channel, workspace_of_channel(channel))
+        return is_due and self._shared_events.send_ephemeral(event, servers)
 
     async def _notify(self, event: EphemeralEvent, version: str, step: _Step) -> tuple[bool, bool]:
         """Send an event to the other members if `step` says that it is due. Return whether it was due, and was sent."""

@@ -36,7 +36,7 @@ class UnsentAnswers:
         self.total = 0
         """Bytes that wait."""
         self.dropped = 0
-        """Times that bytes were discarded so far."""
+        """Connections and answers that were dropped so far, because too many bytes waited."""
         self.refused = 0
         """Operations that were refused so far, because their user had no room."""
 

@@ -12,7 +12,7 @@ from store.base.ids import UserId
 from store.sessions.apply_messages import EventRecipient
 from store.sessions.session_store import SessionStore
 from subscriptions.realtime.events.base import Event
-from subscriptions.realtime.hub import Hub, LivePosition, Replay
+from subscriptions.realtime.hub import Hub, Replay, RoutedClock
 from subscriptions.realtime.mailboxes import Position
 
 _MUTES_AHEAD_MS = 90_000
@@ -89,14 +89,14 @@ class _UserClocks:
             self._schedule_mute_end(owner, mute_ends)
         return Position(epoch, clock)
 
-    async def read_positions(self, owners: Sequence[UserId], server: str) -> list[LivePosition | None]:
+    async def read_positions(self, owners: Sequence[UserId], server: str) -> list[RoutedClock | None]:
         """Return the users' clocks."""
-        found: list[LivePosition | None] = []
+        found: list[RoutedClock | None] = []
         for user, live in zip(owners, await self._sessions.read_positions(owners, server), strict=True):
             if live is not None and live.mute_ends_at is not None:
                 self._schedule_mute_end(user, live.mute_ends_at)
             found.append(
-                LivePosition(Position(live.epoch, live.clock), live.route_until, live.is_held)
+                RoutedClock(Position(live.epoch, live.clock), live.route_until, live.is_held)
                 if live is not None
                 else None
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from graphql import GraphQLInterfaceType, GraphQLObjectType, is_introspection_type, parse
 
@@ -64,3 +66,10 @@ def test_items_of_lists_in_arguments_count_one_value_each():
     assert cost('{ users(ids: ["a", "b"]) { id } }').values == 1 + 2 + 2
     assert count_items({"input": {"mentions": ["a", "b"], "content": "x"}, "l": [["a"], ["b"]], "n": 1}) == 2 + 2 + 2
     assert count_items(None) == 0
+
+
+def test_items_of_very_deep_lists_count():
+    value: Any = []
+    for _ in range(5_000):
+        value = [{"in": value}]
+    assert count_items({"v": value}) == 5_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from graphql import parse, validate
 
-from schema.execution.query_cost import CostAnalysis, check_cost
+from schema.execution.query_cost import CostAnalysis, check_cost, make_size_key
 from schema.execution.query_limits import QueryLimits
 from schema.root import SCHEMA as SERVED
 from tests.schema.limits_schema import LIMITS, SCHEMA, check_all_limits, doubling_fragments, expect_limit_refusal
@@ -70,6 +70,12 @@ def test_page_sizes_come_from_variables_and_their_defaults():
     assert cost(source, {})[0] == 20
     assert cost(source, None)[0] == 20
     assert cost(source, {"n": None})[0] == 50
+
+
+def test_a_page_size_may_be_a_whole_float():
+    source = "query Q($n: Int) { sessions(first: $n) { edges { node { id } } } }"
+    assert cost(source, {"n": 100.0})[0] == 100
+    assert make_size_key(7.0) == make_size_key(7) != make_size_key(8.0)
 
 
 @pytest.mark.parametrize("invalid_value", ["100", [1], {"a": 1}, 1.5])

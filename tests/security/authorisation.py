@@ -96,6 +96,8 @@ ROOT_FIELDS = [
     query("searchUsers", 'searchUsers(query: "a") { edges { node { id } } }', SIGNED_IN),
     query("searchUsers", 'searchUsers(query: "a", workspaceId: "w_1") { edges { node { id } } }',
         outcomes_by_relation(*[INVISIBLE] * 5)),
+    query("searchUsers", 'searchUsers(query: "a", workspaceId: $id) { edges { node { id } } }',
+        in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     query("attention", "attention { unread mentions threads }", SIGNED_IN),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
     query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
@@ -108,6 +110,38 @@ ROOT_FIELDS = [
     query("offlineMessages", "offlineMessages { edges { node { id } } }", SIGNED_IN),
     query("conversation", "conversation(id: $id) { id title }", CURRENT_AND_FORMER, **_GROUP),
     query("channel", 'channel(id: "c_1.1") { name }', outcomes_by_relation(*[NULL] * 5)),
+    query("channel", "channel(id: $id) { name }", in_workspace(NULL, OK, OK), id="@channel"),
+    query("channel", "channel(id: $id) { name }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("node", "node(id: $id) { id }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("conversation", "conversation(id: $id) { title }", in_workspace(NULL, OK, OK), id="@channel"),
+    query("conversation", "conversation(id: $id) { title }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("messages", "messages(conversationId: $id) { edges { cursor } }", in_workspace(NULL, OK, OK), id="@channel"),
+    query("messages", "messages(conversationId: $id) { edges { cursor } }", in_workspace(NULL, NULL, OK), id="@secret"),
+    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }',
+        in_workspace(INVISIBLE, OK, OK), id="@channel"),
+    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }',
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("sendMessage",
+        'sendMessage(input: {conversationId: $id, content: "hi", mentionAll: true}) { message { id } }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel"),
+    mutation("startTyping", "startTyping(conversationId: $id)", in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("stopTyping", "stopTyping(conversationId: $id)", in_workspace(INVISIBLE, OK, OK), id="@channel"),
+    mutation("createChannel", 'createChannel(input: {workspaceId: $id, name: "new"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    mutation("updateChannel", 'updateChannel(channelId: $id, input: {name: "new"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel"),
+    mutation("updateChannel", 'updateChannel(channelId: $id, input: {name: "new"}) { id }',
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("archiveChannel", "archiveChannel(channelId: $id) { id }", in_workspace(INVISIBLE, NOT_PERMITTED, OK),
+        True, id="@channel"),
+    mutation("deleteChannel", "deleteChannel(channelId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
+        id="@channel"),
+    mutation("createCategory", 'createCategory(workspaceId: $id, name: "new") { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    mutation("updateCategory", 'updateCategory(categoryId: $id, name: "new") { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel_category"),
+    mutation("deleteCategory", "deleteCategory(categoryId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
+        id="@channel_category"),
     query("group", "group(id: $id) { name }", CURRENT_AND_FORMER, **_GROUP),
     query("myGroups", "myGroups { edges { node { id } } }", SIGNED_IN),
     query("node", "node(id: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
@@ -118,6 +152,10 @@ ROOT_FIELDS = [
     subscription("syncSession", "syncSession { cursor }", SIGNED_IN),
     subscription("messageEvents", "messageEvents { __typename }", SIGNED_IN),
     subscription("messageEvents", "messageEvents(conversationId: $id) { __typename }", OWN_SESSION, **_GROUP),
+    subscription("channelEvents", 'channelEvents(channels: [{id: "c_1.1"}]) { __typename }',
+        outcomes_by_relation(*[INVISIBLE] * 5)),
+    subscription("workspaceEvents", "workspaceEvents(workspaces: [{id: $id}]) { __typename }",
+        in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }',
         outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
     mutation("updateMe", "updateMe(metadata: {a: 1}) { id }", SIGNED_IN),
@@ -183,6 +221,20 @@ ROOT_FIELDS = [
         in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace", user="@other_member"),
     mutation("transferWorkspace", "transferWorkspace(workspaceId: $id, userId: $user) { id }",
         in_workspace(INVISIBLE, NOT_PERMITTED, OK), True, id="@workspace", user="@other_member"),
+    mutation("createRole", 'createRole(workspaceId: $id, input: {name: "x"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    mutation("updateRole", 'updateRole(roleId: $id, input: {name: "x"}) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@role"),
+    mutation("deleteRole", "deleteRole(roleId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True, id="@role"),
+    mutation("setMemberRoles", "setMemberRoles(workspaceId: $id, userId: $user, roleIds: []) { nickname }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace", user="@other_member"),
+    mutation("setPermissionOverwrite", "setPermissionOverwrite(channelId: $id, userId: $user) { userId }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel", user="@other_member"),
+    query("explainPermissions", "explainPermissions(channelId: $id) { permission }", in_workspace(INVISIBLE, OK, OK),
+        id="@channel"),
+    query("explainPermissions", "explainPermissions(channelId: $id, userId: $user) { permission }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel", user="@other_member"),
+    query("node", "node(id: $id) { id }", in_workspace(NULL, OK, OK), id="@role"),
     mutation("leaveWorkspace", "leaveWorkspace(workspaceId: $id)", in_workspace(INVISIBLE, OK, "OWNER_CANNOT_LEAVE"),
         True, id="@workspace"),
     mutation("deleteWorkspace", "deleteWorkspace(workspaceId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
@@ -200,6 +252,8 @@ VISIBLE_WITH_OBJECT = """
     Channel: workspace id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
     Channel: historyVisibility slowModeSeconds messageCount
     ChannelCategory: id workspaceId name position
+    ChannelConnection: edges pageInfo
+    ChannelEdge: node cursor
     PermissionOverwrite: roleId userId allow deny
     Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
@@ -209,11 +263,12 @@ VISIBLE_WITH_OBJECT = """
     GroupMember: role joinedAt user
     SeqRange: fromSeq toSeq
     Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
-    Message: createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
+    Message: mentionedRoles createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
     SystemEvent: kind actor targets text
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
     MessageCreated: message cursor
+    Mentioned: message cursor
     MessageUpdated: message cursor
     MessageRecalled: message cursor
     GroupChanged: group cursor
@@ -225,10 +280,20 @@ VISIBLE_WITH_OBJECT = """
     TypingStarted: conversationId at user
     TypingStopped: conversationId at user
     CaughtUp: cursor reset
+    ChannelMessage: conversationId change message rev
+    AccessEnded: conversationId
+    ChannelCaughtUp: conversationId rev reset
+    WorkspaceChanged: workspace rev
+    ChannelChanged: channel rev
+    ChannelGone: workspaceId channelId rev
+    ChannelActivity: channelId writeSeq messageCount lastMessageAt rev
+    WorkspaceCaughtUp: workspaceId rev reset
     Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
     WorkspaceConnection: edges pageInfo
     WorkspaceEdge: node cursor
-    WorkspaceMember: user nickname joinedAt timedOutUntil
+    WorkspaceMember: user nickname roles joinedAt timedOutUntil
+    Role: id name position color permissions permissionBits isMentionable isHoisted memberCount
+    PermissionReason: permission allowed decidedBy roleId
     WorkspaceMemberConnection: edges pageInfo
     WorkspaceMemberEdge: node cursor
     Invite: code workspaceId expiresAt uses maxUses createdBy
@@ -247,12 +312,14 @@ VIEWERS_OWN = """
     ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session
-    Workspace: viewer
+    Workspace: viewer viewerPermissions channels categories rev
+    Channel: rev
     Session: *
     SessionConnection: edges pageInfo totalUnread cursor
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
     Attention: unread mentions threads
+    OwnMembershipChanged: workspaceId member rev
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
     UserConnection: edges pageInfo
     UserEdge: node cursor
@@ -267,7 +334,7 @@ SENDER_ONLY = """
 
 MEMBERS_ONLY = """
     Group: members viewerRole
-    Workspace: members metadata retentionDays
+    Workspace: members roles metadata retentionDays
 """
 """Null, or empty, for former members and for users who only see that a workspace is open."""
 

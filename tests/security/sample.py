@@ -8,11 +8,14 @@ from typing import Any
 from resolvers.users.callers import CallerRole
 from tests.api.client import Api, make_caller
 from tests.api.sample_group import SampleGroup, create_sample_group
+from tests.api.workspaces.role_calls import create_role
 
 CREATE = "mutation ($input: CreateWorkspaceInput!) { createWorkspace(input: $input) { id } }"
 ADD = "mutation ($id: ID!, $users: [ID!]!) { addToWorkspace(workspaceId: $id, userIds: $users) { id } }"
 
 CREATE_INVITE = "mutation ($id: ID!) { createInvite(workspaceId: $id) { code } }"
+CREATE_CHANNEL = "mutation ($input: CreateChannelInput!) { createChannel(input: $input) { id } }"
+CREATE_CATEGORY = "mutation ($id: ID!, $name: String!) { createCategory(workspaceId: $id, name: $name) { id } }"
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,16 @@ class AuthorisationSample(SampleGroup):
     """A closed workspace."""
     open_workspace: str
     """An open workspace, of which the owner is the only member."""
+    channel: str
+    """A PUBLIC channel of the closed workspace."""
+    secret: str
+    """A PRIVATE channel there, of which only the owner is a member."""
+    channel_category: str
+    """A category of channels there."""
     code: str
     """An invitation to the closed workspace, created by the owner."""
+    role: str
+    """A role of the closed workspace that nobody has."""
 
 
 async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
@@ -37,5 +48,14 @@ async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
     members = [user for user in sample.members if user != sample.owner]
     await api.data(make_caller("service", CallerRole.SERVICE), ADD, id=workspace, users=members)
     invite = (await api.data(sample.owner, CREATE_INVITE, id=workspace))["createInvite"]
+    channel, secret = [
+        (await api.data(sample.owner, CREATE_CHANNEL, input={"workspaceId": workspace, "name": "c", "kind": kind}))[
+            "createChannel"
+        ]["id"]
+        for kind in ("PUBLIC", "PRIVATE")
+    ]
+    category = (await api.data(sample.owner, CREATE_CATEGORY, id=workspace, name="c"))["createCategory"]["id"]
     ids = {"workspace": workspace, "open_workspace": open_workspace, "code": invite["code"]}
+    ids |= {"channel": channel, "secret": secret, "channel_category": category}
+    ids["role"] = await create_role(api, sample.owner, workspace, "role")
     return AuthorisationSample(**asdict(sample), **ids)

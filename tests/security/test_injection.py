@@ -107,7 +107,11 @@ def valid_for(sample: SampleGroup) -> Json:
         "updateWorkspace.workspaceId": "w_1", "updateWorkspace.input": {"name": "x"}, "setNickname.workspaceId": "w_1",
         "transferWorkspace.workspaceId": "w_1", "transferWorkspace.userId": user,
         "createInvite.workspaceId": "w_1", "revokeInvite.code": "1-aaaaaaaaaaaaaaaa", "invite.code": "x",
-        "addToWorkspace.userIds": [user],
+        "addToWorkspace.userIds": [user], "createRole.workspaceId": "w_1", "createRole.input": {"name": "x"},
+        "updateRole.roleId": "r_1", "updateRole.input": {"name": "x"}, "setMemberRoles.workspaceId": "w_1",
+        "setMemberRoles.userId": user, "setMemberRoles.roleIds": ["r_1"], "setPermissionOverwrite.allow": [],
+        "setPermissionOverwrite.deny": [], "explainPermissions.channelId": "c_1.1",
+        "channelEvents.channels": [{"id": "c_1.1"}], "workspaceEvents.workspaces": [{"id": "w_1"}],
     }  # fmt: skip
 
 

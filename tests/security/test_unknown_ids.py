@@ -1,4 +1,4 @@
-"""Ids that a user may not see take the same round trips as ids of nothing, so the time tells no difference."""
+"""Ids that a user may not see take the same round trips as unknown ids, so response times reveal nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Trips(NamedTuple):
 
 
 async def trips_of(api: Api, user: str, query: str, id: str) -> Trips:
-    """Return the least round trips of several refusals of an operation: housekeeping may add to single ones."""
+    """Return the smallest number of round trips of several refusals: housekeeping may add some to one of them."""
     store, runs = api.services.app.store, []
     for _ in range(4):
         mongo, redis = store.mongo.trips, store.cache.trips
@@ -64,7 +64,7 @@ async def sample(api: Api) -> SampleGroup:
 
 
 async def _stay(_api: Api, _sample: SampleGroup) -> None:
-    """Leave the group in the cache."""
+    """Change nothing: the group stays in the cache."""
 
 
 async def _change(api: Api, sample: SampleGroup) -> None:
@@ -85,14 +85,16 @@ STATES: dict[str, Callable[[Api, SampleGroup], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_a_stranger_cannot_tell_a_group_from_none(api: Api, sample: SampleGroup, state: str) -> None:
+async def test_groups_of_others_cost_a_stranger_the_same_as_unknown_groups(
+    api: Api, sample: SampleGroup, state: str
+) -> None:
     await STATES[state](api, sample)
     for name, query in OF_GROUPS.items():
         existing = await trips_of(api, sample.outsider, query, sample.group)
         assert existing == await trips_of(api, sample.outsider, query, UNKNOWN_GROUP), name
 
 
-async def test_a_stranger_cannot_tell_a_group_that_is_not_cached_from_none(
+async def test_groups_that_are_not_cached_cost_a_stranger_the_same_as_unknown_groups(
     api: Api, sample: SampleGroup, deployments: Deployments
 ) -> None:
     await api.wait_until_idle()
@@ -106,7 +108,9 @@ async def test_a_stranger_cannot_tell_a_group_that_is_not_cached_from_none(
     assert await store.cache.one(Call("EXISTS", (head,))) == 0, "a stranger makes the server load the group"
 
 
-async def test_a_stranger_cannot_tell_a_message_or_a_session_from_none(api: Api, sample: SampleGroup) -> None:
+async def test_messages_and_sessions_of_others_cost_a_stranger_the_same_as_unknown_ones(
+    api: Api, sample: SampleGroup
+) -> None:
     private = (await api.send(sample.owner, sample.member, "hidden"))["message"]["id"]
     for name, query in OF_MESSAGES.items():
         unknown = await trips_of(api, sample.outsider, query, UNKNOWN_MESSAGE)

@@ -123,6 +123,15 @@ async def test_operations_cost_one_unit_for_each_returned_value(small: Api) -> N
     assert work.remaining(UserId(bob)) == 2_000 - 103
 
 
+async def test_an_operation_with_wrong_variables_costs_no_values(small: Api) -> None:
+    (alice,) = await small.create_users("alice")
+    work = stop_time(small)
+    query = "query ($n: Int, $wrong: String) { sessions(first: $n, after: $wrong) { edges { node { id } } } }"
+    answer = await small.run(alice, query, n=100, wrong=1)
+    assert [parse_refusal(error).code for error in answer["errors"]] == ["INVALID_INPUT"]
+    assert work.remaining(UserId(alice)) == 2_000 - 100
+
+
 async def test_a_spent_budget_is_rate_limited_on_all_connections(small: Api) -> None:
     alice, bob = await small.create_users("alice", "bob")
     stop_time(small)

@@ -31,7 +31,7 @@ def expect_that_nothing_waits(samples: Samples) -> None:
     ):
         assert [found[name, label] for label in labels] == [0] * len(labels)
     assert found["confab_users_under_way",] == found["confab_tokens_refused_total",] == 0
-    assert 0 < found["confab_worker_number_seconds",] <= VALID_MS / 1000
+    assert 0 < found["confab_worker_lease_remaining_seconds",] <= VALID_MS / 1000
 
 
 async def test_waiting_and_refused_operations_are_shown(serve_app: ServeApp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ async def test_waiting_and_refused_operations_are_shown(serve_app: ServeApp, mon
         await until(lambda: any(send.done() for send in sends))
         assert await grown("confab_waiting", of="operations") == 1
         assert await grown("confab_users_under_way") == 1
-        assert await grown("confab_limited_total", by="operations") == 1
+        assert await grown("confab_limited_total", limit="operations") == 1
         assert await grown("confab_operations_total", field="sendMessage", kind="mutation", code="RATE_LIMITED") == 1
         assert begun == ["sendMessage"]
         gate.set()
@@ -74,9 +74,9 @@ async def test_refusals_are_counted_by_limit(serve_app: ServeApp) -> None:
         assert (await socket.closed())[0] == 4400
         samples = await scrape(port)
         for name, labels in (
-            ("confab_limited_total", {"by": "work_budget"}),
+            ("confab_limited_total", {"limit": "work_budget"}),
             ("confab_tokens_refused_total", {}),
-            ("confab_connections_dropped_total", {"because": "body"}),
+            ("confab_connections_dropped_total", {"reason": "body"}),
             ("confab_websocket_closes_total", {"code": "4400"}),
         ):
             assert samples[name, frozenset(labels.items())] == 1

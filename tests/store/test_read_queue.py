@@ -20,7 +20,7 @@ ALICE, BOB = UserId("alice"), UserId("bob")
 
 @pytest.fixture
 async def mongo(mongo_url: str, mongo_database_name: str) -> AsyncIterator[Mongo]:
-    mongo = Mongo(mongo_url, mongo_database_name, reads_per_user=2)
+    mongo = Mongo(mongo_url, mongo_database_name, max_reads_per_user=2)
     await mongo.insert_many("things", [{"_id": number} for number in range(3)])
     yield mongo
     await mongo.close()

@@ -18,8 +18,8 @@ WORKSPACE = "w_7"
 _entries = itertools.count()
 
 
-def entry(member: str = "", kind: ChangeList = ChangeList.NONE, text: str | None = None) -> ClockEntry:
-    return ClockEntry(text or f"entry {next(_entries)}", "3", kind, member)
+def entry(member: str = "", kind: ChangeList | None = None, text: str | None = None) -> ClockEntry:
+    return ClockEntry(text or f"entry {next(_entries)}", "3", [(kind, member)] if kind is not None else [])
 
 
 async def append(store: Store, *entries: ClockEntry) -> list[Appended]:
@@ -117,6 +117,9 @@ async def test_lists_have_each_object_once_with_its_newest_tick(store: Store) ->
         {"c_7.1": made[3].tick},
         {"w": made[4].tick},
     )
+    margin = made[2].tick - made[1].tick + 1
+    earlier = await store.clocks.read_changes({WORKSPACE: made[2].tick}, recent_margin=margin)
+    assert earlier[WORKSPACE].recent == changes.recent and earlier[WORKSPACE].changed == later.changed
 
 
 async def test_lists_are_bounded_and_say_from_when_on_they_are_complete(
@@ -141,6 +144,7 @@ async def test_lists_are_bounded_and_say_from_when_on_they_are_complete(
 async def test_an_evicted_key_makes_positions_before_it_unusable(store: Store, lost: tuple[str, ...]) -> None:
     start = await now(store)
     made = await append(store, entry("c_7.1", ChangeList.RECENT), entry("c_7.1", ChangeList.CHANGED))
+    store.clock.advance_to(made[1].tick + 1)
     await forget(store, *lost)
     if lost in (("recent",), ("changed",)):
         assert not (await store.clocks.read_changes({WORKSPACE: start}))[WORKSPACE].is_complete
@@ -160,13 +164,16 @@ async def test_a_known_policy_version_survives_the_begin_of_an_epoch(store: Stor
     await store.cache.one(Call("HSET", store.keys.clock(WORKSPACE), ("pv", "12")))
     (reading,) = await store.clocks.read([WORKSPACE])
     assert reading.policy_version == 12
+    (appended,) = await append(store, entry())
+    assert appended.version == "12"
+    assert (await store.clocks.append(WORKSPACE, ClockEntry("newer", "13"))).version == "13"
     assert (await store.clocks.read(["w_8"]))[0].policy_version is None
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["append", "evict meta", "evict log", "lose everything", "read"]), max_size=20))
 async def test_ticks_only_grow_and_a_resumed_position_misses_nothing(store: Store, steps: list[str]) -> None:
-    """After each step, every tick that was given out is either refused or resumed with all that came after it."""
+    """After each step, each tick that was given out is refused, or resumed with all that came after it."""
     await forget(store, "meta", "log", "recent", "changed", "routes")
     given_out: list[int] = [await now(store)]
     texts: dict[int, bytes] = {}
@@ -182,6 +189,8 @@ async def test_ticks_only_grow_and_a_resumed_position_misses_nothing(store: Stor
             assert tick >= given_out[-1]
             given_out.append(tick)
         else:
+            # Losses are further apart than the lead of a new epoch.
+            store.clock.advance_to(max(given_out) + 1)
             await forget(store, *(("meta", "log") if step == "lose everything" else (step.removeprefix("evict "),)))
         for tick in given_out:
             read = await store.clocks.read_log(WORKSPACE, tick, 100)

@@ -27,6 +27,11 @@ export type Scalars = {
   Timestamp: { input: number; output: number; }
 };
 
+export type AccessEnded = {
+  __typename: 'AccessEnded';
+  conversationId: Scalars['ID']['output'];
+};
+
 /**
  * What should light a badge. unread: totalUnread. mentions: unread mentions of the caller by name or role, everywhere,
  * where not muted. threads: followed threads with unread replies. Derived from read positions, so reading on one device
@@ -68,6 +73,7 @@ export type Channel = Conversation & Node & {
    * SLOW_MODE with retryAfterMs.
    */
   slowModeSeconds: Scalars['Int']['output'];
+  rev: Scalars['Timestamp']['output'];
   workspace: Workspace;
   category?: Maybe<ChannelCategory>;
   /** Null without MANAGE_ROLES. inheritsPermissions: the category's overwrites apply. */
@@ -79,6 +85,19 @@ export type Channel = Conversation & Node & {
   messageCount: Scalars['Int']['output'];
 };
 
+/**
+ * Somebody wrote in a followed channel. At most one per second and channel, the last one always. The same for all
+ * followers, so it carries no unread count: unread = messageCount - session.readCount.
+ */
+export type ChannelActivity = {
+  __typename: 'ChannelActivity';
+  channelId: Scalars['ID']['output'];
+  writeSeq: Scalars['Int']['output'];
+  messageCount: Scalars['Int']['output'];
+  lastMessageAt: Scalars['Timestamp']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
 export type ChannelCategory = Node & {
   __typename: 'ChannelCategory';
   id: Scalars['ID']['output'];
@@ -88,10 +107,53 @@ export type ChannelCategory = Node & {
   overwrites: Array<PermissionOverwrite>;
 };
 
+export type ChannelCaughtUp = {
+  __typename: 'ChannelCaughtUp';
+  conversationId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+  reset: Scalars['Boolean']['output'];
+};
+
+export type ChannelChanged = {
+  __typename: 'ChannelChanged';
+  rev: Scalars['Timestamp']['output'];
+  channel: Channel;
+};
+
+export type ChannelConnection = {
+  __typename: 'ChannelConnection';
+  edges: Array<ChannelEdge>;
+  pageInfo: PageInfo;
+};
+
+export type ChannelEdge = {
+  __typename: 'ChannelEdge';
+  node: Channel;
+  cursor: Scalars['String']['output'];
+};
+
+export type ChannelEvent = ChannelMessage | TypingStarted | TypingStopped | AccessEnded | ChannelCaughtUp;
+
+/** Deleted, or no longer visible to the caller; which of the two is not revealed. */
+export type ChannelGone = {
+  __typename: 'ChannelGone';
+  workspaceId: Scalars['ID']['output'];
+  channelId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
 export type ChannelKind =
   | 'PUBLIC'
   | 'PRIVATE'
   | 'VOICE';
+
+export type ChannelMessage = {
+  __typename: 'ChannelMessage';
+  conversationId: Scalars['ID']['output'];
+  change: MessageChange;
+  message: Message;
+  rev: Scalars['Timestamp']['output'];
+};
 
 /**
  * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes
@@ -117,6 +179,22 @@ export type ConversationType =
   | 'GROUP'
   | 'CHANNEL'
   | 'SUB_BIZ';
+
+/** name: 1 to 80 characters; topic: up to 1,024. */
+export type CreateChannelInput = {
+  workspaceId: Scalars['ID']['input'];
+  name: Scalars['String']['input'];
+  kind?: ChannelKind;
+  topic?: InputMaybe<Scalars['String']['input']>;
+  categoryId?: InputMaybe<Scalars['ID']['input']>;
+  position?: InputMaybe<Scalars['Int']['input']>;
+  isDefault?: InputMaybe<Scalars['Boolean']['input']>;
+  memberIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+  historyVisibility?: InputMaybe<HistoryVisibility>;
+  slowModeSeconds?: InputMaybe<Scalars['Int']['input']>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
+  idempotencyKey?: InputMaybe<Scalars['String']['input']>;
+};
 
 /** name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the first group. */
 export type CreateGroupInput = {
@@ -275,6 +353,16 @@ export type InvitePreview = {
   expiresAt?: Maybe<Scalars['DateTime']['output']>;
 };
 
+/**
+ * A channel message that mentions the caller by name, or by a role of at most 200 members, followed or not. @everyone only
+ * counts in Session.
+ */
+export type Mentioned = {
+  __typename: 'Mentioned';
+  message: Message;
+  cursor: Scalars['Cursor']['output'];
+};
+
 export type Message = Node & {
   __typename: 'Message';
   id: Scalars['ID']['output'];
@@ -301,6 +389,7 @@ export type Message = Node & {
   /** What a SYSTEM message announces, for clients that phrase it themselves in the reader's language. */
   systemEvent?: Maybe<SystemEvent>;
   mentions: Array<User>;
+  mentionedRoles: Array<Role>;
   replyTo?: Maybe<Message>;
   /** The sender's own key, visible to the sender only. */
   idempotencyKey?: Maybe<Scalars['String']['output']>;
@@ -324,6 +413,11 @@ export type MessageReceiptsArgs = {
   status?: InputMaybe<ReceiptStatus>;
 };
 
+export type MessageChange =
+  | 'CREATED'
+  | 'UPDATED'
+  | 'RECALLED';
+
 export type MessageConnection = {
   __typename: 'MessageConnection';
   edges: Array<MessageEdge>;
@@ -346,7 +440,7 @@ export type MessageEdge = {
  * cursor: resume after this event; a client that has applied it holds everything before it. CaughtUp marks the moment
  * between what was missed and what is live; reset: true means: start over from syncSessions.
  */
-export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | GroupChanged | TypingStarted | TypingStopped | CaughtUp;
+export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | GroupChanged | Mentioned | TypingStarted | TypingStopped | CaughtUp;
 
 export type MessageRecalled = {
   __typename: 'MessageRecalled';
@@ -486,6 +580,34 @@ export type Mutation = {
   /** CREATE_INVITES. maxUses 0: unlimited. At most 1,000 codes per workspace. */
   createInvite: Invite;
   revokeInvite: Scalars['Boolean']['output'];
+  /**
+   * MANAGE_CHANNELS. At most 1,000 channels and 50 categories per workspace (LIMIT_REACHED). The same idempotencyKey
+   * within 24 h answers the first one.
+   */
+  createChannel: Channel;
+  /**
+   * MANAGE_CHANNELS in that channel. A new name or topic is announced by a SYSTEM message. position: the others shift; one
+   * event for all of them.
+   */
+  updateChannel: Channel;
+  /** Nobody can write, react, pin or newly follow (ARCHIVED); everything readable stays readable and searchable. */
+  archiveChannel: Channel;
+  deleteChannel: Scalars['Boolean']['output'];
+  createCategory: ChannelCategory;
+  updateCategory: ChannelCategory;
+  /** Its channels stay, without a category. */
+  deleteCategory: Scalars['Boolean']['output'];
+  /** MANAGE_ROLES, only below the caller's own highest role, granting only what the caller has. At most 250 per workspace. */
+  createRole: Role;
+  updateRole: Role;
+  deleteRole: Scalars['Boolean']['output'];
+  /** MANAGE_ROLES: roles below the caller's highest, of members below it. At most 100 per member. */
+  setMemberRoles: WorkspaceMember;
+  /**
+   * For a role or a user, on a channel or category. MANAGE_ROLES there; only permissions the caller has there. Neither
+   * allow nor deny: removes it. At most 200.
+   */
+  setPermissionOverwrite: Array<PermissionOverwrite>;
   /**
    * Tells the conversation's other connected members that the caller is typing, at most once in 3 s per user and
    * conversation. True if it was sent; false if nobody else is visibly connected (INVISIBLE counts as absent). Clients
@@ -690,6 +812,81 @@ export type MutationRevokeInviteArgs = {
 };
 
 
+export type MutationCreateChannelArgs = {
+  input: CreateChannelInput;
+};
+
+
+export type MutationUpdateChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  input: UpdateChannelInput;
+};
+
+
+export type MutationArchiveChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  archived?: Scalars['Boolean']['input'];
+};
+
+
+export type MutationDeleteChannelArgs = {
+  channelId: Scalars['ID']['input'];
+};
+
+
+export type MutationCreateCategoryArgs = {
+  workspaceId: Scalars['ID']['input'];
+  name: Scalars['String']['input'];
+  position?: InputMaybe<Scalars['Int']['input']>;
+};
+
+
+export type MutationUpdateCategoryArgs = {
+  categoryId: Scalars['ID']['input'];
+  name?: InputMaybe<Scalars['String']['input']>;
+  position?: InputMaybe<Scalars['Int']['input']>;
+};
+
+
+export type MutationDeleteCategoryArgs = {
+  categoryId: Scalars['ID']['input'];
+};
+
+
+export type MutationCreateRoleArgs = {
+  workspaceId: Scalars['ID']['input'];
+  input: RoleInput;
+};
+
+
+export type MutationUpdateRoleArgs = {
+  roleId: Scalars['ID']['input'];
+  input: RoleInput;
+};
+
+
+export type MutationDeleteRoleArgs = {
+  roleId: Scalars['ID']['input'];
+};
+
+
+export type MutationSetMemberRolesArgs = {
+  workspaceId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+  roleIds: Array<Scalars['ID']['input']>;
+};
+
+
+export type MutationSetPermissionOverwriteArgs = {
+  channelId?: InputMaybe<Scalars['ID']['input']>;
+  categoryId?: InputMaybe<Scalars['ID']['input']>;
+  roleId?: InputMaybe<Scalars['ID']['input']>;
+  userId?: InputMaybe<Scalars['ID']['input']>;
+  allow?: Array<Permission>;
+  deny?: Array<Permission>;
+};
+
+
 export type MutationStartTypingArgs = {
   conversationId: Scalars['ID']['input'];
 };
@@ -706,6 +903,14 @@ export type MutationRenewAuthArgs = {
 
 export type Node = {
   id: Scalars['ID']['output'];
+};
+
+/** The caller's own roles, nickname, time-out, or the end of their membership (member: null). */
+export type OwnMembershipChanged = {
+  __typename: 'OwnMembershipChanged';
+  workspaceId: Scalars['ID']['output'];
+  member?: Maybe<WorkspaceMember>;
+  rev: Scalars['Timestamp']['output'];
 };
 
 export type PageInfo = {
@@ -766,6 +971,33 @@ export type PermissionOverwrite = {
   userId?: Maybe<Scalars['ID']['output']>;
   allow: Array<Permission>;
   deny: Array<Permission>;
+};
+
+export type PermissionReason = {
+  __typename: 'PermissionReason';
+  permission: Permission;
+  allowed: Scalars['Boolean']['output'];
+  decidedBy: PermissionRule;
+  roleId?: Maybe<Scalars['ID']['output']>;
+};
+
+export type PermissionRule =
+  | 'OWNER'
+  | 'ADMINISTRATOR'
+  | 'ROLE'
+  | 'EVERYONE_OVERWRITE'
+  | 'ROLE_OVERWRITE'
+  | 'MEMBER_OVERWRITE'
+  | 'TIMED_OUT'
+  | 'NOT_VISIBLE'
+  | 'ARCHIVED'
+  | 'IMPLIED'
+  | 'DEFAULT';
+
+/** rev null: from now on. */
+export type Position = {
+  id: Scalars['ID']['input'];
+  rev?: InputMaybe<Scalars['Timestamp']['input']>;
 };
 
 export type PrivateConversation = Conversation & Node & {
@@ -832,6 +1064,8 @@ export type Query = {
   /** What an invitation leads to, before joining. */
   invite?: Maybe<InvitePreview>;
   channel?: Maybe<Channel>;
+  /** What a member may do in a channel, and which rule decided each permission. About oneself, or with MANAGE_ROLES. */
+  explainPermissions: Array<PermissionReason>;
   node?: Maybe<Node>;
 };
 
@@ -939,6 +1173,12 @@ export type QueryChannelArgs = {
 };
 
 
+export type QueryExplainPermissionsArgs = {
+  channelId: Scalars['ID']['input'];
+  userId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
@@ -982,6 +1222,30 @@ export type ReceiptStatus =
   | 'SENT'
   | 'DELIVERED'
   | 'READ';
+
+/** permissionBits: the same permissions as a bit field in decimal; bit n is the n-th value of Permission, counted from 0. */
+export type Role = Node & {
+  __typename: 'Role';
+  id: Scalars['ID']['output'];
+  name: Scalars['String']['output'];
+  position: Scalars['Int']['output'];
+  color?: Maybe<Scalars['String']['output']>;
+  isMentionable: Scalars['Boolean']['output'];
+  /** Members with this role are listed apart. */
+  isHoisted: Scalars['Boolean']['output'];
+  permissions: Array<Permission>;
+  permissionBits: Scalars['String']['output'];
+  memberCount: Scalars['Int']['output'];
+};
+
+export type RoleInput = {
+  name?: InputMaybe<Scalars['String']['input']>;
+  position?: InputMaybe<Scalars['Int']['input']>;
+  color?: InputMaybe<Scalars['String']['input']>;
+  permissions?: InputMaybe<Array<Permission>>;
+  isMentionable?: InputMaybe<Scalars['Boolean']['input']>;
+  isHoisted?: InputMaybe<Scalars['Boolean']['input']>;
+};
 
 /**
  * Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given)
@@ -1137,6 +1401,19 @@ export type Subscription = {
    * then nothing.
    */
   messageEvents: MessageEvent;
+  /**
+   * Everything that happens in up to 20 channels, threads or groups that are on the screen: messages, edits, recalls,
+   * reactions, pins, thread counts, typing. For bots (isBot) up to 1,000. rev: from channel, thread or an event. What was
+   * missed comes first, in order, then ChannelCaughtUp for each, then live, without gap or repetition. reset: true means:
+   * fetch the newest page again. When access ends: AccessEnded for that one, then nothing more of it.
+   */
+  channelEvents: ChannelEvent;
+  /**
+   * What changes in up to 20 workspaces: name, roles, categories, the channels the caller can see, the caller's own
+   * membership, voice states, and ChannelActivity of followed channels. rev: from ready, workspace, or an event. First
+   * what changed meanwhile (whole objects, each once), then WorkspaceCaughtUp, then live.
+   */
+  workspaceEvents: WorkspaceEvent;
 };
 
 
@@ -1148,6 +1425,16 @@ export type SubscriptionSyncSessionArgs = {
 export type SubscriptionMessageEventsArgs = {
   since?: InputMaybe<Scalars['Cursor']['input']>;
   conversationId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+export type SubscriptionChannelEventsArgs = {
+  channels: Array<Position>;
+};
+
+
+export type SubscriptionWorkspaceEventsArgs = {
+  workspaces: Array<Position>;
 };
 
 export type SyncReason =
@@ -1206,6 +1493,23 @@ export type TypingStopped = {
   conversationId: Scalars['ID']['output'];
   at: Scalars['Timestamp']['output'];
   user: User;
+};
+
+/**
+ * Fields that are left out stay as they are. topic, categoryId: null removes it. metadata: null leaves it as it is; {}
+ * empties it.
+ */
+export type UpdateChannelInput = {
+  name?: InputMaybe<Scalars['String']['input']>;
+  topic?: InputMaybe<Scalars['String']['input']>;
+  categoryId?: InputMaybe<Scalars['ID']['input']>;
+  position?: InputMaybe<Scalars['Int']['input']>;
+  isDefault?: InputMaybe<Scalars['Boolean']['input']>;
+  kind?: InputMaybe<ChannelKind>;
+  slowModeSeconds?: InputMaybe<Scalars['Int']['input']>;
+  inheritsPermissions?: InputMaybe<Scalars['Boolean']['input']>;
+  historyVisibility?: InputMaybe<HistoryVisibility>;
+  metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
 
 /**
@@ -1268,17 +1572,24 @@ export type Workspace = Node & {
   isOpen: Scalars['Boolean']['output'];
   memberCount: Scalars['Int']['output'];
   createdAt: Scalars['DateTime']['output'];
+  rev: Scalars['Timestamp']['output'];
   owner: User;
   metadata?: Maybe<Scalars['JSON']['output']>;
   /** Messages older than this are deleted; null: kept. In updateWorkspace 0 means kept; 1 to 36500 else. */
   retentionDays?: Maybe<Scalars['Int']['output']>;
   /** Null to non-members. */
   viewer?: Maybe<WorkspaceMember>;
+  viewerPermissions: Array<Permission>;
+  /** Highest first; the last is the role of everyone (r_ followed by the workspace's own part of the id). */
+  roles: Array<Role>;
   /**
    * By name. query: prefix of name or nickname. online: those online first, at most 1,000 of them, then the others by
    * name.
    */
   members: WorkspaceMemberConnection;
+  categories: Array<ChannelCategory>;
+  /** Those the caller can see, by category and position. */
+  channels: ChannelConnection;
 };
 
 
@@ -1288,6 +1599,26 @@ export type WorkspaceMembersArgs = {
   query?: InputMaybe<Scalars['String']['input']>;
   roleId?: InputMaybe<Scalars['ID']['input']>;
   online?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type WorkspaceChannelsArgs = {
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+export type WorkspaceCaughtUp = {
+  __typename: 'WorkspaceCaughtUp';
+  workspaceId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+  reset: Scalars['Boolean']['output'];
+};
+
+/** Name, icon, plan, roles, categories: fetch what is shown. */
+export type WorkspaceChanged = {
+  __typename: 'WorkspaceChanged';
+  rev: Scalars['Timestamp']['output'];
+  workspace: Workspace;
 };
 
 export type WorkspaceConnection = {
@@ -1302,12 +1633,15 @@ export type WorkspaceEdge = {
   cursor: Scalars['String']['output'];
 };
 
+export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | WorkspaceCaughtUp;
+
 /** timedOutUntil: until then the member has no permissions but VIEW_CHANNEL and READ_HISTORY. It ends by itself. */
 export type WorkspaceMember = {
   __typename: 'WorkspaceMember';
   nickname?: Maybe<Scalars['String']['output']>;
   joinedAt: Scalars['DateTime']['output'];
   user: User;
+  roles: Array<Role>;
   timedOutUntil?: Maybe<Scalars['DateTime']['output']>;
 };
 

@@ -1,9 +1,9 @@
 -- Functions on the keys of one shared clock. KEYS[1] is the key `meta`; the names of the others have the same prefix.
 -- ARGV[1] is always the current time, ms.
 --
---   meta     hash: epoch (absent: there is no clock), clock, begin (the clock when the epoch began), floor (changes up to
---            there may be missing in `recent` and `changed`), listed (members of both), touched (when all keys got time
---            to live, ms); and pv (newest known policy version), which may be there without a clock
+--   meta     hash: epoch (absent: there is no clock), clock, begin (the clock when the epoch began), floor (changes up
+--            to there may be missing in `recent` and `changed`), listed (members of both), touched (when all keys got
+--            time to live, ms); and pv (newest known policy version), which may be there without a clock
 --   log      stream of events: p (tick of the event before), e (log entry), v (policy version); the id is "<tick>-0"
 --   recent   sorted set: channel by the tick of its newest message
 --   changed  sorted set: object by the tick of its newest change
@@ -23,7 +23,7 @@ local function touch(touched)
   redis.call('HSET', META, 'touched', int(NOW))
 end
 
--- Returns epoch and clock. Begins an epoch if there is no clock: ticks of a lost one were mostly below the time at which
+-- Returns epoch and clock. Begins an epoch if there is no clock: the ticks of a lost one were below the time at which
 -- the new one begins.
 local function open_clock()
   local meta = redis.call('HMGET', META, 'epoch', 'clock', 'touched')

@@ -1,7 +1,7 @@
 -- Reads a group's head with one membership, as of one moment.
 -- KEYS: head, members. ARGV: user, field of the number of memberships (HEAD_MEMBERS_TOTAL), then fields of the head.
 -- Returns {'found', member record (JSON), values of the fields}, {'not_loaded'} (head or memberships are not completely
--- cached), or {'not_a_member'}: nothing about a group reaches a server that asks for somebody who never was in it.
+-- cached), or {'not_a_member'}: nothing about a group is returned for a user who never was in it.
 local head_key, members_key, user = KEYS[1], KEYS[2], ARGV[1]
 
 local values = redis.call('HMGET', head_key, unpack(ARGV, 2))

@@ -58,6 +58,7 @@ class ProposedPolicyChange:
         workspace: Update operators for other fields of the workspace's document.
         writes: Further writes of the same transaction: collection and operations.
         deletes: The workspace is deleted.
+        renews_members: Facts about members that were read before are not used any more.
     """
 
     policy: Policy
@@ -66,6 +67,7 @@ class ProposedPolicyChange:
     workspace: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     writes: Sequence[tuple[str, Sequence[Operation]]] = ()
     deletes: bool = False
+    renews_members: bool = False
 
     def changes(self, before: Policy) -> bool:
         """Return whether anything is different from before."""
@@ -80,6 +82,8 @@ class ProposedPolicyChange:
         version = before.version + 1
         members = {change.before.user for change in self.members} | {user for _, user in self.channel_members}
         member_changes, members_since = _member_changes(before, version, sorted(members))
+        if self.renews_members:
+            member_changes, members_since = {}, version
         pending = self._pending(before, frozenset(members), now_ms)
         return replace(
             self.policy,

@@ -28,7 +28,7 @@ class MessageEvent(Event):
 
     def wire_fields(self) -> Fields:
         """Return the whole message."""
-        return {"m": _message_fields(self.message)}
+        return {"m": message_fields(self.message)}
 
     @classmethod
     def from_wire(cls, fields: Fields) -> Self:
@@ -98,6 +98,13 @@ class MessageCreated(MessageEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Mentioned(MessageEvent):
+    """A message in a channel mentions the user by name, or by a role of few members."""
+
+    code = "q"
+
+
+@dataclass(frozen=True, slots=True)
 class MessageRevised(MessageEvent):
     """Base of edits and recalls."""
 
@@ -138,5 +145,6 @@ REVISION_EVENTS: dict[RevisionKind, type[MessageRevised]] = {
 """The event of each kind of revision."""
 
 
-def _message_fields(message: Message) -> dict[str, Any]:
+def message_fields(message: Message) -> dict[str, Any]:
+    """Return the fields that carry a whole message between servers."""
     return message.to_fields() | {"i": str(message.id), "s": message.seq, "n": message.n}

@@ -183,13 +183,15 @@ async def test_mentions_need_people_who_can_see_the_channel(api: Api, workspace:
 
 
 async def test_roles_and_everybody_are_mentioned_with_the_right_to(api: Api, workspace: SampleChannels) -> None:
-    messages = api.services.app.store.messages
-    await api.send(workspace.member, workspace.general, mentionRoleIds=[workspace.guide_role])
+    query = "query ($id: ID!) { message(id: $id) { mentionsAll mentionedRoles { id name } } }"
+    own = await api.send(workspace.member, workspace.general, mentionRoleIds=[workspace.guide_role])
+    found = await api.data(workspace.other, query, id=own["message"]["id"])
+    assert found["message"]["mentionedRoles"] == [{"id": workspace.guide_role, "name": "guide"}]
     roles = [workspace.admin_role, workspace.guide_role]
     sent = await api.send(workspace.moderator, workspace.general, mentionAll=True, mentionRoleIds=roles)
-    assert sent["message"]["mentionsAll"]
-    found = await messages.find_many([(workspace.general, 1), (workspace.general, 2)])
-    assert [message.mentioned_roles for message in found.values()] == [(workspace.guide_role,), tuple(roles)]
+    found = await api.data(workspace.other, query, id=sent["message"]["id"])
+    assert found["message"]["mentionsAll"]
+    assert [role["id"] for role in found["message"]["mentionedRoles"]] == roles
 
 
 async def test_services_write_system_messages_into_any_channel(api: Api, workspace: SampleChannels) -> None:

@@ -145,10 +145,10 @@ async def test_more_catch_ups_of_a_user_are_refused_without_a_subscription(
     other = await create_user_with_sessions(api, "other", 1)
     devices = [await SlowDevice.open(api, flood, SESSIONS) for _ in range(3)]
 
-    async def all_wait() -> bool:
+    async def all_are_held() -> bool:
         return app.catch_ups.held == 3
 
-    await wait_until(all_wait)
+    await wait_until(all_are_held)
     mailboxes, refused = app.hub.mailboxes, app.catch_ups.refused
     for query, variables in ((SESSIONS, {}), (MESSAGES, {"since": "unusable"})):
         with pytest.raises(RequestRefused) as refusal:

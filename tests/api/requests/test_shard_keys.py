@@ -36,6 +36,15 @@ from tests.api.workspaces.calls import (
     nickname,
     own_workspace,
 )
+from tests.api.workspaces.role_calls import (
+    DELETE_ROLE,
+    UPDATE_ROLE,
+    add_channel,
+    create_role,
+    explanation,
+    overwrite,
+    set_roles,
+)
 from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
 
@@ -186,6 +195,13 @@ async def test_every_operation_names_its_shards(
     await nickname(api, bob, workspace, "Bobby")
     await api.data(bob, 'mutation { updateMe(displayName: "Robert") { id } }')
     await api.data(alice, UPDATE, id=workspace, input={"name": "Renamed", "isOpen": False})
+    role = await create_role(api, alice, workspace, "role")
+    await api.data(alice, UPDATE_ROLE, id=role, input={"color": "#000000"})
+    await set_roles(api, alice, workspace, bob, role)
+    channel = await add_channel(api, workspace)
+    await overwrite(api, alice, channel=channel, role=role, deny=["SPEAK"])
+    await explanation(api, alice, channel, bob)
+    await api.data(alice, DELETE_ROLE, id=role)
     await api.data(carol, LEAVE, id=workspace)
     await api.data(alice, TRANSFER, id=workspace, user=bob)
     await api.data(bob, DELETE, id=workspace)

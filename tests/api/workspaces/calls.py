@@ -15,7 +15,7 @@ from tests.api.client import Api, Json, make_caller
 
 MEMBER = "nickname joinedAt timedOutUntil user { id displayName }"
 WORKSPACE = f"""id name domain iconUrl plan metadata isOpen owner {{ id }} memberCount retentionDays createdAt
-    viewer {{ {MEMBER} }}"""
+    viewerPermissions viewer {{ {MEMBER} }}"""
 CREATE = f"mutation ($input: CreateWorkspaceInput!) {{ createWorkspace(input: $input) {{ {WORKSPACE} }} }}"
 BY_ID = f"query ($id: ID!) {{ workspace(id: $id) {{ {WORKSPACE} }} }}"
 MINE = """query ($first: Int, $after: String) { myWorkspaces(first: $first, after: $after) {

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from store.workspaces.permissions import Permission
 from tests.api.client import Api, Refusal, gather_all
 from tests.api.conftest import OpenApi
 from tests.api.workspaces.calls import (
@@ -39,12 +40,15 @@ async def test_the_creator_owns_the_workspace_and_is_its_only_member(api: Api) -
 
 
 async def test_everyone_has_the_default_permissions(api: Api) -> None:
-    (alice,) = await api.create_users("alice")
-    workspace = await create_workspace(api, alice)
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    workspace = await create_workspace(api, alice, isOpen=True)
+    await add_members(api, workspace, bob)
+    assert len((await own_workspace(api, alice, workspace))["viewerPermissions"]) == len(Permission)
+    assert (await own_workspace(api, carol, workspace))["viewerPermissions"] == []
+    seen = await own_workspace(api, bob, workspace)
     policy = await api.services.app.store.policies.find(workspace)  # type: ignore[arg-type]
     assert policy is not None and policy.owner == alice and list(policy.roles) == [f"r_{workspace[2:]}"]
-    names = {permission.name or "" for permission in policy.everyone.permissions}
-    assert " ".join(sorted(names)) == (
+    assert " ".join(sorted(seen["viewerPermissions"])) == (
         "ADD_REACTIONS ATTACH_FILES CHANGE_NICKNAME CONNECT CREATE_INVITES CREATE_THREADS EMBED_LINKS READ_HISTORY "
         "SEND_MESSAGES SEND_THREADS SPEAK VIDEO VIEW_CHANNEL"
     )

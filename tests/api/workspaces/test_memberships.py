@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from store.workspaces.permissions import Permission
-from tests.api.client import Api, Refusal, gather_all
+from tests.api.client import Api, Refusal, gather_all, private_id, wait_until
 from tests.api.workspaces.calls import (
     JOIN,
     LEAVE,
@@ -141,3 +141,61 @@ async def test_an_invalid_nickname_is_refused(api: Api, name: Any) -> None:
     refusal = await api.expect_refusal(alice, SET_NICKNAME, id=workspace, nickname=name)
     assert refusal == Refusal("INVALID_INPUT", "nickname")
     assert await api.stored_documents() == before
+
+
+CREATE_CHANNEL = "mutation ($input: CreateChannelInput!) { createChannel(input: $input) { id } }"
+CHANNEL = "query ($id: ID!) { channel(id: $id) { name } }"
+AUTHORS = "query ($id: ID!) { messages(conversationId: $id) { edges { node { authorName sender { id } } } } }"
+
+
+async def create_channel(api: Api, user: str, workspace: str, **fields: Any) -> str:
+    wanted = {"workspaceId": workspace, "name": "general"} | fields
+    channel: str = (await api.data(user, CREATE_CHANNEL, input=wanted))["createChannel"]["id"]
+    return channel
+
+
+async def test_leaving_ends_memberships_of_channels(api: Api, other_api: Api) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    workspace = await create_workspace(api, alice)
+    await add_members(api, workspace, bob, carol)
+    private = await create_channel(api, alice, workspace, kind="PRIVATE", memberIds=[bob, carol])
+    public = await create_channel(api, alice, workspace, memberIds=[bob])
+    for sender in (bob, alice):
+        await api.send(sender, private, "secret")
+    assert (await other_api.data(bob, CHANNEL, id=private))["channel"] == {"name": "general"}
+    await api.data(bob, LEAVE, id=workspace)
+    rows = {row["_id"]: row for row in api.database["members"].find({"_id": {"$regex": f" {bob}$"}})}
+    assert {row: fields["i"] for row, fields in rows.items()} == {f"{private} {bob}": [[1, 2]]}
+    counts = [api.database["channels"].find_one({"_id": f"{workspace} {id_}"}) for id_ in (private, public)]
+    assert [(row or {})["mc"] for row in counts] == [2, 1]
+    await add_members(api, workspace, bob)
+    for where in (api, other_api):
+        assert (await where.data(bob, CHANNEL, id=private))["channel"] is None
+        assert (await where.data(carol, CHANNEL, id=private))["channel"] == {"name": "general"}
+        assert (await where.data(bob, CHANNEL, id=public))["channel"] == {"name": "general"}
+        assert (await where.expect_send_refusal(bob, private)).code == "NOT_FOUND"
+
+
+async def test_nicknames_are_shown_as_the_names_of_authors(api: Api, other_api: Api) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice)
+    await add_members(api, workspace, bob)
+    channel = await create_channel(api, alice, workspace)
+    await api.send(bob, channel, "hello")
+    await api.send(bob, alice, "in private")
+
+    async def authors(where: Api, conversation: str) -> list[str]:
+        edges = (await where.data(alice, AUTHORS, id=conversation))["messages"]["edges"]
+        return [edge["node"]["authorName"] for edge in edges]
+
+    assert await authors(api, channel) == await authors(other_api, channel) == [bob]
+    await nickname(api, bob, workspace, "Bobby")
+    assert await authors(api, channel) == ["Bobby"]
+
+    async def other_server_shows_it() -> bool:
+        return await authors(other_api, channel) == ["Bobby"]
+
+    await wait_until(other_server_shows_it)
+    assert await authors(api, private_id(alice, bob)) == [bob]
+    await api.data(bob, LEAVE, id=workspace)
+    assert await authors(api, channel) == [bob]

@@ -133,7 +133,7 @@ class ReceivedEvents:
             if self._user in conversation.left:
                 seen = conversation.left[self._user].shared_group()
                 if group | {"historyVisibility": seen["historyVisibility"]} != seen:
-                    return f"{name}: expected {seen} for a former member, told {group}"
+                    return f"{name}: expected {seen} for a former member, got {group}"
         return ""
 
     def _check_live(self, model: SessionModel, message: Json) -> None:

@@ -54,6 +54,6 @@ class Attack:
     has_key_set: bool = False
     """In the long form, the server takes its keys from an identity provider, which it may ask once in ten seconds."""
     short_seconds: float = 10.0
-    """The most that the short form takes. A machine that is very busy needs them."""
+    """Longest time of the short form. Only a very busy machine needs all of it."""
     extra_seconds: float = 0.0
     """Time in addition to that of the other attacks in the long form."""

@@ -24,10 +24,10 @@ class Bystander:
     """Commands of the process."""
 
     async def begin(self, *, port: int, token: str, rate: float, at_once: int, patience: float) -> dict[str, Any]:
-        """Start to send so many operations a second, half of each kind.
+        """Start to send `rate` operations a second, half of each kind.
 
-        An operation fails after `patience` seconds. With `at_once` operations under way, the next ones are left out
-        and count as failed, or do not count if `at_once` is 1: then nothing depends on the speed of the machine.
+        An operation fails after `patience` seconds. While `at_once` operations run, further ones are left out and
+        count as failed. If `at_once` is 1 they do not count, so nothing depends on the speed of the machine.
         """
         self._at_once, self._patience = at_once, patience
         self._port, self._token = port, token

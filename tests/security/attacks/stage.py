@@ -32,7 +32,7 @@ _SHORT_FORM = {"rate": 20.0, "at_once": 1, "patience": 60.0}
 
 _SETTLE_SECONDS = 3.0
 _SHORTEST_SECONDS = 0.3
-"""The bystander sends at least so long."""
+"""Shortest time for which the bystander sends."""
 
 
 @asynccontextmanager

@@ -84,7 +84,7 @@ export const signOut = (userId: string) => held()?.userId === userId && disk.rem
 
 /**
  * The user signed in on this device or by the address (`#token=…`, `?as=bob`). A token of another user in the address replaces a
- * sign-in only if `mayReplace` says so: anybody can make a link.
+ * sign-in only if `mayReplace` returns true, because anybody can make such a link.
  */
 export async function remembered(mayReplace: (current: string, next: string) => Promise<boolean>): Promise<Token | null> {
   const last = held();

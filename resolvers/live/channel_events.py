@@ -1,0 +1,282 @@
+"""The events of channels that a user looks at: missed ones, ChannelCaughtUp for each, then live ones."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from resolvers.base.app import Confab
+from resolvers.base.errors import NotFound
+from resolvers.conversations.access import access_conversations
+from resolvers.live.channel_sources import (
+    ChannelSource,
+    MissedMessages,
+    OwnSource,
+    WorkspaceSource,
+)
+from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, Several, is_after
+from resolvers.live.newest_states import NewestStates
+from resolvers.live.patient_reads import read_patiently
+from resolvers.live.shared_positions import SharedPosition, check_positions
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.workspace_ids import workspace_of_channel
+from subscriptions.realtime.events.base import EphemeralEvent, Event
+from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate, clock_owner
+from subscriptions.realtime.mailboxes import Lagged, Mailbox, Position, QueueBudget
+from subscriptions.realtime.shared.subscription import SharedSubscription
+
+MAX_CHANNELS = 20
+MAX_CHANNELS_OF_BOTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class AccessEnded:
+    """The subscriber gets nothing more of a conversation."""
+
+    conversation: ConversationId
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCaughtUp:
+    """The end of the missed events of a conversation. reset: the client has to fetch the newest page again."""
+
+    conversation: ConversationId
+    rev: int
+    reset: bool
+
+
+@lru_cache(maxsize=1_000)
+def _access_ended(conversation: ConversationId) -> AccessEnded:
+    """Return the event, the same object for all subscribers."""
+    return AccessEnded(conversation)
+
+
+async def channel_events(
+    app: Confab, user: UserId, positions: Sequence[SharedPosition], budget: QueueBudget
+) -> LiveStream:
+    """Return the events of conversations after a position in each. No event after the return is missed.
+
+    Raises InvalidInput, NotFound if the user cannot see one of them, and RateLimited if too many subscriptions of the
+    user are catching up.
+    """
+    most = MAX_CHANNELS
+    if len(positions) > MAX_CHANNELS and (profile := (await app.store.users.find_many([user])).get(user)) is not None:
+        most = MAX_CHANNELS_OF_BOTS if profile.is_bot else MAX_CHANNELS
+    check_positions(positions, most, "channels")
+    if any(position.rev is not None for position in positions):
+        app.catch_ups.check(user)
+    accesses = await access_conversations(app, user, [position.id for position in positions])
+    if not all(access is not None and access.is_current for access in accesses):
+        raise _not_visible()
+    wanted = {ConversationId(position.id): position.rev for position in positions}
+    sources = await read_patiently(partial(_Sources.attach, app, user, list(wanted), budget))
+    view = _ChannelView(app, user, wanted, sources)
+    if not view.sees_all:
+        sources.close()
+        raise _not_visible()
+    return LiveStream(
+        user, sources, sources.mailboxes, view, app.catch_ups, parts=view.missed(), on_close=sources.release
+    )
+
+
+def _not_visible() -> NotFound:
+    return NotFound("there is no such channel or conversation", field="channels")
+
+
+class _Sources:
+    """The clocks of one subscription, with their mailboxes."""
+
+    def __init__(self, app: Confab, user: UserId) -> None:
+        """Begin without clocks."""
+        self._app = app
+        self._shared = SharedSubscription(app.shared_events, user)
+        self._own: Mailbox | None = None
+        self.own: OwnSource | None = None
+        self.by_conversation: dict[ConversationId, ChannelSource] = {}
+
+    @classmethod
+    async def attach(
+        cls, app: Confab, user: UserId, conversations: Sequence[ConversationId], budget: QueueBudget
+    ) -> _Sources:
+        """Attach to the clocks that have the events of conversations. Raises StoreError: nothing is attached."""
+        sources = cls(app, user)
+        by_workspace: defaultdict[str, list[ConversationId]] = defaultdict(list)
+        own = []
+        for name in conversations:
+            if kind_of(name) is ConversationKind.CHANNEL:
+                by_workspace[workspace_of_channel(name)].append(name)
+            else:
+                own.append(name)
+        try:
+            for workspace, channels in by_workspace.items():
+                await sources._shared.add(workspace, channels, budget)
+                source = WorkspaceSource(app, user, workspace, sources._shared)
+                sources.by_conversation |= dict.fromkeys(channels, source)
+            if own:
+                sources._own = await app.hub.attach(user, budget)
+                sources.own = OwnSource(app, user, sources._own.start, own)
+                # A membership may have ended before.
+                await sources.own.refresh()
+                sources.by_conversation |= dict.fromkeys(own, sources.own)
+        except BaseException:
+            sources.close()
+            raise
+        return sources
+
+    @property
+    def mailboxes(self) -> Sequence[Mailbox]:
+        """One mailbox for each clock."""
+        return [*self._shared.mailboxes, *([self._own] if self._own is not None else [])]
+
+    def detach(self, mailbox: Mailbox) -> None:
+        """Close a mailbox."""
+        (self._app.hub if mailbox is self._own else self._app.shared_events.hub).detach(mailbox)
+
+    def find_position(self, mailbox: Mailbox) -> Position | None:
+        """Return the position of a mailbox's feed."""
+        hub = self._app.hub if mailbox is self._own else self._app.shared_events.hub
+        return hub.find_position(mailbox)
+
+    def release(self) -> None:
+        """Leave all audiences."""
+        self._shared.release()
+
+    def close(self) -> None:
+        """Detach from all clocks."""
+        for mailbox in self.mailboxes:
+            self.detach(mailbox)
+        self.release()
+
+
+class _ChannelView:
+    """The events of the conversations that one subscriber looks at."""
+
+    __slots__ = ("_access", "_app", "_newest", "_revs", "_seen", "_sources", "_user")
+
+    def __init__(self, app: Confab, user: UserId, revs: Mapping[ConversationId, int | None], sources: _Sources) -> None:
+        self._app = app
+        self._user = user
+        self._revs = revs
+        self._sources = sources
+        self._newest = NewestStates()
+        found = {name: source.find_access(name) for name, source in sources.by_conversation.items()}
+        self._access = {name: key for name, key in found.items() if key is not None}
+        """The access to each conversation of which events are shown. An interruption changes it."""
+        self._seen = {name: source.start for name, source in sources.by_conversation.items()}
+
+    @property
+    def sees_all(self) -> bool:
+        """True if all conversations are visible."""
+        return len(self._access) == len(self._revs)
+
+    async def missed(self) -> Parts:
+        """Yield one part: the events after each rev, then ChannelCaughtUp for each conversation."""
+        events: list[LiveEvent] = []
+        resumed: set[ConversationId] = set()
+        by_source: defaultdict[ChannelSource, dict[ConversationId, int]] = defaultdict(dict)
+        for name, rev in self._revs.items():
+            if rev is not None:
+                by_source[self._sources.by_conversation[name]][name] = rev
+        for source, revs in by_source.items():
+            read = partial(_read_missed, source, revs)
+            found = await read_patiently(partial(self._app.catch_ups.read, self._user, read))
+            if found is None:
+                continue
+            start = source.start
+            for name in found.resumed:
+                # A client may have a later position from another server. Then this server gets the events soon.
+                self._seen[name] = Position(start.epoch, max(start.tick, revs[name]))
+            resumed |= found.resumed
+            for position, message in found.items:
+                name = message.conversation
+                if name in found.resumed and revs[name] < position.tick <= start.tick:
+                    payload = self._select(message)
+                    events += [LiveEvent(payload, position)] if payload is not None else []
+        for name, rev in self._revs.items():
+            if name in self._access:
+                is_reset, seen = rev is not None and name not in resumed, self._seen[name]
+                self._app.shared_events.hub.resets += is_reset
+                events.append(LiveEvent(ChannelCaughtUp(name, seen.tick, is_reset), seen))
+        yield events
+
+    def show(self, event: Event, position: Position) -> LivePayload | Several | None:
+        """Return what the subscriber sees of an event, and the ends of accesses."""
+        message = self._app.shared_events.own_messages.convert(event, position)
+        if message is not None:
+            seen = self._seen.get(message.conversation)
+            if seen is None or not is_after(position, seen):
+                return None
+            if message.conversation in self._access and not self._has_access(message.conversation):
+                return self._end([message.conversation])
+            return self._select(message)
+        own = self._sources.own
+        if isinstance(event, WorkspaceUpdate) or (own is not None and own.receive(event)):
+            return self._end_all()
+        return None
+
+    def show_ephemeral(self, event: EphemeralEvent) -> EphemeralEvent | None:
+        """Return the event of another user, if the subscriber looks at its conversation."""
+        is_shown = event.conversation in self._access and self._has_access(event.conversation)
+        return event if is_shown and event.user != self._user else None
+
+    async def show_lagged(self, lagged: Lagged) -> Parts:
+        """Return the events that make the client fetch the conversations of a clock again."""
+        own = self._sources.own
+        if own is not None and lagged.owner == self._user:
+            await read_patiently(own.refresh)
+        events = [LiveEvent(payload, lagged.position) for payload in self._end_all() or ()]
+        for name in self._access:
+            source = self._sources.by_conversation[name]
+            if lagged.owner == (self._user if source is own else clock_owner(name)):
+                self._seen[name] = lagged.position
+                self._app.shared_events.hub.resets += 1
+                events.append(LiveEvent(ChannelCaughtUp(name, lagged.position.tick, reset=True), lagged.position))
+        yield events
+
+    def _select(self, event: ChannelMessage) -> ChannelMessage | None:
+        return event if event.conversation in self._access and self._newest.advance(event.message) else None
+
+    def _has_access(self, name: ConversationId) -> bool:
+        return self._sources.by_conversation[name].find_access(name) == self._access[name]
+
+    def _end_all(self) -> Several | None:
+        return self._end([name for name in self._access if not self._has_access(name)])
+
+    def _end(self, names: Sequence[ConversationId]) -> Several | None:
+        """Show nothing more of conversations. Return the events that say so."""
+        for name in names:
+            del self._access[name]
+        return Several(map(_access_ended, names)) if names else None
+
+
+class _Missed(NamedTuple):
+    """Missed messages of one clock, and the conversations whose rev can be resumed."""
+
+    items: Sequence[tuple[Position, ChannelMessage]]
+    resumed: frozenset[ConversationId]
+
+
+async def _read_missed(source: ChannelSource, revs: Mapping[ConversationId, int]) -> _Missed | None:
+    """Return the messages after the earliest rev that can be resumed."""
+    # The client may have a later position from another server, or one of the future.
+    clock = source.start.tick
+    if max(revs.values()) > clock:
+        clock = await source.find_clock()
+    candidates = sorted({rev for rev in revs.values() if rev <= clock})
+    found: MissedMessages | None = None
+    first = tried = 0
+    last = len(candidates)
+    while first < last:
+        # All revs can be resumed that are not before one that can.
+        missed = await source.read_missed(candidates[tried], revs.keys())
+        if missed is not None:
+            found, last = missed, tried
+        else:
+            first = tried + 1
+        tried = (first + last) // 2
+    if found is None:
+        return None
+    return _Missed(found.items, frozenset(name for name, rev in revs.items() if candidates[last] <= rev <= clock))

@@ -1,0 +1,285 @@
+"""The events of workspaces: what has changed meanwhile, WorkspaceCaughtUp for each, then live events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TypeVar
+
+from resolvers.base.app import Confab
+from resolvers.base.errors import NotFound
+from resolvers.live.live_stream import LiveEvent, LiveStream, Parts, Several, is_after
+from resolvers.live.patient_reads import read_patiently
+from resolvers.live.shared_positions import SharedPosition, check_positions
+from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import WorkspaceId, is_workspace_id, workspace_of_channel
+from store.workspaces.policy import Channel, MemberFacts
+from subscriptions.realtime.events.base import EphemeralEvent, Event
+from subscriptions.realtime.events.shared import (
+    RIGHTS_OBJECT,
+    WORKSPACE_OBJECT,
+    ChannelActivity,
+    WorkspaceUpdate,
+    member_object,
+)
+from subscriptions.realtime.mailboxes import Lagged, Position, QueueBudget
+from subscriptions.realtime.shared.activity import SECONDS_BETWEEN
+from subscriptions.realtime.shared.subscription import SharedSubscription
+
+MAX_WORKSPACES = 20
+
+_RECENT_MARGIN_MS = int(5_000 * SECONDS_BETWEEN)
+"""A client may have an event that is this much later than the last activity that waited for the end of its second."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceChanged:
+    """Name, picture, plan, roles or categories of a workspace have changed."""
+
+    workspace: WorkspaceId
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelChanged:
+    """A channel is new to the subscriber, or its settings have changed. settings: as the subscriber could see them."""
+
+    settings: Channel
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelGone:
+    """A channel was deleted, or is no longer visible to the subscriber."""
+
+    channel: ConversationId
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMembershipChanged:
+    """The subscriber's own membership has changed. facts: None: it has ended, and no event of the workspace follows."""
+
+    workspace: WorkspaceId
+    facts: MemberFacts | None
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceCaughtUp:
+    """The end of what has changed meanwhile. reset: the client has to fetch the workspace again."""
+
+    workspace: WorkspaceId
+    rev: int
+    reset: bool
+
+
+@lru_cache(maxsize=4_000)
+def _shared(kind: type[T], *values: object) -> T:
+    """Return an event, the same object for all subscribers."""
+    return kind(*values)
+
+
+class _SameObject:
+    """A key that is equal for the same object only, because settings of channels have no hash."""
+
+    def __init__(self, settings: Channel) -> None:
+        self.settings = settings
+
+    def __hash__(self) -> int:
+        return id(self.settings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameObject) and self.settings is other.settings
+
+
+@lru_cache(maxsize=4_000)
+def _channel_changed(settings: _SameObject, rev: int) -> ChannelChanged:
+    """Return the event, the same object for all subscribers."""
+    return ChannelChanged(settings.settings, rev)
+
+
+async def workspace_events(
+    app: Confab, user: UserId, positions: Sequence[SharedPosition], budget: QueueBudget
+) -> LiveStream:
+    """Return the events of workspaces after a position in each. No event after the return is missed.
+
+    Raises InvalidInput, NotFound if the user is not a member of one of them, and RateLimited if too many subscriptions
+    of the user are catching up.
+    """
+    check_positions(positions, MAX_WORKSPACES, "workspaces")
+    if any(position.rev is not None for position in positions):
+        app.catch_ups.check(user)
+    for position in positions:
+        # Nothing begins for a workspace that the user does not see.
+        workspace = WorkspaceId(position.id)
+        if not is_workspace_id(workspace) or await app.store.policies.find_member(workspace, user) is None:
+            raise _not_visible()
+    wanted = {WorkspaceId(position.id): position.rev for position in positions}
+    subscribe = partial(app.shared_events.subscribe, user, dict.fromkeys(wanted), budget)
+    subscription = await read_patiently(subscribe)
+    if any(subscription.audience(workspace).find_facts(user) is None for workspace in wanted):
+        subscription.close()
+        raise _not_visible()
+    view = _WorkspaceView(app, user, wanted, subscription)
+    return LiveStream(
+        user,
+        app.shared_events.hub,
+        subscription.mailboxes,
+        view,
+        app.catch_ups,
+        parts=view.missed(),
+        on_close=subscription.release,
+    )
+
+
+def _not_visible() -> NotFound:
+    return NotFound("there is no such workspace", field="workspaces")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The state of one workspace as the subscriber has it."""
+
+    position: Position
+    visible: frozenset[ConversationId]
+    followed: set[ConversationId]
+
+
+class _WorkspaceView:
+    """The events of the workspaces that one subscriber has open."""
+
+    __slots__ = ("_app", "_revs", "_seen", "_subscription", "_user")
+
+    def __init__(
+        self, app: Confab, user: UserId, revs: dict[WorkspaceId, int | None], subscription: SharedSubscription
+    ) -> None:
+        self._app = app
+        self._user = user
+        self._revs = revs
+        self._subscription = subscription
+        self._seen = {
+            workspace: _Seen(subscription.start(workspace), self._list_visible(workspace), set()) for workspace in revs
+        }
+        """By workspace, until the membership ends."""
+
+    async def missed(self) -> Parts:
+        """Yield one part for each workspace: what has changed after its rev, then WorkspaceCaughtUp."""
+        for workspace, rev in self._revs.items():
+            seen = self._seen[workspace]
+            await self._read_channels(workspace, seen)
+            read = partial(self._read_missed, workspace, rev, seen)
+            yield await read_patiently(partial(self._app.catch_ups.read, self._user, read))
+
+    async def _read_missed(self, workspace: WorkspaceId, rev: int | None, seen: _Seen) -> list[LiveEvent]:
+        app, start = self._app, self._subscription.start(workspace)
+        if rev is None:
+            return [LiveEvent(WorkspaceCaughtUp(workspace, start.tick, reset=False), start)]
+        changes = await app.store.clocks.read_changes({workspace: rev}, recent_margin=_RECENT_MARGIN_MS)
+        found = changes[workspace]
+        own = member_object(self._user)
+        # Only a client's old state tells which channels were visible before a change of rights.
+        is_reset = (
+            not found.is_complete
+            or found.reading.epoch != start.epoch
+            or not found.changed.keys().isdisjoint((RIGHTS_OBJECT, own))
+        )
+        # A client may have a later position from another server. Then this server gets the events soon.
+        seen.position = until = Position(start.epoch, start.tick if is_reset else max(start.tick, rev))
+        if is_reset:
+            app.shared_events.hub.resets += 1
+            return [LiveEvent(WorkspaceCaughtUp(workspace, until.tick, reset=True), until)]
+        recent = {name: tick for name, tick in found.recent.items() if name in seen.followed & seen.visible}
+        heads = await app.store.conversations.find_many(map(ConversationId, recent))
+        events: list[tuple[int, object]] = []
+        for name, tick in found.changed.items():
+            channel = ConversationId(name)
+            if name == WORKSPACE_OBJECT:
+                events.append((tick, WorkspaceChanged(workspace, tick)))
+            elif channel in seen.visible:
+                events += [(tick, ChannelChanged(each, tick)) for each in self._settings(workspace, (channel,))]
+        for channel, head in heads.items():
+            if head.newest is not None:
+                message, tick = head.newest, recent[channel]
+                events.append((tick, ChannelActivity(channel, message.seq, message.n, message.created_at_ms, rev=tick)))
+        events.sort(key=lambda pair: pair[0])
+        parts = [LiveEvent(event, Position(start.epoch, tick)) for tick, event in events if tick <= until.tick]
+        return [*parts, LiveEvent(WorkspaceCaughtUp(workspace, until.tick, reset=False), until)]
+
+    def show(self, event: Event, position: Position) -> Several | ChannelActivity | None:
+        """Return what the subscriber sees of an event."""
+        if isinstance(event, ChannelActivity):
+            seen = self._seen.get(workspace_of_channel(event.channel))
+            if seen is None or event.channel not in seen.followed or event.channel not in seen.visible:
+                return None
+            is_new = is_after(Position(position.epoch, event.rev), seen.position)
+            return event if is_new and self._is_visible(event.channel) else None
+        if not isinstance(event, WorkspaceUpdate):
+            return None
+        seen = self._seen.get(event.workspace)
+        if seen is None:
+            return None
+        shown = list(self._updates(event, seen, is_new=is_after(position, seen.position)))
+        return Several(shown) if shown else None
+
+    def _updates(self, event: WorkspaceUpdate, seen: _Seen, *, is_new: bool) -> Iterable[object]:
+        workspace, rev = event.workspace, event.rev
+        for user, channel, follows in event.follows:
+            if user == self._user:
+                (seen.followed.add if follows else seen.followed.discard)(channel)
+        facts = self._subscription.audience(workspace).find_facts(self._user)
+        if facts is None:
+            del self._seen[workspace]
+            yield OwnMembershipChanged(workspace, None, rev)
+            return
+        before, seen.visible = seen.visible, self._list_visible(workspace)
+        if is_new and event.is_changed:
+            yield _shared(WorkspaceChanged, workspace, rev)
+        if is_new and self._user in event.members:
+            yield OwnMembershipChanged(workspace, facts, rev)
+        changed = seen.visible.intersection(event.channels) if is_new else frozenset()
+        for settings in self._settings(workspace, sorted(changed | (seen.visible - before))):
+            yield _channel_changed(_SameObject(settings), rev)
+        for channel in sorted(before - seen.visible):
+            yield _shared(ChannelGone, channel, rev)
+
+    def show_ephemeral(self, event: EphemeralEvent) -> None:
+        """Return None: typing is shown where the channel is on the screen."""
+
+    def show_lagged(self, lagged: Lagged) -> Parts:
+        """Return the event that makes the client fetch a workspace again."""
+        return self._start_over(WorkspaceId(lagged.owner), lagged.position)
+
+    async def _start_over(self, workspace: WorkspaceId, position: Position) -> Parts:
+        seen = self._seen.get(workspace)
+        if seen is None:
+            return
+        if self._subscription.audience(workspace).find_facts(self._user) is None:
+            del self._seen[workspace]
+            yield [LiveEvent(OwnMembershipChanged(workspace, None, position.tick), position)]
+            return
+        await self._read_channels(workspace, seen)
+        seen.position = position
+        self._app.shared_events.hub.resets += 1
+        yield [LiveEvent(WorkspaceCaughtUp(workspace, position.tick, reset=True), position)]
+
+    async def _read_channels(self, workspace: WorkspaceId, seen: _Seen) -> None:
+        """Read which channels are followed. Changes during this have events of their own."""
+        members = self._app.store.channel_rights.members
+        read = partial(members.list_followed, self._user, self._list_visible(workspace))
+        seen.followed = await read_patiently(partial(self._app.catch_ups.read, self._user, read))
+        seen.visible = self._list_visible(workspace)
+
+    def _list_visible(self, workspace: WorkspaceId) -> frozenset[ConversationId]:
+        return self._subscription.audience(workspace).list_visible(self._user)
+
+    def _settings(self, workspace: WorkspaceId, channels: Iterable[ConversationId]) -> Iterable[Channel]:
+        policy = self._subscription.audience(workspace).policy
+        return [policy.channels[channel] for channel in channels] if policy is not None else ()
+
+    def _is_visible(self, channel: ConversationId) -> bool:
+        audience = self._subscription.audience(workspace_of_channel(channel))
+        return audience.find_access(self._user, channel) is not None

@@ -1,0 +1,42 @@
+"""Announces changes of workspaces: as live events, and in channels as SYSTEM messages."""
+
+from __future__ import annotations
+
+from resolvers.base.app import Confab
+from store.base.errors import Unreachable
+from store.messages.message import Message, ReservedMessage
+from store.messages.outbox_store import ChannelTerms
+from store.workspaces.policy import PendingChange, Policy
+
+_ATTEMPTS = 10
+
+
+async def announce_change(app: Confab, policy: Policy, change: PendingChange) -> None:
+    """Announce a change that is durable, and in Redis. It may be called again for the same change.
+
+    When this returns, no server shows events under the rights before the change. Raises StoreError: repeat it.
+    """
+    await app.shared_events.announce_policy(policy, change)
+    announcements = app.store.channel_announcements
+    for message in await announcements.list_waiting(policy.workspace, change.channels):
+        if message.conversation in policy.channels:
+            await _send(app, message)
+        await announcements.remove(policy.workspace, message)
+
+
+async def _send(app: Confab, message: Message) -> None:
+    """Store a message, unless it is stored or has a place. Two servers may send it: it is stored once."""
+    store, channel = app.store, message.conversation
+    if await store.outbox.contains(channel, message.id):
+        # A housekeeper finishes it.
+        return
+    if await store.messages.find_in_conversation(channel, message.id) is not None:
+        return
+    for _ in range(_ATTEMPTS):
+        place = await store.outbox.reserve_in_channel(message, ChannelTerms())
+        if isinstance(place, ReservedMessage):
+            await app.delivery.send(place)
+            return
+        if not await store.conversations.load((channel,), with_members=False):
+            return
+    raise Unreachable("a message about a channel got no place")

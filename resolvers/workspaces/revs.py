@@ -1,0 +1,39 @@
+"""Revs of workspaces and channels: positions before the state that they come with, so that no later event is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from resolvers.base.app import Confab
+from store.base.workspace_ids import WorkspaceId
+
+T = TypeVar("T")
+
+_MARGIN_MS = 2_000
+"""Larger than the differences between the clocks of servers."""
+
+
+async def read_with_rev(
+    app: Confab, workspace: WorkspaceId, read: Callable[[], Awaitable[T | None]]
+) -> tuple[T, int] | None:
+    """Return a state of a workspace, and the workspace's clock before it was read. None if `read` returns None."""
+    (reading,) = await app.store.clocks.find([workspace])
+    state = await read()
+    if state is None:
+        return None
+    if reading is None:
+        # The clock begins only for somebody who sees the workspace.
+        (reading,) = await app.store.clocks.read([workspace])
+        state = await read()
+        if state is None:
+            return None
+    return state, reading.tick
+
+
+async def list_revs_before(app: Confab, workspaces: Sequence[WorkspaceId], began_ms: int) -> list[int]:
+    """Return positions on the clocks of workspaces before a time (ms): states that were read later include all of it.
+
+    One round trip to Redis. Resuming there may repeat events of up to two seconds that the state includes.
+    """
+    return [max(1, min(clock.tick, began_ms - _MARGIN_MS)) for clock in await app.store.clocks.read(workspaces)]

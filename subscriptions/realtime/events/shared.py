@@ -1,0 +1,290 @@
+"""Events on shared clocks: what happens in a channel, and what changes in a workspace.
+
+Everybody who may see such an event sees the same object, so that it is executed once for all of them. Codes and field
+names are stored in logs, and read by servers of other versions: they never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Self
+
+import orjson
+
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.workspace_ids import WorkspaceId, workspace_of_channel
+from store.clocks.shared_clocks import ChangeList
+from store.messages.message import Message, message_from
+from store.messages.revision_store import RevisionKind
+from subscriptions.realtime.events.base import (
+    Event,
+    Fields,
+    LogEntry,
+    MessagePlace,
+    ReplayContent,
+    WholeEvent,
+    encode_entry,
+)
+from subscriptions.realtime.events.messages import message_fields
+
+WORKSPACE_OBJECT = "w"
+"""The workspace itself, in the list of changed objects: name, picture, roles, categories."""
+
+RIGHTS_OBJECT = "v"
+"""Stands for the rights of many, in the list of changed objects: other channels may have become visible, or hidden."""
+
+
+def member_object(user: UserId) -> str:
+    """Return the name of a member in the list of changed objects."""
+    return f"m:{user}"
+
+
+def clock_owner(conversation: ConversationId) -> str:
+    """Return the owner of the shared clock that has the events of a conversation."""
+    is_channel = kind_of(conversation) is ConversationKind.CHANNEL
+    return workspace_of_channel(conversation) if is_channel else conversation
+
+
+@dataclass(frozen=True, slots=True)
+class SharedEvent(Event):
+    """Base of events on shared clocks. rev: the event's tick; 0 until it has one."""
+
+    rev: int = field(default=0, kw_only=True)
+
+    @property
+    def owner(self) -> str:
+        """The workspace or conversation whose clock has the event."""
+        raise NotImplementedError
+
+    @property
+    def objects(self) -> Collection[tuple[ChangeList, str]]:
+        """The objects of the event, each with the list of the clock that names it."""
+        return ()
+
+    def log_entry(self) -> str:
+        """Return the event's log entry."""
+        raise NotImplementedError
+
+    def at(self, rev: int) -> Self:
+        """Return the event with its tick."""
+        return replace(self, rev=rev)
+
+
+class MessageChange(StrEnum):
+    """Kind of change of a message, with stored values."""
+
+    CREATED = "m"
+    UPDATED = RevisionKind.EDIT.value
+    RECALLED = RevisionKind.RECALL.value
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMessage(SharedEvent):
+    """A message was created, edited or recalled. The log has a reference; a replay shows the message as it is then."""
+
+    code = "M"
+
+    message: Message
+    change: MessageChange
+
+    @property
+    def conversation(self) -> ConversationId:
+        """The message's conversation."""
+        return self.message.conversation
+
+    @property
+    def owner(self) -> str:
+        """The workspace of the channel, or the conversation itself."""
+        return clock_owner(self.conversation)
+
+    @property
+    def objects(self) -> Collection[tuple[ChangeList, str]]:
+        """The channel, for a new message in one."""
+        is_new = self.change is MessageChange.CREATED and self.owner != self.conversation
+        return ((ChangeList.RECENT, self.conversation),) if is_new else ()
+
+    @property
+    def full_message(self) -> Message | None:
+        """The message."""
+        return self.message
+
+    def log_entry(self) -> str:
+        """Return the log entry, with the number of edits: no two entries of one message are the same."""
+        message = self.message
+        edits = 0 if self.change is MessageChange.CREATED else message.edits
+        return encode_entry(
+            {"k": self.code, "h": self.change.value, "c": message.conversation, "s": message.seq, "v": edits}
+        )
+
+    def wire_fields(self) -> Fields:
+        """Return the whole message."""
+        return {"h": self.change.value, "m": message_fields(self.message)}
+
+    @classmethod
+    def from_wire(cls, fields: Fields) -> Self:
+        """Return the event that another server sent."""
+        return cls(message_from(fields["m"]), MessageChange(fields["h"]))
+
+    @classmethod
+    def parse_entry(cls, fields: Fields) -> LogEntry:
+        """Return a reference to the message."""
+        return _ChannelMessageEntry(ConversationId(fields["c"]), fields["s"], MessageChange(fields["h"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _ChannelMessageEntry(LogEntry):
+    conversation: ConversationId
+    seq: int
+    change: MessageChange
+
+    @property
+    def message_places(self) -> Collection[MessagePlace]:
+        """The message."""
+        return ((self.conversation, self.seq),)
+
+    def replay(self, content: ReplayContent) -> Event | None:
+        """Return the event with the present state of the message; None for an edit that a recall has overtaken."""
+        message = content.messages.get((self.conversation, self.seq))
+        if message is None or (self.change is MessageChange.UPDATED and message.is_recalled):
+            return None
+        return ChannelMessage(message, self.change)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceUpdate(SharedEvent):
+    """A change of a workspace. Append it after the change is in MongoDB, and its policy version in Redis.
+
+    Attributes:
+        workspace: The workspace.
+        version: Its policy version, which includes the change. 0: the change needed no new version.
+        is_changed: True if name, picture, plan, roles or categories have changed.
+        changes_rights: True if it may have become visible or hidden which channels there are, to anybody.
+        is_deleted: True if the workspace was deleted.
+        channels: Channels that are new, or whose settings have changed. Not those that were deleted.
+        members: Members whose own roles, nickname, time-out, channels or membership have changed.
+        follows: Users who follow a channel from now on (True), or no longer.
+    """
+
+    code = "W"
+
+    workspace: WorkspaceId
+    version: int = 0
+    is_changed: bool = False
+    changes_rights: bool = False
+    is_deleted: bool = False
+    channels: tuple[ConversationId, ...] = ()
+    members: tuple[UserId, ...] = ()
+    follows: tuple[tuple[UserId, ConversationId, bool], ...] = ()
+
+    @property
+    def owner(self) -> str:
+        """The workspace."""
+        return self.workspace
+
+    @property
+    def objects(self) -> Collection[tuple[ChangeList, str]]:
+        """All objects that have changed."""
+        names: list[str] = [*self.channels, *map(member_object, self.members)]
+        names += [WORKSPACE_OBJECT] if self.is_changed else []
+        names += [RIGHTS_OBJECT] if self.changes_rights or self.is_deleted else []
+        return [(ChangeList.CHANGED, name) for name in names]
+
+    def log_entry(self) -> str:
+        """Return the whole event."""
+        return encode_entry(self.encode())
+
+    def wire_fields(self) -> Fields:
+        """Return all of it. Absent: false, or none."""
+        flags = "".join(
+            letter
+            for letter, is_set in (("w", self.is_changed), ("r", self.changes_rights), ("d", self.is_deleted))
+            if is_set
+        )
+        fields: Fields = {"w": self.workspace, "v": self.version, "f": flags}
+        if self.channels:
+            fields["c"] = self.channels
+        if self.members:
+            fields["u"] = self.members
+        if self.follows:
+            fields["fo"] = [[user, channel, int(follows)] for user, channel, follows in self.follows]
+        return fields
+
+    @classmethod
+    def from_wire(cls, fields: Fields) -> Self:
+        """Return the event that another server sent, or that the log holds."""
+        flags = fields["f"]
+        return cls(
+            WorkspaceId(fields["w"]),
+            fields["v"],
+            is_changed="w" in flags,
+            changes_rights="r" in flags,
+            is_deleted="d" in flags,
+            channels=tuple(map(ConversationId, fields.get("c", ()))),
+            members=tuple(map(UserId, fields.get("u", ()))),
+            follows=tuple((UserId(u), ConversationId(c), bool(follows)) for u, c, follows in fields.get("fo", ())),
+        )
+
+    @classmethod
+    def parse_entry(cls, fields: Fields) -> LogEntry:
+        """Return an entry that holds the event itself."""
+        return WholeEvent(cls.from_wire(fields))
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelActivity(SharedEvent):
+    """The newest message of a channel, for those who follow it. Each process makes it of ChannelMessage.
+
+    It has no tick of its own: `rev` is that of the message. It is in no log, and is not sent between servers.
+    """
+
+    code = ""
+
+    channel: ConversationId
+    seq: int
+    n: int
+    at_ms: int
+
+    @property
+    def owner(self) -> str:
+        """The workspace of the channel."""
+        return clock_owner(self.channel)
+
+    def wire_fields(self) -> Fields:
+        """Return nothing: it stays on its process."""
+        return {}
+
+    @classmethod
+    def from_wire(cls, fields: Fields) -> Self:
+        """Never called: it is not sent."""
+        raise NotImplementedError
+
+    @classmethod
+    def parse_entry(cls, fields: Fields) -> LogEntry:
+        """Never called: it is in no log."""
+        raise NotImplementedError
+
+
+SHARED_EVENT_KINDS: tuple[type[SharedEvent], ...] = (ChannelMessage, WorkspaceUpdate)
+
+_BY_CODE = {kind.code: kind for kind in SHARED_EVENT_KINDS}
+
+
+class _UnknownEntry(LogEntry):
+    def replay(self, content: ReplayContent) -> Event | None:
+        """Return None: only servers of a newer version know this kind."""
+        return None
+
+
+def parse_shared_entry(text: bytes) -> LogEntry:
+    """Return an entry of the log of a shared clock."""
+    fields = orjson.loads(text)
+    kind = _BY_CODE.get(fields["k"])
+    return kind.parse_entry(fields) if kind is not None else _UnknownEntry()
+
+
+def decode_shared_event(fields: Fields) -> SharedEvent | None:
+    """Return the event from the fields of `Event.encode`; None for a kind that only newer servers know."""
+    kind = _BY_CODE.get(fields["k"])
+    return kind.from_wire(fields) if kind is not None else None

@@ -1,0 +1,56 @@
+"""Round trips of requests about channels when everything is cached."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from tests.api.client import Api
+from tests.api.requests.test_budgets import Meter
+from tests.api.sample_channels import SampleChannels
+
+PAGE = """query ($id: ID!) { messages(conversationId: $id, last: 50) { edges { node {
+    id content authorName sender { displayName } replyTo { content } mentionedRoles { name } } } } }"""
+
+
+@pytest.fixture
+def meter(api: Api) -> Meter:
+    return Meter(api)
+
+
+@pytest.mark.parametrize("channel", ["general", "staff"])
+async def test_budget_of_sending_to_a_channel(meter: Meter, workspace: SampleChannels, channel: str) -> None:
+    to = getattr(workspace, channel)
+    await meter.expect("sendMessage, channel", lambda: meter.send(workspace.member, to), 1, 2)
+    mentions = [workspace.moderator]
+    await meter.expect("sendMessage, mention", lambda: meter.send(workspace.member, to, mentions=mentions), 1, 2)
+    keys = count()
+    await meter.expect(
+        "sendMessage, key", lambda: meter.send(workspace.member, to, idempotencyKey=f"{channel} {next(keys)}"), 1, 3
+    )
+
+
+async def test_budget_of_a_page_of_messages_in_a_channel(meter: Meter, workspace: SampleChannels) -> None:
+    first = (await meter.api.send(workspace.member, workspace.general))["message"]["id"]
+    for _ in range(5):
+        await meter.api.send(
+            workspace.member, workspace.general, replyToId=first, mentionRoleIds=[workspace.guide_role]
+        )
+
+    async def page() -> None:
+        await meter.api.data(workspace.other, PAGE, id=workspace.general)
+
+    # The messages that are replied to are read with the page's senders.
+    await meter.expect("messages", page, 2, 2)
+
+
+async def test_budget_of_a_channel(meter: Meter, workspace: SampleChannels) -> None:
+    await meter.api.send(workspace.member, workspace.general)
+    query = "query ($id: ID!) { channel(id: $id) { name messageCount viewerPermissions lastMessage { content } } }"
+
+    async def find() -> None:
+        await meter.api.data(workspace.other, query, id=workspace.general)
+
+    # The workspace's rev is read before the channel, so that the channel includes everything up to it.
+    await meter.expect("channel", find, 0, 3)

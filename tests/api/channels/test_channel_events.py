@@ -1,0 +1,319 @@
+"""Events of the channels on the screen: missed ones, then live ones, until access ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from resolvers.live.channel_events import ChannelCaughtUp, channel_events
+from resolvers.live.live_stream import LiveEvent, LiveStream
+from resolvers.live.shared_positions import SharedPosition
+from store.base.ids import ConversationId, UserId
+from store.messages.message import ReservedMessage
+from store.redis.cache import Call
+from store.workspaces.permissions import Permission
+from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate
+from subscriptions.realtime.mailboxes import QueueBudget
+from subscriptions.transport.engine import RequestRefused
+from tests.api.client import Api, Subscriber
+from tests.api.sample_channels import SampleChannels
+
+CHANNELS = """subscription ($channels: [Position!]!) { channelEvents(channels: $channels) {
+    __typename
+    ... on ChannelMessage { conversationId change rev message { seq content } }
+    ... on TypingStarted { conversationId user { id } }
+    ... on AccessEnded { conversationId }
+    ... on ChannelCaughtUp { conversationId rev reset } } }"""
+
+
+async def look_at(api: Api, user: str, *positions: str | tuple[str, int]) -> Subscriber:
+    """Return a subscription to channels, each from now on or from a rev."""
+    named = [{"id": p} if isinstance(p, str) else {"id": p[0], "rev": p[1]} for p in positions]
+    return await api.subscribe(user, CHANNELS, channels=named)
+
+
+async def live(api: Api, user: str, *channels: str) -> tuple[Subscriber, int]:
+    """Return a subscription to channels from now on, after ChannelCaughtUp, and the rev."""
+    subscriber = await look_at(api, user, *channels)
+    events = [await subscriber.next() for _ in channels]
+    assert [(e["__typename"], e["conversationId"], e["reset"]) for e in events] == [
+        ("ChannelCaughtUp", channel, False) for channel in channels
+    ]
+    return subscriber, events[0]["rev"]
+
+
+async def texts(subscriber: Subscriber, count: int) -> list[Any]:
+    """Return change and content of the next messages."""
+    events = [await subscriber.next() for _ in range(count)]
+    return [(event["change"], event["message"]["content"]) for event in events]
+
+
+async def tell(api: Api, workspace: SampleChannels, *members: str) -> None:
+    """Announce the newest change of rights, as PolicyChanges does before the answer."""
+    policy = workspace.policy
+    await api.services.app.shared_events.announce(
+        WorkspaceUpdate(policy.workspace, policy.version, changes_rights=True, members=members)  # type: ignore[arg-type]
+    )
+
+
+async def refused(api: Api, user: str, *positions: str) -> tuple[str, str]:
+    with pytest.raises(RequestRefused) as refusal:
+        await look_at(api, user, *positions)
+    (error,) = refusal.value.errors
+    return error["extensions"]["code"], error["extensions"]["field"]
+
+
+async def test_messages_edits_and_recalls_arrive_on_all_servers(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    here, start = await live(api, workspace.other, workspace.general)
+    there, _ = await live(other_api, workspace.owner, workspace.general)
+    sent = (await api.send(workspace.member, workspace.general, "a"))["message"]["id"]
+    await api.edit(workspace.member, sent, "b")
+    await other_api.recall(workspace.member, sent)
+    for subscriber in (here, there):
+        created, edited, recalled = [await subscriber.next() for _ in range(3)]
+        assert [e["change"] for e in (created, edited, recalled)] == ["CREATED", "UPDATED", "RECALLED"]
+        assert [e["message"]["content"] for e in (created, edited, recalled)] == ["a", "b", None]
+        assert start < created["rev"] < edited["rev"] < recalled["rev"]
+        await subscriber.expect_no_event()
+
+
+async def test_what_was_missed_comes_first_and_only_once(api: Api, other_api: Api, workspace: SampleChannels) -> None:
+    first, start = await live(api, workspace.other, workspace.general)
+    for content in ("a", "b", "c"):
+        await api.send(workspace.member, workspace.general, content)
+    rev = (await first.next())["rev"]
+    await first.stop()
+    await api.send(workspace.moderator, workspace.staff, "not for all")
+    for server in (api, other_api):
+        again = await look_at(server, workspace.other, (workspace.general, rev))
+        assert await texts(again, 2) == [("CREATED", "b"), ("CREATED", "c")]
+        caught_up = await again.next()
+        assert caught_up["__typename"] == "ChannelCaughtUp" and not caught_up["reset"]
+        await again.expect_no_event()
+    all_of_it = await look_at(api, workspace.other, (workspace.general, start))
+    assert len(await texts(all_of_it, 3)) == 3
+    await api.send(workspace.member, workspace.general, "d")
+    assert [(await all_of_it.next())["__typename"], (await texts(all_of_it, 1))[0][1]] == ["ChannelCaughtUp", "d"]
+
+
+@pytest.mark.parametrize("rev", [0, 1 << 52])
+async def test_revs_that_cannot_be_resumed_are_a_reset(api: Api, workspace: SampleChannels, rev: int) -> None:
+    _, now = await live(api, workspace.other, workspace.general)
+    await api.send(workspace.member, workspace.general, "a")
+    subscriber = await look_at(api, workspace.member, (workspace.general, rev), (workspace.staff, now))
+    events = [await subscriber.next() for _ in range(2)]
+    assert [(e["conversationId"], e["reset"]) for e in events] == [(workspace.general, True), (workspace.staff, False)]
+    await api.send(workspace.member, workspace.general, "b")
+    assert await texts(subscriber, 1) == [("CREATED", "b")]
+
+
+async def test_after_a_loss_of_redis_subscribers_are_reset_and_go_on(api: Api, workspace: SampleChannels) -> None:
+    subscriber, start = await live(api, workspace.other, workspace.general)
+    await api.send(workspace.member, workspace.general, "a")
+    await subscriber.next()
+    store = api.services.app.store
+    await store.cache.one(Call("DEL", store.keys.clock(workspace.id)))
+    await api.services.app.shared_events.hub.check_feeds()
+    reset = await subscriber.next()
+    assert reset["__typename"] == "ChannelCaughtUp" and reset["reset"] and reset["rev"] > start
+    await api.send(workspace.member, workspace.general, "b")
+    assert await texts(subscriber, 1) == [("CREATED", "b")]
+    again = await look_at(api, workspace.other, (workspace.general, start))
+    assert (await again.next())["reset"]
+
+
+async def test_a_repeated_delivery_shows_no_event_twice(api: Api, workspace: SampleChannels) -> None:
+    subscriber, start = await live(api, workspace.other, workspace.general)
+    sent = await api.send(workspace.member, workspace.general, "a")
+    assert await texts(subscriber, 1) == [("CREATED", "a")]
+    app = api.services.app
+    place = (ConversationId(workspace.general), sent["message"]["seq"])
+    message = (await app.store.messages.find_many([place]))[place]
+    await app.delivery.send(ReservedMessage(message, membership_version="", outbox_entry="0-0"), recovered=True)
+    await app.delivery.deliver_stored(message)
+    await api.wait_until_idle()
+    await subscriber.expect_no_event()
+    again = await look_at(api, workspace.other, (workspace.general, start))
+    assert await texts(again, 1) == [("CREATED", "a")]
+    assert (await again.next())["__typename"] == "ChannelCaughtUp"
+
+
+async def test_lost_frames_are_read_from_the_log(api: Api, other_api: Api, workspace: SampleChannels) -> None:
+    subscriber, _ = await live(other_api, workspace.other, workspace.general)
+    frames: list[Any] = []
+    bus = api.services.app.bus
+    send_frames, bus.send_frames = bus.send_frames, lambda *frame: frames.append(frame)  # type: ignore[method-assign]
+    await api.send(workspace.member, workspace.general, "a")
+    await api.send(workspace.member, workspace.general, "b")
+    bus.send_frames = send_frames  # type: ignore[method-assign]
+    assert len(frames) == 2
+    await api.send(workspace.member, workspace.general, "c")
+    assert [content for _, content in await texts(subscriber, 3)] == ["a", "b", "c"]
+    for frame in frames:
+        send_frames(*frame)
+    await api.wait_until_idle()
+    await subscriber.expect_no_event()
+
+
+async def test_access_ends_with_a_membership_on_every_server(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    here, _ = await live(api, workspace.member, workspace.staff, workspace.general)
+    there, _ = await live(other_api, workspace.member, workspace.staff)
+    stays, _ = await live(other_api, workspace.moderator, workspace.staff)
+    await workspace.remove_from_staff(workspace.member)
+    await tell(api, workspace, workspace.member)
+    await api.send(workspace.moderator, workspace.staff, "secret")
+    await api.send(workspace.moderator, workspace.general, "open")
+    for subscriber in (here, there):
+        assert await subscriber.next() == {"__typename": "AccessEnded", "conversationId": workspace.staff}
+    assert await texts(here, 1) == [("CREATED", "open")]
+    assert await texts(stays, 1) == [("CREATED", "secret")]
+    await here.expect_no_event()
+    await there.expect_no_event()
+    assert await refused(api, workspace.member, workspace.staff) == ("NOT_FOUND", "channels")
+
+
+async def test_no_event_is_shown_under_old_rights_although_the_announcement_was_lost(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    """The frame has the policy version: a server with an older policy reads the new one first."""
+    there, _ = await live(other_api, workspace.member, workspace.general)
+    await workspace.overwrite(workspace.general, workspace.member, Permission.VIEW_CHANNEL)
+    await api.send(workspace.moderator, workspace.general, "secret")
+    assert await there.next() == {"__typename": "AccessEnded", "conversationId": workspace.general}
+    await there.expect_no_event()
+
+
+async def test_leaving_the_workspace_ends_access_to_all_channels(api: Api, workspace: SampleChannels) -> None:
+    subscriber, _ = await live(api, workspace.member, workspace.general, workspace.staff)
+    await workspace.remove(workspace.member)
+    await tell(api, workspace, workspace.member)
+    ended = [await subscriber.next() for _ in range(2)]
+    assert {event["conversationId"] for event in ended} == {workspace.general, workspace.staff}
+    assert {event["__typename"] for event in ended} == {"AccessEnded"}
+
+
+async def test_only_visible_channels_can_be_looked_at(api: Api, workspace: SampleChannels) -> None:
+    not_found = ("NOT_FOUND", "channels")
+    assert await refused(api, workspace.owner, workspace.general, workspace.staff) == not_found
+    assert await refused(api, workspace.outsider, workspace.general) == not_found
+    assert await refused(api, workspace.owner, "c_1.2") == not_found
+    assert await refused(api, workspace.owner, "nonsense") == not_found
+    assert await refused(api, workspace.owner) == ("INVALID_INPUT", "channels")
+    assert await refused(api, workspace.owner, *[f"c_1.{n}" for n in range(21)]) == ("INVALID_INPUT", "channels")
+    assert await refused(api, workspace.owner, workspace.general, workspace.general) == ("INVALID_INPUT", "channels")
+    assert api.services.app.shared_events.hub.mailboxes == 0
+    assert not api.services.app.shared_events._audiences
+
+
+async def test_a_subscription_leaves_nothing_behind(api: Api, workspace: SampleChannels) -> None:
+    subscriber, _ = await live(api, workspace.member, workspace.general, workspace.staff)
+    await subscriber.stop()
+    assert api.services.app.shared_events.hub.mailboxes == 0
+    assert not api.services.app.shared_events._audiences
+
+
+async def test_a_slow_reader_is_reset_with_bounded_memory(api: Api, workspace: SampleChannels) -> None:
+    app, user = api.services.app, UserId(workspace.other)
+    budget = QueueBudget(3)
+    stream = await channel_events(app, user, [SharedPosition(workspace.general, None)], budget)
+    while not isinstance((await take(stream)).payload, ChannelCaughtUp):
+        continue
+    for number in range(6):
+        await api.send(workspace.member, workspace.general, str(number))
+    assert budget.used <= 3
+    shown = [await take(stream)]
+    while not isinstance(shown[-1].payload, ChannelCaughtUp):
+        shown.append(await take(stream))
+    caught_up = shown[-1].payload
+    assert isinstance(caught_up, ChannelCaughtUp) and caught_up.reset
+    later = [event.payload for event in [stream.take() for _ in range(5)] if event is not None]
+    assert all(isinstance(event, ChannelMessage) and event.rev > caught_up.rev for event in later)
+    stream.close()
+    assert budget.used == 0
+
+
+async def take(stream: LiveStream) -> LiveEvent:
+    """Return the next event of a stream."""
+    ready = asyncio.Event()
+    stream.on_ready(ready.set)
+    while (event := stream.take()) is None:
+        await ready.wait()
+        ready.clear()
+    return event
+
+
+async def test_an_event_is_executed_once_for_everybody(api: Api, workspace: SampleChannels) -> None:
+    people = [workspace.users[name] for name in ("owner", "other", "admin")]
+    subscribers = [(await live(api, user, workspace.general))[0] for user in people]
+    executions: list[object] = []
+    for selection in list(api.services.engine._selections.values()):  # type: ignore[attr-defined]
+        execute = selection._execute
+        selection._execute = lambda *args, execute=execute: (executions.append(args[0]), execute(*args))[1]
+    await api.send(workspace.member, workspace.general, "a")
+    for subscriber in subscribers:
+        assert await texts(subscriber, 1) == [("CREATED", "a")]
+    assert len(executions) == 1
+
+
+TYPE = "mutation ($id: ID!) { startTyping(conversationId: $id) }"
+STOP = "mutation ($id: ID!) { stopTyping(conversationId: $id) }"
+
+
+async def test_typing_is_shown_to_others_who_look_at_the_channel(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    assert (await api.data(workspace.member, TYPE, id=workspace.general))["startTyping"] is False
+    here, _ = await live(api, workspace.other, workspace.general)
+    there, _ = await live(other_api, workspace.owner, workspace.general)
+    elsewhere, _ = await live(api, workspace.moderator, workspace.staff)
+    own, _ = await live(api, workspace.member, workspace.general)
+    assert (await api.data(workspace.member, TYPE, id=workspace.general))["startTyping"] is True
+    assert (await api.data(workspace.member, TYPE, id=workspace.general))["startTyping"] is False
+    for subscriber in (here, there):
+        event = await subscriber.next()
+        assert (event["__typename"], event["user"]["id"]) == ("TypingStarted", workspace.member)
+    assert (await other_api.data(workspace.member, STOP, id=workspace.general))["stopTyping"] is True
+    for subscriber in (here, there):
+        assert (await subscriber.next())["__typename"] == "TypingStopped"
+    await elsewhere.expect_no_event()
+    await own.expect_no_event()
+
+
+async def test_typing_needs_the_right_to_write(api: Api, workspace: SampleChannels) -> None:
+    await workspace.overwrite(workspace.general, workspace.member, Permission.SEND_MESSAGES)
+    for user, channel, code in (
+        (workspace.member, workspace.general, "FORBIDDEN"),
+        (workspace.owner, workspace.staff, "NOT_FOUND"),
+        (workspace.other, workspace.old, "ARCHIVED"),
+    ):
+        assert (await api.expect_refusal(user, TYPE, id=channel)).code == code
+
+
+REV = "query ($id: ID!, $workspace: ID!) { channel(id: $id) { rev } workspace(id: $workspace) { rev } }"
+
+
+async def test_a_subscription_continues_from_the_rev_of_a_query(api: Api, workspace: SampleChannels) -> None:
+    before = await api.data(workspace.other, REV, id=workspace.general, workspace=workspace.id)
+    assert before["channel"]["rev"] == before["workspace"]["rev"]
+    await api.send(workspace.member, workspace.general, "a")
+    after = await api.data(workspace.other, REV, id=workspace.general, workspace=workspace.id)
+    assert after["channel"]["rev"] > before["channel"]["rev"]
+    subscriber = await look_at(api, workspace.other, (workspace.general, before["channel"]["rev"]))
+    assert await texts(subscriber, 1) == [("CREATED", "a")]
+    subscriber = await look_at(api, workspace.other, (workspace.general, after["channel"]["rev"]))
+    assert await subscriber.next() == {
+        "__typename": "ChannelCaughtUp",
+        "conversationId": workspace.general,
+        "rev": after["channel"]["rev"],
+        "reset": False,
+    }
+    assert (await api.data(workspace.outsider, REV, id=workspace.general, workspace=workspace.id)) == {
+        "channel": None,
+        "workspace": None,
+    }
