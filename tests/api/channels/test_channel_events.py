@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -317,3 +318,44 @@ async def test_a_subscription_continues_from_the_rev_of_a_query(api: Api, worksp
         "channel": None,
         "workspace": None,
     }
+
+
+_RACES = int(os.environ.get("CONFAB_TEST_FENCE_RACES", "3"))
+
+
+async def test_nothing_that_is_sent_after_an_answered_removal_is_shown(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    """Sends on two servers race with the end of a right. Nobody waits for anything but answers."""
+    servers, allowed = (api, other_api), workspace.policy
+    late: set[str] = set()
+
+    async def keep_sending(server: Api, name: str) -> None:
+        for number in range(8):
+            text = f"{name} {number}"
+            if is_removed:
+                late.add(text)
+            await server.send(workspace.moderator, workspace.general, text)
+
+    for race in range(_RACES):
+        is_removed = False
+        watching = [(await live(server, workspace.member, workspace.general))[0] for server in servers]
+        sending = [asyncio.create_task(keep_sending(server, f"{race} {n}")) for n, server in enumerate(servers)]
+        await asyncio.sleep(0.002 * race)
+        await workspace.overwrite(workspace.general, workspace.member, Permission.VIEW_CHANNEL)
+        await tell(servers[race % 2], workspace)
+        is_removed = True
+        await asyncio.gather(*sending)
+        for subscriber in watching:
+            shown = [await subscriber.next()]
+            while shown[-1]["__typename"] != "AccessEnded":
+                shown.append(await subscriber.next())
+            assert not late.intersection(event["message"]["content"] for event in shown[:-1])
+        for server in servers:
+            await server.wait_until_idle()
+        for subscriber in watching:
+            await subscriber.expect_no_event()
+            await subscriber.stop()
+        await workspace.change(allowed)
+        await tell(api, workspace)
+    assert late
