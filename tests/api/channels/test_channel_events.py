@@ -359,3 +359,20 @@ async def test_nothing_that_is_sent_after_an_answered_removal_is_shown(
         await workspace.change(allowed)
         await tell(api, workspace)
     assert late
+
+
+async def test_a_message_costs_no_further_round_trip_and_no_key_for_those_who_look(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    people = [workspace.users[name] for name in ("owner", "other", "admin")]
+    subscribers = [(await live(server, user, workspace.general))[0] for user in people for server in (api, other_api)]
+    store = api.services.app.store
+    await api.send(workspace.member, workspace.general, "warm")
+    await api.wait_until_idle()
+    keys = await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))
+    before = store.mongo.trips, store.cache.trips
+    await api.send(workspace.member, workspace.general, "a")
+    assert (store.mongo.trips - before[0], store.cache.trips - before[1]) == (1, 2)
+    assert sorted(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))) == sorted(keys)
+    for subscriber in subscribers:
+        assert (await texts(subscriber, 2))[1] == ("CREATED", "a")
