@@ -130,8 +130,8 @@ class UserCpuBudgets:
 class DocumentTurns:
     """Turns for documents that are not cached. One is prepared at a time, and users take turns.
 
-    Preparing a document takes up to 50 ms of CPU. So all users together may use only a share of one core for it, and 0.4
-    seconds of this share at once.
+    Preparing a document takes up to 50 ms of CPU. So all users together may use only a share of one core for it, and
+    0.4 seconds of this share at once.
     """
 
     def __init__(self, share: float) -> None:
