@@ -34,7 +34,7 @@ _MAX_WAIT_SECONDS = 10.0
 _MARGIN_SECONDS = 0.001
 """Added to the time until a budget is filled, so that it is positive."""
 
-_TOO_MANY = "You send too many different documents. Put values that change into variables."
+_TOO_MANY = "Too many different documents. Put values that change into variables, and try again later."
 
 _MAX_USERS = 10_000
 """Users whose budget is remembered. Forgotten users begin with a full one."""

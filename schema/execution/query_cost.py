@@ -86,7 +86,7 @@ def size_variables(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, 
 
 def make_size_key(value: Any) -> object:
     """Return the part of a variable's value that determines the cost, as a key for remembered costs."""
-    if value is None or value is NOT_GIVEN or _is_whole(value):
+    if value is None or value is NOT_GIVEN or _is_whole_number(value):
         return value
     return (len(value),) if isinstance(value, list) else "other"
 
@@ -94,7 +94,7 @@ def make_size_key(value: Any) -> object:
 def count_items(value: Any) -> int:
     """Return the number of items in the lists of a value of variables, also of lists inside objects and lists.
 
-    Not recursive: JSON may be deeper than Python's calls.
+    Not recursive, because JSON may be nested more deeply than Python calls can be.
     """
     items = 0
     remaining = [value]
@@ -108,7 +108,7 @@ def count_items(value: Any) -> int:
     return items
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole_number(value: Any) -> bool:
     """Return whether GraphQL's Int accepts a number. It accepts 100.0."""
     return type(value) is int or (type(value) is float and value.is_integer())
 
@@ -262,7 +262,7 @@ class CostAnalysis:
             for name in _PAGE_ARGUMENTS
             if name in field.args
         ]
-        size = max((each for each in sizes if _is_whole(each)), default=self._limits.default_page)
+        size = max((each for each in sizes if _is_whole_number(each)), default=self._limits.default_page)
         return int(min(max(size, 1), self._limits.max_page))
 
     def _value(self, value: ValueNode) -> Any:

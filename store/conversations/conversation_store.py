@@ -40,7 +40,7 @@ _HEAD_FIELDS = (
     HeadField.POLICY_VERSION,
 )
 _CHANNEL_FIELDS = (ConversationField.WRITTEN_AT, ConversationField.MENTIONS_ALL)
-"""What sessions in a channel take from its head, before the other fields of a channel's head."""
+"""Fields that sessions in a channel take from its head. They come before its other fields."""
 _VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
 _KINDS = {b"P": ConversationKind.PRIVATE, b"G": ConversationKind.GROUP, b"C": ConversationKind.CHANNEL}
 _MAX_HEADS = 4_000
