@@ -145,7 +145,9 @@ async def create_channel(api: Api, user: str, workspace: str, **fields: Any) -> 
 def followed(api: Api, user: str) -> set[str]:
     """Return the channels that a user follows, by both kinds of rows."""
     rows = {row["_id"].partition(" ")[0] for row in api.database["members"].find() if row["_id"].endswith(f" {user}")}
-    sessions = api.database["sessions"].find({"_id": {"$gte": f"{user} c_", "$lt": f"{user} d"}, "fw": {"$exists": True}})
+    sessions = api.database["sessions"].find(
+        {"_id": {"$gte": f"{user} c_", "$lt": f"{user} d"}, "fw": {"$exists": True}}
+    )
     assert rows == {row["_id"].partition(" ")[2] for row in sessions}
     return rows
 
@@ -205,7 +207,7 @@ async def test_a_cached_state_gets_default_channels_after_the_death_of_a_server(
     default = await create_channel(api, alice, workspace, isDefault=True)
     await api.sessions(bob)
     with monkeypatch.context() as patch:
-        patch.setattr("resolvers.workspaces.joining.announce_followed", _nothing)
+        patch.setattr("resolvers.workspaces.membership.joining.announce_followed", _nothing)
         await api.data(bob, JOIN, id=workspace)
     assert followed(api, bob) == {default}
     await api.data(bob, JOIN, id=workspace)

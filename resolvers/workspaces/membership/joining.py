@@ -10,8 +10,8 @@ from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import access_users
 from resolvers.workspaces.access import access_any, no_workspace
-from resolvers.workspaces.default_channels import announce_followed, complete_following, list_defaults
-from resolvers.workspaces.invites import access_invite, no_invite
+from resolvers.workspaces.membership.default_channels import announce_followed, complete_following, list_defaults
+from resolvers.workspaces.membership.invites import access_invite, no_invite
 from resolvers.workspaces.workspaces import too_many_workspaces
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
