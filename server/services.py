@@ -148,7 +148,8 @@ async def open_services(
         has_directory=settings.user_directory,
     )
     list_groups = partial(list_shown_groups, store)
-    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups)
+    complete = store.channel_sessions.complete
+    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups, complete)
     hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
     shared_events = SharedEvents(store, hub.server, bus)

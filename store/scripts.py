@@ -64,6 +64,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "clock_read_log": _CLOCK,
     # store/conversations
     "change_group": _CONVERSATION,
+    "note_mention_all": (),
     "set_newest_message": _CONVERSATION,
     "head_drop": _CONVERSATION,
     "head_load_begin": _CONVERSATION,

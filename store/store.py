@@ -8,9 +8,11 @@ from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
 from store.channels.announcements import ChannelAnnouncements
 from store.channels.channel_contents import ChannelContents
+from store.channels.channel_mentions import ChannelMentions
 from store.channels.channel_removal import ChannelRemoval
 from store.channels.channel_rights import ChannelRightsFinder
 from store.channels.channel_rows import ChannelClaims
+from store.channels.channel_sessions import ChannelSessions
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -79,6 +81,8 @@ class Store:
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
     channel_rights: ChannelRightsFinder
+    channel_sessions: ChannelSessions
+    channel_mentions: ChannelMentions
     channel_claims: ChannelClaims
     channel_announcements: ChannelAnnouncements
     channel_removal: ChannelRemoval
@@ -126,6 +130,7 @@ def build_store(
     contents = ChannelContents(mongo, OriginStore(mongo))
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     user_workspaces = UserWorkspaces(mongo)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
@@ -161,7 +166,9 @@ def build_store(
         clocks=SharedClocks(cache, keys, clock),
         policies=policies,
         policy_changes=PolicyChanges(mongo, cache, keys, clock, policies),
-        channel_rights=ChannelRightsFinder(mongo, policies, messages, clock),
+        channel_rights=channel_rights,
+        channel_sessions=ChannelSessions(conversations, channel_rights),
+        channel_mentions=ChannelMentions(mongo, policies, channel_rights),
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),

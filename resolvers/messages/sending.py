@@ -37,6 +37,7 @@ from store.messages.outbox_store import Refusal
 from store.messages.system_events import CUSTOM
 from store.redis.single_flight import retry_until_true
 from store.sessions.session import Session, invalid_session
+from store.sessions.session_lists import is_channel
 from store.store import Store
 
 _ATTEMPTS = 4
@@ -129,6 +130,10 @@ async def _find_sender_session(app: Confab, message: Message) -> Session | None:
     snapshot = await app.store.sessions.find_many(message.sender, [message.conversation])
     session = next(iter(snapshot.sessions), None)
     if session is not None:
+        if is_channel(message.conversation):
+            if session.acknowledged_seq >= message.seq or not message.kind.countable:
+                return next(iter(await app.store.channel_sessions.complete(message.sender, [session])), None)
+            return (await app.delivery.deliver_stored(message)).sender.session
         applied_seq = min(session.write_seq, session.read_seq) if message.kind.countable else session.write_seq
         if applied_seq >= message.seq:
             return session

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from resolvers.base.app import Confab
 from resolvers.sessions.user_transactions import Decision, commit, find_sessions_after_change
 from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId, gateway_id
+from store.conversations.conversation import Head
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.sessions.changes import AcknowledgeMany, Delivered, Read
+from store.sessions.channel_changes import ChannelChange
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
@@ -25,11 +27,12 @@ MAX_SESSIONS = 200
 class Acknowledgement:
     """Everything in a session up to a seq is read or received.
 
-    advances: The position moves, and senders are notified. If it does not move, only the unread mark is removed.
+    advances: The position moves, and senders are notified. If it does not move, only the unread mark is removed. In
+        channels nobody is notified.
     """
 
     before: Session
-    change: Read | Delivered
+    change: Read | Delivered | ChannelChange
     advances: bool = True
 
     @property
@@ -55,33 +58,47 @@ class Acknowledgement:
     @property
     def receipt(self) -> ReceiptAdvanced | None:
         """The receipt for the senders."""
-        if not self.advances:
+        if not self.advances or isinstance(self.change, ChannelChange):
             return None
         return ReceiptAdvanced(self.change.conversation, self.before.user, self.kind, self.change.seq)
 
     @property
     def reason(self) -> SyncReason:
         """The reason in the event for the user's devices."""
+        if isinstance(self.change, ChannelChange):
+            return SyncReason.READ if self.change.delivered_seq is None else SyncReason.DELIVERED
         return SyncReason.READ if isinstance(self.change, Read) else SyncReason.DELIVERED
 
 
 async def acknowledge(
-    app: Confab, transaction: UserTransaction, due: Sequence[Acknowledgement]
+    app: Confab,
+    transaction: UserTransaction,
+    due: Sequence[Acknowledgement],
+    before: Mapping[ConversationId, Session],
+    heads: Mapping[ConversationId, Head],
 ) -> dict[ConversationId, Session]:
     """Commit acknowledgements of one kind with their receipts as one change, and notify the senders.
 
-    Returns the transaction's sessions after the change, and the gateways that it moved.
+    Args:
+        app: The application.
+        transaction: The user's transaction.
+        due: The acknowledgements.
+        before: Sessions before the change.
+        heads: The heads of the channels among them.
+
+    Returns:
+        The sessions after the change, and the gateways that it moved.
     """
     if not due:
-        return dict(transaction.sessions)
+        return dict(before)
     marks = [
-        ReceiptMark(each.change.conversation, transaction.user, each.kind, each.change.seq)
+        ReceiptMark(receipt.conversation, transaction.user, each.kind, receipt.seq)
         for each in due
-        if each.advances
+        if (receipt := each.receipt) is not None
     ]
     receipt_writes = app.store.receipts.prepare_writes(marks, transaction.at)
     try:
-        changed = await commit(app, transaction, [_decision(due)], receipt_writes)
+        changed = await commit(app, transaction, [_decision(due)], receipt_writes, heads)
     except (Fenced, Unreachable, asyncio.CancelledError):
         # A part may have been written, so a retry may find nothing left to do.
         for each in due:
@@ -91,9 +108,7 @@ async def acknowledge(
         _notify_senders(app, each, transaction.at, store_mark=False)
     moved = [each.change.conversation for each in due]
     gateways = {gateway_id(each.before.sub_biz) for each in due if each.before.sub_biz is not None}
-    return await find_sessions_after_change(
-        app, transaction.user, transaction.sessions, [*moved, *sorted(gateways)], changed
-    )
+    return await find_sessions_after_change(app, transaction.user, before, [*moved, *sorted(gateways)], changed)
 
 
 def _decision(due: Sequence[Acknowledgement]) -> Decision:

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
 from resolvers.sessions.acknowledging import MAX_SESSIONS, Acknowledgement, acknowledge
-from resolvers.sessions.user_transactions import existing_session, known_conversation
+from resolvers.sessions.channel_sessions import find_named
+from resolvers.sessions.user_transactions import known_conversation
 from store.base.ids import ConversationId, ConversationKind, UserId, gateway_id, kind_of
 from store.sessions.changes import Read
+from store.sessions.channel_changes import ChannelChange
 from store.sessions.session import Session
+from store.sessions.session_lists import is_channel
 from store.sessions.session_store import list_name
 from store.sessions.user_transactions import UserTransaction
 
@@ -81,11 +84,17 @@ async def _read(
     """
 
     async def work(transaction: UserTransaction) -> dict[ConversationId, Session]:
-        for name in unchecked:
-            existing_session(transaction, name, argument)
-        sessions = [session for session in transaction.sessions.values() if not session.is_gateway]
-        due = [read for session in sessions if (read := await _decide(app, session, up_to_seq)) is not None]
-        return await acknowledge(app, transaction, due)
+        named = await find_named(app, transaction, unchecked, argument)
+        before = {**transaction.sessions, **named.sessions}
+        due = []
+        for name, session in before.items():
+            if is_channel(name):
+                decided = await _decide_in_channel(app, session, up_to_seq, is_new=name in named.new)
+            else:
+                decided = await _decide(app, session, up_to_seq) if not session.is_gateway else None
+            if decided is not None:
+                due.append(decided)
+        return await acknowledge(app, transaction, due, before, named.heads)
 
     read: dict[ConversationId, Session] = {}
     unchecked = required
@@ -119,6 +128,26 @@ async def _read_up_to(app: Confab, session: Session, seq: int) -> Acknowledgemen
         if seq > session.read_seq:
             return Acknowledgement(session, Read(session.conversation, seq, n))
     return _take_mark_away(session)
+
+
+async def _decide_in_channel(
+    app: Confab, session: Session, up_to_seq: int | None, *, is_new: bool
+) -> Acknowledgement | None:
+    """Return the acknowledgement up to a seq of a channel; None if all is read and there is no unread mark.
+
+    A session begins with it if there is none.
+    """
+    place = session.write_seq, session.n
+    if up_to_seq is not None and up_to_seq < session.write_seq:
+        place = await app.store.messages.find_place(session.conversation, up_to_seq)
+    if is_new:
+        return Acknowledgement(session, ChannelChange(session.conversation, (0, 0), read=place))
+    if place[0] <= session.read_seq and not session.unread_status:
+        return None
+    read = max(place, (session.acknowledged_seq, session.read_n))
+    return Acknowledgement(
+        session, ChannelChange(session.conversation, (0, 0), read=read, values={Session.unread_mark: None})
+    )
 
 
 def _take_mark_away(session: Session) -> Acknowledgement | None:

@@ -8,10 +8,13 @@ from typing import NamedTuple
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
 from resolvers.sessions.acknowledging import MAX_SESSIONS, Acknowledgement, acknowledge
-from resolvers.sessions.user_transactions import existing_session, known_conversation
+from resolvers.sessions.channel_sessions import NamedSessions, find_named
+from resolvers.sessions.user_transactions import known_conversation
 from store.base.ids import ConversationId, UserId
 from store.sessions.changes import Delivered
+from store.sessions.channel_changes import ChannelChange
 from store.sessions.session import Session
+from store.sessions.session_lists import is_channel
 from store.sessions.user_transactions import UserTransaction
 
 
@@ -48,19 +51,19 @@ async def ack_many_delivered(app: Confab, user: UserId, marks: Sequence[Delivery
         return []
 
     async def work(transaction: UserTransaction) -> list[Session]:
-        for name in seqs:
-            if existing_session(transaction, name, "conversationId").is_gateway:
-                raise InvalidInput("this does not apply to a subBiz", field="conversationId")
-        after = await acknowledge(app, transaction, await _decide(app, transaction.sessions, seqs))
+        named = await find_named(app, transaction, list(seqs), "conversationId")
+        if any(session.is_gateway for session in named.sessions.values()):
+            raise InvalidInput("this does not apply to a subBiz", field="conversationId")
+        due = await _decide(app, named, seqs)
+        after = await acknowledge(app, transaction, due, named.sessions, named.heads)
         return [after[name] for name in seqs]
 
     return await app.store.user_transactions.run(user, list(seqs), work)
 
 
-async def _decide(
-    app: Confab, sessions: Mapping[ConversationId, Session], seqs: Mapping[ConversationId, int]
-) -> list[Acknowledgement]:
+async def _decide(app: Confab, named: NamedSessions, seqs: Mapping[ConversationId, int]) -> list[Acknowledgement]:
     """Return the acknowledgements that change a session. Deleted messages are not acknowledged."""
+    sessions = named.sessions
     due = {
         name: min(seq, sessions[name].write_seq)
         for name, seq in seqs.items()
@@ -69,8 +72,21 @@ async def _decide(
     # A message that is not durable yet has not arrived, even if later ones have.
     in_part = [(name, seq) for name, seq in due.items() if seq < sessions[name].write_seq]
     due |= {name: place.seq for name, place in (await app.store.messages.find_places(in_part)).items()}
-    return [
-        Acknowledgement(sessions[name], Delivered(name, seq))
+    decided = [
+        Acknowledgement(sessions[name], _received(name, seq))
         for name, seq in due.items()
         if seq > sessions[name].delivered_seq
     ]
+    return decided + [Acknowledgement(sessions[name], _begun(sessions[name])) for name in seqs if name in named.new]
+
+
+def _received(conversation: ConversationId, seq: int) -> Delivered | ChannelChange:
+    if is_channel(conversation):
+        return ChannelChange(conversation, (0, 0), delivered_seq=seq)
+    return Delivered(conversation, seq)
+
+
+def _begun(session: Session) -> ChannelChange:
+    """Return the change with which a session in a channel begins: everything is read and delivered."""
+    place = session.write_seq, session.n
+    return ChannelChange(session.conversation, place, delivered_seq=session.write_seq)

@@ -11,6 +11,7 @@ from typing import Any
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_category
 from resolvers.base.errors import InvalidInput
+from resolvers.sessions.channel_sessions import find_named, in_channel, refuse_channels
 from resolvers.sessions.user_transactions import (
     Decision,
     commit,
@@ -20,9 +21,10 @@ from resolvers.sessions.user_transactions import (
     load_session,
 )
 from store.base.ids import UserId
-from store.sessions.changes import SetFields, deletion
+from store.sessions.changes import RowChange, SetFields, deletion
 from store.sessions.fields import Field, SyncReason
 from store.sessions.session import Session
+from store.sessions.session_lists import is_channel
 from store.sessions.user_transactions import UserTransaction
 
 HIGHEST_PRIORITY = 1_000
@@ -53,7 +55,7 @@ async def mute_session(app: Confab, user: UserId, conversation: str, *, muted: b
         raise InvalidInput("until must be later than now, and goes with muted: true only", field="until")
     reason = SyncReason.MUTE if muted else SyncReason.UNMUTE
     values: dict[Field[Any], Any] = {Session.muted: muted, Session.muted_until_ms: until_ms}
-    return await set_fields(app, user, conversation, reason, values)
+    return await set_fields(app, user, conversation, reason, values, channels=True)
 
 
 async def pin_session(app: Confab, user: UserId, conversation: str, priority: int | None) -> Session:
@@ -83,7 +85,7 @@ async def set_unread(app: Confab, user: UserId, conversation: str) -> Session:
             return None
         return SetFields([session.conversation], {Session.unread_mark: session.write_seq}, moves_write_ts=True)
 
-    return await _change_session(app, user, conversation, SyncReason.UNREAD, decide, gateways=False)
+    return await _change_session(app, user, conversation, SyncReason.UNREAD, decide, gateways=False, channels=True)
 
 
 async def assign_category(
@@ -99,6 +101,7 @@ async def assign_category(
     wanted = [known_conversation(name, "conversationIds") for name in dict.fromkeys(conversations)]
     if not wanted:
         return []
+    refuse_channels(wanted, "conversationIds")
 
     async def work(transaction: UserTransaction) -> list[Session]:
         sessions = [existing_session(transaction, name, "conversationIds") for name in wanted]
@@ -123,14 +126,15 @@ async def set_fields(
     values: Mapping[Field[Any], Any],
     *,
     gateways: bool = True,
+    channels: bool = False,
 ) -> Session:
-    """Set fields of a session. gateways: true if it may be a gateway. Raises InvalidInput, NotFound."""
+    """Set fields of a session. gateways, channels: true if it may be one of these. Raises InvalidInput, NotFound."""
 
     def decide(session: Session) -> SetFields | None:
         change = SetFields([session.conversation], values)
         return change if change.is_needed(session) else None
 
-    return await _change_session(app, user, conversation, reason, decide, gateways=gateways)
+    return await _change_session(app, user, conversation, reason, decide, gateways=gateways, channels=channels)
 
 
 async def _change_session(
@@ -141,18 +145,25 @@ async def _change_session(
     decide: Callable[[Session], SetFields | None],
     *,
     gateways: bool = True,
+    channels: bool = False,
 ) -> Session:
     """Change one session under the user's lock. `decide` returns the change; None: no change."""
     wanted = known_conversation(conversation, "conversationId")
+    if not channels:
+        refuse_channels([wanted], "conversationId")
 
     async def work(transaction: UserTransaction) -> Session:
-        session = existing_session(transaction, wanted, "conversationId")
+        named = await find_named(app, transaction, [wanted], "conversationId")
+        session = named.sessions[wanted]
         if session.is_gateway and not gateways:
             raise InvalidInput("this does not apply to a subBiz", field="conversationId")
         change = decide(session)
         if change is None:
             return session
-        changed = await commit(app, transaction, [Decision(change, reason)])
+        decided: RowChange = change
+        if is_channel(wanted):
+            decided = in_channel(change, session, is_new=wanted in named.new)
+        changed = await commit(app, transaction, [Decision(decided, reason)], heads=named.heads)
         return changed.get(wanted) or await load_session(app, user, wanted)
 
     return await app.store.user_transactions.run(user, [wanted], work)

@@ -94,7 +94,8 @@ async def find_session(app: Confab, user: UserId, conversation: str) -> Session 
     """Return the user's session of a conversation, even if it is deleted, or None."""
     if kind_of(conversation) is None:
         return None
-    session = await app.store.sessions.find(user, ConversationId(conversation))
+    found = await app.store.sessions.find_each(user, (ConversationId(conversation),))
+    session = next(iter(await app.store.channel_sessions.complete(user, found)), None)
     return session if session is not None and session.exists else None
 
 

@@ -6,12 +6,15 @@ Locking and storing is in `store/sessions/user_transactions.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotFound
 from store.base.ids import ConversationId, UserId, kind_of
+from store.channels.channel_sessions import with_head
+from store.conversations.conversation import Head
 from store.mongo.writes import Write
+from store.sessions.apply_results import ApplyResult
 from store.sessions.changes import RowChange
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
@@ -19,6 +22,8 @@ from store.sessions.user_transactions import UserTransaction
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.outgoing_events import OutgoingEvents
+
+NO_HEADS: Mapping[ConversationId, Head] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ async def commit(
     transaction: UserTransaction,
     decisions: Sequence[Decision],
     other_writes: Sequence[Write] = (),
+    heads: Mapping[ConversationId, Head] = NO_HEADS,
 ) -> dict[ConversationId, Session]:
     """Commit decisions, and publish each as one event to all of the user's connections, the caller's included.
 
@@ -51,6 +57,7 @@ async def commit(
         transaction: The user's transaction, which this ends.
         decisions: At least one. Only the last one may have `receipts`.
         other_writes: Writes to MongoDB made in the same round trip.
+        heads: The heads of the channels that are changed.
 
     Returns:
         The sessions after the changes; empty if the user's state is not cached.
@@ -61,8 +68,9 @@ async def commit(
     """
     changes = [(d.change, SessionChanged.log_entry(d.reason, d.change.conversations, d.receipt)) for d in decisions]
     committed = await transaction.commit(changes, other_writes)
+    results = [_completed(result, heads) for result in committed.results] if heads else committed.results
     outgoing = OutgoingEvents()
-    for decision, result in zip(decisions, committed.results, strict=True):
+    for decision, result in zip(decisions, results, strict=True):
         event = SessionChanged(decision.reason, result.sessions, result.total_unread, decision.receipt)
         outgoing.add(event, [(transaction.user, result)], stored_at=committed.times)
         moved = {session.conversation for session in result.sessions}
@@ -70,7 +78,15 @@ async def commit(
         for number, receipt in enumerate(receipts, start=1):
             outgoing.add(receipt, [(transaction.user, result.following(number))])
     app.bus.send(outgoing)
-    return {session.conversation: session for result in committed.results for session in result.sessions}
+    return {session.conversation: session for result in results for session in result.sessions}
+
+
+def _completed(result: ApplyResult, heads: Mapping[ConversationId, Head]) -> ApplyResult:
+    """Return a result with its sessions in channels completed."""
+    sessions = (
+        with_head(each, heads[each.conversation]) if each.conversation in heads else each for each in result.sessions
+    )
+    return replace(result, sessions=tuple(sessions))
 
 
 async def find_sessions_after_change(
@@ -93,15 +109,19 @@ async def find_sessions_after_change(
     missing = [conversation for conversation in due if conversation not in changed]
     if missing:
         found = await app.store.sessions.find_many(user, missing)
-        after |= {session.conversation: session for session in found.sessions}
+        shown = await app.store.channel_sessions.complete(user, found.sessions)
+        after |= {session.conversation: session for session in shown}
     return after
 
 
 async def load_session(app: Confab, user: UserId, conversation: ConversationId) -> Session:
     """Return a session that exists, after a change that did not return it."""
-    found = await app.store.sessions.find(user, conversation)
-    assert found is not None
-    return found
+    found = await app.store.sessions.find_each(user, (conversation,))
+    shown = await app.store.channel_sessions.complete(user, found)
+    if not shown:
+        # The user has lost access to the channel meanwhile.
+        raise NotFound("there is no such conversation", field="conversationId")
+    return shown[0]
 
 
 def known_conversation(conversation: str, argument: str) -> ConversationId:

@@ -28,6 +28,7 @@ from store.mongo.collections import CHANNELS
 from store.workspaces.changing.proposed_change import Operation, ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import Channel, ChannelKind, Overwrites, Policy
+from store.workspaces.rights import changed_permissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,12 @@ def _with_place(rights: ChannelRights, channel: Channel, update: ChannelUpdate) 
         moved = replace(moved, inherits_permissions=True, overwrites=Overwrites())
     elif update.inherits_permissions is False and channel.inherits_permissions:
         moved = replace(moved, inherits_permissions=False, overwrites=policy.overwrites_of(channel))
-    if policy.overwrites_of(moved) != policy.overwrites_of(channel) and not rights.may(Permission.MANAGE_ROLES):
+    changed = changed_permissions(policy.overwrites_of(channel), policy.overwrites_of(moved))
+    if changed and (not rights.may(Permission.MANAGE_ROLES) or changed & ~rights.permissions):
         field = "categoryId" if moved.category != channel.category else "inheritsPermissions"
         raise Forbidden(
-            "this changes permissions in the channel, which needs MANAGE_ROLES; or give inheritsPermissions: false",
+            "this changes permissions in the channel: it needs MANAGE_ROLES and these permissions; or give "
+            "inheritsPermissions: false",
             field=field,
         )
     return moved

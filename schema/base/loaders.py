@@ -185,7 +185,8 @@ class Loaders:
         return [nicknames.get(member) for member in members]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
-        sessions = await self._app.store.sessions.find_each(self._viewer.id, conversations)
+        store, viewer = self._app.store, self._viewer.id
+        sessions = await store.channel_sessions.complete(viewer, await store.sessions.find_each(viewer, conversations))
         found = {session.conversation: session for session in sessions}
         return [found.get(conversation) for conversation in conversations]
 

@@ -38,3 +38,12 @@ class MessageUpdatedType(WithMessage):
 @strawberry.type(name="MessageRecalled")
 class MessageRecalledType(WithMessage):
     pass
+
+
+@strawberry.type(
+    name="Mentioned",
+    description="A channel message that mentions the caller by name, or by a role of at most 200 members, followed or "
+    "not. @everyone only counts in Session.",
+)
+class MentionedType(WithMessage):
+    pass

@@ -15,11 +15,11 @@ import strawberry
 from resolvers.live.live_stream import CaughtUp
 from schema.events.caught_up import CaughtUpType
 from schema.events.groups import GroupChangedType
-from schema.events.messages import MessageCreatedType, MessageRecalledType, MessageUpdatedType
+from schema.events.messages import MentionedType, MessageCreatedType, MessageRecalledType, MessageUpdatedType
 from schema.events.receipts import ReceiptAdvancedType
 from schema.events.typing import TypingStartedType, TypingStoppedType
 from subscriptions.realtime.events.groups import GroupChanged
-from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
+from subscriptions.realtime.events.messages import Mentioned, MessageCreated, MessageRecalled, MessageUpdated
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 
@@ -38,6 +38,7 @@ MESSAGE_EVENT_TYPES: Mapping[type, type[MessageEventType]] = {
     MessageRecalled: MessageRecalledType,
     ReceiptAdvanced: ReceiptAdvancedType,
     GroupChanged: GroupChangedType,
+    Mentioned: MentionedType,
     TypingStarted: TypingStartedType,
     TypingStopped: TypingStoppedType,
     CaughtUp: CaughtUpType,

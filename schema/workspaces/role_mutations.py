@@ -7,9 +7,9 @@ from operator import or_
 
 import strawberry
 
-from resolvers.workspaces import overwrites, roles
-from resolvers.workspaces.overwrites import OverwriteTarget
-from resolvers.workspaces.roles import RoleUpdate
+from resolvers.workspaces.permissions import overwrites, roles
+from resolvers.workspaces.permissions.overwrites import OverwriteTarget
+from resolvers.workspaces.permissions.roles import RoleUpdate
 from schema.base.context import Info
 from schema.base.list_sizes import holds
 from schema.workspaces.permission_types import PermissionOverwrite, PermissionType, list_overwrites

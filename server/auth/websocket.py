@@ -37,7 +37,7 @@ def websocket_authenticator(
         1013: the process is overloaded, the token cannot be checked at the moment, or `count_connection` raised
             RateLimited because the user opens too many connections. In the last case the reason says when to retry.
 
-    Authenticating counts as an operation.
+    Signing in counts as an operation.
     """
 
     async def authenticate_payload(payload: Json | None) -> Authenticated:
@@ -52,11 +52,13 @@ def websocket_authenticator(
                     raise Unauthenticated(f"{ACT_AS_KEY} needs a token in Authorization.")
                 check_caller(None)
                 return Authenticated(None)
+            if load_shedding.is_full:
+                raise _refuse(load_shedding)
+            # Outside the count: the client is not known yet, and a key may have to be fetched first.
+            caller = act_as(await authenticate(token), user, ACT_AS_KEY)
             if not load_shedding.enter():
-                load_shedding.refused.connections += 1
-                raise ConnectionRefusedByAuth(OVERLOADED)
+                raise _refuse(load_shedding)
             try:
-                caller = act_as(await authenticate(token), user, ACT_AS_KEY)
                 count_connection(caller)
                 await sign_in(caller)
                 # A revocation during sign_in has closed only the connections that existed by then.
@@ -77,3 +79,8 @@ def websocket_authenticator(
         return Authenticated(caller, caller.expires_at, caller.user_id, caller.acted_by)
 
     return authenticate_payload
+
+
+def _refuse(load_shedding: LoadShedding) -> ConnectionRefusedByAuth:
+    load_shedding.refused.connections += 1
+    return ConnectionRefusedByAuth(OVERLOADED)

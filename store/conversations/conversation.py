@@ -72,6 +72,10 @@ class Head:
     """Number of changes of the group so far."""
     policy_version: int = 0
     """Channels only: the smallest policy version under which rights may be judged."""
+    written_at_ms: int = 0
+    """Channels only: time of the newest countable message's commit."""
+    mentions_all: tuple[int, ...] = ()
+    """Channels only: seqs of the newest messages that mention everybody, ascending."""
 
     @property
     def has_ended(self) -> bool:

@@ -39,6 +39,8 @@ _HEAD_FIELDS = (
     ConversationField.GROUP_VERSION,
     HeadField.POLICY_VERSION,
 )
+_CHANNEL_FIELDS = (ConversationField.WRITTEN_AT, ConversationField.MENTIONS_ALL)
+"""Fields that sessions in a channel take from its head. They come before its other fields."""
 _VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
 _KINDS = {b"P": ConversationKind.PRIVATE, b"G": ConversationKind.GROUP, b"C": ConversationKind.CHANNEL}
 _MAX_HEADS = 4_000
@@ -85,7 +87,7 @@ class ConversationStore:
         """Add the heads that are cached. Return the conversations of the others."""
         if not wanted:
             return []
-        rows = await self._cache.run([Call("HMGET", (self._keys.conversation(c)[0],), _HEAD_FIELDS) for c in wanted])
+        rows = await self._cache.run([Call("HMGET", (self._keys.head(c),), _fields_of(c)) for c in wanted])
         missing = []
         for conversation, row in zip(wanted, rows, strict=True):
             if _is_cached(conversation, row):
@@ -166,7 +168,7 @@ class ConversationStore:
         """Add cached conversations to `found`. Return the conversations of which a part is missing."""
         groups = [kind_of(conversation) is ConversationKind.GROUP for conversation in wanted]
         calls = [
-            Call("HMGET", (self._keys.head(conversation),), _VERSIONED_HEAD_FIELDS)
+            Call("HMGET", (self._keys.head(conversation),), (*_fields_of(conversation), HeadField.MEMBERSHIP_VERSION))
             if not is_group or self._memberships.has(conversation, viewer)
             else Call(
                 "read_membership",
@@ -327,9 +329,17 @@ class ConversationStore:
         return known
 
 
+def _fields_of(conversation: ConversationId) -> tuple[str, ...]:
+    """Return the fields of a head that `_decode_head` takes, in this order."""
+    is_channel = kind_of(conversation) is ConversationKind.CHANNEL
+    return (*_CHANNEL_FIELDS, *_HEAD_FIELDS) if is_channel else _HEAD_FIELDS
+
+
 def _is_cached(conversation: ConversationId, row: Sequence[bytes | None]) -> bool:
-    """Return whether the values of `_HEAD_FIELDS` are those of a cached head."""
-    return row[0] is not None and (row[-1] is not None or kind_of(conversation) is not ConversationKind.CHANNEL)
+    """Return whether the values of `_fields_of` are those of a cached head."""
+    if kind_of(conversation) is ConversationKind.CHANNEL:
+        return row[len(_CHANNEL_FIELDS)] is not None and row[-1] is not None
+    return row[0] is not None
 
 
 def _eviction_error() -> Unreachable:
@@ -342,7 +352,11 @@ def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:
 
 
 def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
-    """Return the head of the values of `_HEAD_FIELDS`."""
+    """Return the head of the values of `_fields_of`."""
+    written_at: bytes | None = None
+    mentions_all: bytes | None = None
+    if kind_of(conversation) is ConversationKind.CHANNEL:
+        written_at, mentions_all, *row = row
     newest_seq, newest, member_count, group, kind, end, ended_at, version, policy_version = row
     return Head(
         conversation=conversation,
@@ -355,4 +369,6 @@ def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> H
         dismissed=end == GroupEnd.DISMISSED.value.encode(),
         version=int(version or 0),
         policy_version=int(policy_version or 0),
+        written_at_ms=int(written_at or 0),
+        mentions_all=tuple(orjson.loads(mentions_all)) if mentions_all else (),
     )

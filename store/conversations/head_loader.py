@@ -167,6 +167,8 @@ def _head_fields(row: Document) -> dict[str, Any]:
     if row.get(ConversationField.END):
         fields[ConversationField.END] = row[ConversationField.END]
         fields[ConversationField.ENDED_AT] = row[ConversationField.ENDED_AT]
+    if row[ConversationField.KIND] == "C" and row.get(ConversationField.MENTIONS_ALL):
+        fields[ConversationField.MENTIONS_ALL] = orjson.dumps(sorted(row[ConversationField.MENTIONS_ALL]))
     if HeadField.POLICY_VERSION in row:
         fields[HeadField.POLICY_VERSION] = row[HeadField.POLICY_VERSION]
     if row[ConversationField.KIND] == "G":

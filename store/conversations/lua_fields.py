@@ -6,9 +6,11 @@ from store.conversations.conversation_fields import NO_END, ConversationField, H
 from store.conversations.group_change import ChangeField, GroupEnd
 from store.messages.message import MessageField
 from store.messages.outbox_entries import OutboxField
+from store.sessions.fields import MAX_UNREAD_MENTIONS
 
 _CONSTANTS: tuple[tuple[str, type, str], ...] = (
     ("HEAD", ConversationField, "SEQ N KIND MOVED_AT WRITTEN_AT MEMBER_COUNT GROUP_VERSION SUB_BIZ END ENDED_AT"),
+    ("HEAD", ConversationField, "MENTIONS_ALL"),
     ("HEAD", HeadField, "NEWEST_SEQ NEWEST GROUP MEMBERSHIP_VERSION MEMBERS_TOTAL PENDING_CHANGE POLICY_VERSION"),
     ("MEMBER", MemberField, "ROLE INTERVALS JOINED_AT"),
     ("CHANGE", ChangeField, "VERSION MEMBER_COUNT MEMBERS JOINED LEFT FIELDS GROUP SUB_BIZ SILENT WRITTEN_AT"),
@@ -21,6 +23,7 @@ _CONSTANTS: tuple[tuple[str, type, str], ...] = (
 def lua_literals() -> dict[str, str]:
     """Return Lua literals by the names that scripts use for them, such as `HEAD_SEQ` and `MEMBER_ROLE`."""
     literals = {"GROUP_DISMISSED": f"'{GroupEnd.DISMISSED.value}'", "MEMBER_NO_END": str(NO_END)}
+    literals["MAX_MENTIONS_ALL"] = str(MAX_UNREAD_MENTIONS)
     for prefix, table, names in _CONSTANTS:
         literals |= {f"{prefix}_{name}": f"'{getattr(table, name)}'" for name in names.split()}
     return literals

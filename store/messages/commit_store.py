@@ -133,13 +133,17 @@ class CommitStore:
     async def _take_back_mentions(
         self, displaced: Sequence[ReservedMessage], occupied: Mapping[tuple[ConversationId, int], Document]
     ) -> None:
-        placed = [(r.message, occupied[r.message.conversation, r.message.seq]) for r in displaced]
-        heads = [update for m, occupant in placed for update in head_writes.unmention_updates(m, occupant)]
-        rows = [update for m, occupant in placed for update in row_writes.unmention_updates(m, occupant)]
+        placed = [(r, occupied[r.message.conversation, r.message.seq]) for r in displaced]
+        heads = [update for r, occupant in placed for update in head_writes.unmention_updates(r.message, occupant)]
+        rows = [update for r, occupant in placed for update in row_writes.unmention_updates(r, occupant)]
         if heads:
             await self._mongo.bulk_write(CONVERSATIONS, heads)
         if rows:
             await self._mongo.bulk_write(SESSIONS, rows)
+
+    def mention_all_call(self, message: Message) -> Call:
+        """Return the call that notes in the head of a channel that a message mentions everybody."""
+        return Call("note_mention_all", (self._keys.head(message.conversation),), (message.seq,))
 
     def newest_message_call(self, committed: CommittedMessage) -> Call:
         """Return the call that makes a durable message its head's newest one, which readers see."""

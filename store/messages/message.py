@@ -225,6 +225,7 @@ class ReservedMessage:
     `sender_cached`: the sender's sessions were in the cache.
     `reads_unread`: sending the message may mark unread messages of others as read.
     `reads_mentions`: some of these may mention the sender.
+    `notified`: in a channel the users who are notified because the message mentions them by name or role.
     """
 
     message: Message
@@ -234,6 +235,7 @@ class ReservedMessage:
     sender_cached: bool = True
     reads_unread: bool = True
     reads_mentions: bool = True
+    notified: tuple[UserId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class Update(NamedTuple):
     """An update of one document."""
 
     query: Mapping[str, Any]
-    change: Mapping[str, Any]
+    change: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     upsert: bool = False
 
 

@@ -14,6 +14,7 @@ import orjson
 
 from store.base.ids import ConversationId
 from store.receipts.receipt_marks import ReceiptKind
+from store.sessions.channel_changes import ChannelChange
 from store.sessions.fields import (
     DEFAULT_SETTINGS,
     JOINED_N,
@@ -83,7 +84,7 @@ class SetFields:
         return {name: self._row_update(at + i) for i, name in enumerate(self.conversations)}
 
     def _row_update(self, at: int) -> dict[str, Any]:
-        stored = {field.stored: field.in_row(value) for field, value in self._all_values().items()}
+        stored = {field.stored: field.in_row(value) for field, value in self.all_values().items()}
         kept = {name: value for name, value in stored.items() if value is not None}
         gone = {name: "" for name, value in stored.items() if value is None}
         update = {"$max": _times(at, at if self.moves_write_ts else 0), "$set": kept}
@@ -91,7 +92,7 @@ class SetFields:
 
     def script_fields(self, at: int) -> dict[str, Any]:
         """Return fields to set and to remove."""
-        stored = {field.stored: field.in_record(value) for field, value in self._all_values().items()}
+        stored = {field.stored: field.in_record(value) for field, value in self.all_values().items()}
         return {
             "cs": self.conversations,
             "f": {name: value for name, value in stored.items() if value is not None},
@@ -99,7 +100,8 @@ class SetFields:
             "w": int(self.moves_write_ts),
         }
 
-    def _all_values(self) -> dict[Field[Any], Any]:
+    def all_values(self) -> dict[Field[Any], Any]:
+        """Return the values to set, and those that every change resets."""
         return {field: field.default for field in RESET_BY_CHANGES} | dict(self.values)
 
 
@@ -173,7 +175,7 @@ class AcknowledgeMany:
     """
 
     kind: ClassVar[str] = "acknowledge"
-    parts: Sequence[tuple[Read | Delivered, str | None]]
+    parts: Sequence[tuple[Read | Delivered | ChannelChange, str | None]]
 
     @property
     def conversations(self) -> Sequence[ConversationId]:

@@ -8,6 +8,9 @@ A new message does not write the rows of its readers. In a private conversation 
 either. So `write_seq` and `n` come from the head, and in private conversations the sender's read position too. The
 gateway of a subBiz has a row once a setting was changed on it.
 
+The session of a channel is in no list of sessions and no sum but that of mentions. What it takes from the head is not
+stored in Redis either: it is added whenever the session is read (`store/channels/channel_sessions.py`).
+
 `store/sessions/script_constants.py` passes the lists below to the Lua scripts.
 """
 
@@ -158,6 +161,8 @@ class SessionFields:
         tuple, "ms", Kept.POSITION, "Seqs of the unread messages that mention the user, ascending.", default=()
     )
 
+    follows = Field(bool, "fw", Kept.STATE, "Channels only: the user follows it.", default=False)
+
     sub_biz = Field[str | None](str, "sb", Kept.HEAD, "The subBiz that it is in; None for gateways.", default=None)
     dissolved = Field(bool, "dd", Kept.HEAD, "The group has ended.", default=False)
     group_version = Field(
@@ -234,6 +239,9 @@ RESET_BY_CHANGES = tuple(f for f in FIELDS if f.kept is Kept.REMINDER)
 
 DEFAULT_SETTINGS: Mapping[Field[Any], Any] = {f: f.default for f in SETTINGS}
 """The values after a hard delete."""
+
+FOLLOWED = "f"
+"""Prefix of the lists of followed channels: `f<the workspace's own part of the ids>`."""
 
 MAX_UNREAD_MENTIONS = 1_000
 """Unread mentions of a user, or of everybody, that are counted per conversation. Older ones are dropped."""

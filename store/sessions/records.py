@@ -119,6 +119,22 @@ def record_from(
     return record
 
 
+def channel_record_from(row: Document, now_ms: int) -> dict[str, Any]:
+    """Return the record of a channel's session from its row. What it takes from the head is added when it is read."""
+    settings, active_ts = _settings_from(row, now_ms)
+    record = record_of(
+        acknowledged_seq=row[_ACKNOWLEDGED_SEQ],
+        read_n=row[_READ_N],
+        received_seq=row[_RECEIVED_SEQ],
+        active_ts=active_ts,
+        write_ts=row.get(_WRITE_TS, 0),
+    )
+    mentions = sorted({seq for seq in row.get(_MENTIONS, ()) if seq > row[_ACKNOWLEDGED_SEQ]})
+    if mentions:
+        record[_MENTIONS] = mentions[-MAX_UNREAD_MENTIONS:]
+    return record | settings
+
+
 def _head_for_former_member(head: Document, row: Document, active_ts: int) -> Document:
     """Return the head as it was when the user left; of later events only the end of the group is visible."""
     lasting = {name: head[name] for name in (Head.SUB_BIZ, Head.ENDED_AT_MS) if name in head}

@@ -8,9 +8,10 @@ from typing import Any
 from pymongo import UpdateOne
 
 from store.base.ids import ConversationKind, kind_of, parse_private
-from store.messages.message import CommittedMessage, Message, MessageField
+from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage
 from store.mongo.collections import session_row_id
 from store.mongo.writes import Document, Update
+from store.sessions.channel_changes import ChannelChange
 from store.sessions.fields import MAX_UNREAD_MENTIONS, SessionFields
 
 _READ_SEQ = SessionFields.acknowledged_seq.stored
@@ -38,7 +39,10 @@ def message_updates(committed: CommittedMessage) -> list[Update]:
             query = {"_id": session_row_id(m.sender, m.conversation), _READ_SEQ: {"$lt": m.seq}}
             progress = {_READ_SEQ: m.seq, _READ_N: m.n, _DELIVERED_SEQ: m.seq}
             updates.append(Update(query, {"$max": progress, "$pull": {_MENTIONS: {"$lte": m.seq}}}))
-        for user in m.mentions:
+        for user in reserved.notified:
+            mention = channel_mention(m).mention_update(committed.at_ms)
+            updates.append(Update({"_id": session_row_id(user, m.conversation)}, mention, upsert=True))
+        for user in m.mentions if kind_of(m.conversation) is not ConversationKind.CHANNEL else ():
             if user != m.sender:
                 query = {
                     "_id": session_row_id(user, m.conversation),
@@ -51,14 +55,33 @@ def message_updates(committed: CommittedMessage) -> list[Update]:
     return updates
 
 
-def unmention_updates(message: Message, occupant: Mapping[str, Any]) -> list[UpdateOne]:
+def channel_mention(message: Message) -> ChannelChange:
+    """Return the change of the sessions of users that a message in a channel mentions.
+
+    A session that begins with it has everything before the message read.
+    """
+    before = message.seq - 1, message.n - 1
+    return ChannelChange(message.conversation, begins_at=before, mention_seq=message.seq)
+
+
+def channel_reading(message: Message) -> ChannelChange:
+    """Return the change of the session of a message's sender in a channel: sending reads."""
+    place = message.seq, message.n
+    return ChannelChange(message.conversation, begins_at=place, read=place)
+
+
+def unmention_updates(reserved: ReservedMessage, occupant: Mapping[str, Any]) -> list[UpdateOne]:
     """Return the updates that take back a message's mentions because another message has its place.
 
     occupant: the other message's document. Users that it mentions too keep the mention.
     """
+    message = reserved.message
+    if occupant.get(MessageField.MENTIONED_ROLES):
+        # It may mention any of them.
+        return []
     return [
         UpdateOne({"_id": session_row_id(user, message.conversation)}, {"$pull": {_MENTIONS: message.seq}})
-        for user in set(message.mentions) - set(occupant.get(MessageField.MENTIONS, ()))
+        for user in {*message.mentions, *reserved.notified} - set(occupant.get(MessageField.MENTIONS, ()))
     ]
 
 

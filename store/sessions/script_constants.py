@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.sessions.fields import FIELDS, MAX_UNREAD_MENTIONS, NAMES, PRIORITY_WEIGHT, SETTINGS
+from store.sessions.fields import FIELDS, FOLLOWED, MAX_UNREAD_MENTIONS, NAMES, PRIORITY_WEIGHT, SETTINGS
 from store.sessions.session import Session
 
 LOG_LENGTH = 1_200
@@ -66,6 +66,7 @@ def script_literals() -> dict[str, str]:
         "ELSEWHERE": ELSEWHERE,
     }
     texts = {name.upper(): field.stored for name, field in NAMES.items()} | {
+        "FOLLOWED": FOLLOWED,
         "SETTINGS": " ".join(field.stored for field in SETTINGS),
         "FIXED_FIELDS": " ".join(fixed),
         "FIXED_FORM": "{" + ",".join(f'"{name}":%.0f' for name in fixed),

@@ -19,6 +19,7 @@ from store.sessions.loading.loaded_state import LoadedState
 from store.sessions.records import (
     HEAD_PROJECTION,
     Records,
+    channel_record_from,
     gateway_records,
     has_moved_recently,
     make_ticks_unique,
@@ -27,7 +28,7 @@ from store.sessions.records import (
 )
 from store.sessions.row_commits import RowCommits
 from store.sessions.session import Session
-from store.sessions.session_lists import SessionLists
+from store.sessions.session_lists import SessionLists, is_channel
 
 _ROWS_PER_QUERY = 2_000
 _TICKS_PER_BATCH = 200
@@ -78,6 +79,8 @@ class SessionRows:
         lists = SessionLists()
 
         async def add(rows: Mapping[ConversationId, Document]) -> None:
+            if not rows:
+                return
             heads = await self._mongo.find(CONVERSATIONS, {"_id": {"$in": list(rows)}}, projection=HEAD_PROJECTION)
             for head in heads:
                 conversation = head["_id"]
@@ -89,6 +92,9 @@ class SessionRows:
         try:
             async for rows in self._row_parts(user):
                 gateway_rows |= {name: rows.pop(name) for name in list(rows) if name.startswith("b_")}
+                for channel in [name for name in rows if is_channel(name)]:
+                    records[channel] = channel_record_from(rows.pop(channel), now)
+                    lists.add(channel, records[channel])
                 parts.append(asyncio.create_task(add(rows)))
             await asyncio.gather(*parts)
         finally:
@@ -131,11 +137,15 @@ class SessionRows:
         sessions = []
         for row in rows:
             conversation = ConversationId(row["_id"][len(user) + 1 :])
-            if conversation in head_of:
+            if conversation not in head_of:
+                continue
+            if is_channel(conversation):
+                record = channel_record_from(row, now)
+            else:
                 record = record_from(user, conversation, row, head_of[conversation], now)
-                if has_moved_recently(record, now):
-                    return None
-                sessions.append(Session(user, conversation, record))
+            if has_moved_recently(record, now):
+                return None
+            sessions.append(Session(user, conversation, record))
         return sessions
 
     async def _row_parts(self, user: UserId) -> AsyncIterator[dict[ConversationId, Document]]:
@@ -205,7 +215,9 @@ def _is_gateway(conversation: ConversationId) -> bool:
 def _fenced_update(user: UserId, conversation: ConversationId, fence: int, update: Mapping[str, Any]) -> Update:
     not_later = [{FENCE: {"$exists": False}}, {FENCE: {"$lte": fence}}]
     row = {"_id": session_row_id(user, conversation), "$or": not_later}
-    return _update_row(row, conversation, {**update, "$set": {**update.get("$set", {}), FENCE: fence}})
+    fenced = {**update, "$set": {**update.get("$set", {}), FENCE: fence}}
+    # A change of a session in a channel has what the session begins with.
+    return Update(row, fenced, upsert=True) if is_channel(conversation) else _update_row(row, conversation, fenced)
 
 
 def _tick_update(tick: Tick) -> Update:

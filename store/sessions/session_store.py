@@ -118,14 +118,21 @@ class SessionStore:
         rows = (await self._run_on_state(user, "list_unread", ()))[1:]
         return [session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
 
-    async def list_changed(self, user: UserId, after: int, limit: int, *, valid_until: int) -> Snapshot:
+    async def list_changed(
+        self, user: UserId, after: int, limit: int, *, valid_until: int, channels: bool = False
+    ) -> Snapshot:
         """Return sessions whose `active_ts` is past a position, oldest change first. No two have the same `active_ts`.
 
-        valid_until: Position up to which only valid sessions are returned.
+        Args:
+            user: Their user.
+            after: The position.
+            limit: Largest number of sessions.
+            valid_until: Position up to which only valid sessions are returned.
+            channels: Return those of channels instead of all others.
         """
-        answer = await self._read(user, "list_changed", (after, limit, valid_until))
+        answer = await self._read(user, "list_changed", (after, limit, valid_until, int(channels)))
         if isinstance(answer, LoadedState):
-            return answer.changed(after, limit, valid_until=valid_until)
+            return answer.changed(after, limit, valid_until=valid_until, channels=channels)
         rows = answer[3:]
         sessions = tuple(session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from store.base.workspace_ids import RoleId
 from store.workspaces.permissions import EVERYTHING, NEEDS_SENDING, NOTHING, WHILE_TIMED_OUT, WRITING, Permission
-from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Overwrite, Policy, Role
+from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Overwrite, Overwrites, Policy, Role
 
 OWNER_POSITION = 1 << 31
 """The position of the owner: above all roles."""
@@ -132,6 +132,21 @@ def highest_position(policy: Policy, facts: MemberFacts) -> int:
     if facts.user == policy.owner:
         return OWNER_POSITION
     return max((role.position for role in _roles_of(policy, facts.roles)), default=0)
+
+
+def changed_permissions(before: Overwrites, after: Overwrites) -> Permission:
+    """Return all permissions that are allowed or denied to somebody in another way than before."""
+    one, other = _by_target(before), _by_target(after)
+    changed = NOTHING
+    for target in one.keys() | other.keys():
+        old, new = one.get(target, _NO_OVERWRITE), other.get(target, _NO_OVERWRITE)
+        changed |= (old.allow ^ new.allow) | (old.deny ^ new.deny)
+    return changed
+
+
+def _by_target(overwrites: Overwrites) -> dict[tuple[str, str], Overwrite]:
+    roles = {("role", str(id)): overwrite for id, overwrite in overwrites.roles.items()}
+    return roles | {("user", str(user)): overwrite for user, overwrite in overwrites.users.items()}
 
 
 def _rules(policy: Policy, facts: MemberFacts, channel: Channel) -> Iterator[_Rule]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import structlog
@@ -12,6 +13,7 @@ from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
 from store.base.group_commit import GroupCommit
 from store.base.ids import ConversationKind, kind_of
 from store.base.tasks import end_tasks
+from store.channels.channel_mentions import has_mentions
 from store.channels.second_places import reserve_again_in_channel
 from store.messages.message import CommittedMessage, ReservedMessage
 from store.messages.outbox_store import Refusal
@@ -52,6 +54,25 @@ class CommitStage:
         """Stop the commits that are not confirmed. Their messages stay in the outbox."""
         await self.queue.close()
         await end_tasks(self._tasks)
+
+    def begin(self, message: InFlightMessage) -> None:
+        """Commit a message, after the users who are notified of it are known."""
+        if has_mentions(message.reserved.message):
+            self._start(self._begin_with_mentions(message))
+        else:
+            self.queue.push([message])
+
+    async def _begin_with_mentions(self, message: InFlightMessage) -> None:
+        try:
+            with RequestScope():
+                notified = await self._store.channel_mentions.find(message.reserved.message)
+        except Exception as error:
+            if not isinstance(error, StoreError):
+                _log.exception("mentioned_users_not_found", message=message.reserved.message.id)
+            self._in_flight.give_up(message, Unreachable(str(error)))
+            return
+        message.reserved = replace(message.reserved, notified=notified)
+        self.queue.push([message])
 
     async def _commit(self, batch: list[InFlightMessage]) -> None:
         """Write messages together. A change of a group has its own transaction, which the others do not wait for."""
@@ -187,7 +208,7 @@ class CommitStage:
             return
         _log.info("message_reserved_again", conversation=conversation, was=old.message.seq, seq=reserved.message.seq)
         message.reserved = reserved
-        self.queue.push([message])
+        self.begin(message)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -12,17 +12,17 @@ from subscriptions.delivery.recipients import RecipientSlice
 
 
 class SliceResult(NamedTuple):
-    """The effects of a slice's membership updates, in order, of its message, and of the update of the group."""
+    """The effects of a slice's membership updates, in order, of its message, and of the notice to `notified`."""
 
     updates: Sequence[FanoutResult]
     message: FanoutResult
-    group: FanoutResult
+    notice: FanoutResult
 
 
 class FanoutBatch:
     """Slices of recipients of messages, applied in the given order.
 
-    In each slice membership updates come first, then the message, then the update of the group.
+    In each slice membership updates come first, then the message, then the notice.
     """
 
     def __init__(self, store: Store, slices: Sequence[RecipientSlice]) -> None:
@@ -32,8 +32,8 @@ class FanoutBatch:
         for part in slices:
             updates = [self._calls.add_change(update.change, (update.user,)) for update in part.updates]
             message = self._calls.add_message(part.message_delta())
-            group = self._calls.add_change(part.group_update(), part.notified) if part.notified else FanoutResult()
-            self.results.append(SliceResult(updates, message, group))
+            notice = self._calls.add_change(part.notice(), part.notified) if part.notified else FanoutResult()
+            self.results.append(SliceResult(updates, message, notice))
 
     async def run(self, run: Run, first: Sequence[Call] = ()) -> list[Any]:
         """Apply all slices: see `FanoutCalls.run`."""

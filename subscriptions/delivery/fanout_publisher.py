@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from store.base.ids import ConversationKind, UserId, kind_of
+from store.channels.channel_sessions import with_newest
 from store.sessions.apply_results import NOT_CACHED, ApplyResult
 from store.store import Store
 from subscriptions.delivery.fanout_batch import SliceResult
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages
 from subscriptions.delivery.recipients import RecipientSlice, channel_recipients
 from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.events.messages import Mentioned
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 
@@ -34,7 +37,7 @@ class FanoutPublisher:
         record, stale_caches = message.reserved.message, self._store.stale_caches
         stale_caches.add_conversation(record.conversation)
         if kind_of(record.conversation) is ConversationKind.CHANNEL:
-            for user in channel_recipients(record):
+            for user in channel_recipients(message.reserved):
                 stale_caches.add_user(user)
 
 
@@ -58,19 +61,35 @@ def add_fanout(
     at_ms = recipients.committed.at_ms
     outcomes: list[tuple[UserId, ApplyResult]] = []
     for update, applied in zip(recipients.updates, result.updates, strict=True):
-        outcome = applied.others[0][1] if applied.others else NOT_CACHED
+        outcome = _shown(message, applied.others[0][1] if applied.others else NOT_CACHED, at_ms)
         outcomes.append((update.user, outcome))
-        event = update.session_event(outcome)
-        outgoing.add(event, [(update.user, outcome)], stored_at=at_ms, has_own_write_ts=not update.ends_group)
+        outgoing.add(
+            update.session_event(outcome),
+            [(update.user, outcome)],
+            stored_at=at_ms,
+            has_own_write_ts=update.has_own_write_ts,
+        )
     assert message.event is not None
     outgoing.add_message(message.event, result.message, at_ms)
     outcomes += result.message.others
     change = message.reserved.change
-    if change is not None and recipients.notified:
-        outgoing.add(message.group_event, result.group.others, stored_at=change.update_time_ms(at_ms))
-        outcomes += result.group.others
+    if recipients.notified:
+        event = message.group_event if change is not None else Mentioned(message.reserved.message)
+        stored_at = change.update_time_ms(at_ms) if change is not None else at_ms
+        outgoing.add(event, result.notice.others, stored_at=stored_at)
+        outcomes += result.notice.others
     if message.recovered:
         # The server that died may have applied the message without publishing it: hubs compare their users' clocks.
         outgoing.add_positions([pair for pair in outcomes if not pair[1].changed])
-    sender = message.reserved.message.sender
-    return next((outcome for user, outcome in result.message.others if user == sender), NOT_CACHED)
+    sender, own = message.reserved.message.sender, result.message.others
+    if kind_of(message.reserved.message.conversation) is ConversationKind.CHANNEL:
+        own = outcomes
+    return next((outcome for user, outcome in own if user == sender), NOT_CACHED)
+
+
+def _shown(message: InFlightMessage, outcome: ApplyResult, at_ms: int) -> ApplyResult:
+    """Return the result for the sender of a message in a channel with the session as the sender sees it."""
+    place = message.reserved.message
+    if kind_of(place.conversation) is not ConversationKind.CHANNEL:
+        return outcome
+    return replace(outcome, sessions=tuple(with_newest(each, place.seq, place.n, at_ms) for each in outcome.sessions))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import structlog
 
 from store.base.errors import StoreError
+from store.base.ids import ConversationKind, kind_of
 from store.messages.idempotency_claims import Claim
 from store.redis.cache import Call
 from store.sessions.apply_results import NOT_CACHED
@@ -99,7 +100,7 @@ class FanoutStage:
         self._publisher.publish(outgoing, [message for message in batch if not message.remaining])
 
     def _message_calls(self, message: InFlightMessage) -> list[Call]:
-        """Return the calls for the head, the clock of a channel's workspace, and the idempotency key, in this order.
+        """Return the calls for the head, the clock of a channel's workspace, and others, in this order.
 
         The first one answers the head's newest seq.
         """
@@ -109,6 +110,8 @@ class FanoutStage:
         if is_on_workspace_clock(record.conversation):
             may_repeat_from = record.created_at_ms if message.recovered else None
             calls.append(self._shared_events.message_call(record, MessageChange.CREATED, may_repeat_from))
+        if record.mentions_all and kind_of(record.conversation) is ConversationKind.CHANNEL:
+            calls.append(self._store.commits.mention_all_call(record))
         if record.key and record.digest:
             claim = Claim(record.id, record.conversation, record.digest, record.seq)
             calls.append(self._store.claims.settle_call(record.sender, record.key, claim))

@@ -96,7 +96,7 @@ class MessageDelivery:
         message = self.in_flight.find(reserved.message.id)
         if message is None:
             message = self.in_flight.add(reserved, recovered=recovered)
-            self.commit_stage.queue.push([message])
+            self.commit_stage.begin(message)
         try:
             return await asyncio.shield(message.sent)
         finally:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
-from store.messages.message import CommittedMessage, Message
+from store.messages.message import CommittedMessage, ReservedMessage
 from store.sessions.apply_messages import MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult
 from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, NewGroupVersion, logged_change
 from store.sessions.fields import SyncReason
+from store.sessions.row_writes import channel_mention, channel_reading
 from store.store import Store
 from subscriptions.realtime.events.groups import GroupChanged
-from subscriptions.realtime.events.messages import MessageCreated
+from subscriptions.realtime.events.messages import Mentioned, MessageCreated
 from subscriptions.realtime.events.sessions import SessionChanged
 
 _ANY_SEQ = 1 << 53
@@ -22,24 +23,26 @@ _ANY_SEQ = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class MembershipUpdate:
-    """The change of one user's session when they join, leave, or their group ends."""
+    """The change of one user's session when they join, leave, their group ends, or they write in a channel."""
 
     user: UserId
     change: LoggedChange
     reason: SyncReason = SyncReason.MEMBERSHIP
-    ends_group: bool = False
+    has_own_write_ts: bool = True
+    """`writeTs` of the session may be the time of the change."""
 
     def session_event(self, outcome: ApplyResult) -> SessionChanged:
         """Return the event for the user's devices."""
         return SessionChanged(self.reason, outcome.sessions, outcome.total_unread)
 
 
-def channel_recipients(message: Message) -> list[UserId]:
-    """Return the users whose sessions a message in a channel changes: its sender, and those that it mentions by name.
+def channel_recipients(reserved: ReservedMessage) -> list[UserId]:
+    """Return the users whose sessions a message in a channel changes: its sender, and those who are notified.
 
     A SYSTEM message changes none.
     """
-    return list(dict.fromkeys((message.sender, *message.mentions))) if message.kind.countable else []
+    message = reserved.message
+    return list(dict.fromkeys((message.sender, *reserved.notified))) if message.kind.countable else []
 
 
 async def list_recipients(store: Store, committed: CommittedMessage, limit: int) -> tuple[list[UserId], list[UserId]]:
@@ -52,7 +55,7 @@ async def list_recipients(store: Store, committed: CommittedMessage, limit: int)
     reserved = committed.reserved
     message, change = reserved.message, reserved.change
     if kind_of(message.conversation) is ConversationKind.CHANNEL:
-        users = channel_recipients(message)
+        users = channel_recipients(reserved)
         return users[:limit], users[limit:]
     if change is None or change.announced:
         members = await store.conversations.list_recipients(
@@ -93,7 +96,7 @@ class RecipientSlice:
         committed: The message.
         updates: Updates for users who join or leave, or whose group ends.
         users: The users who get the message.
-        notified: The users who get GroupChanged.
+        notified: The users who get GroupChanged, or in a channel Mentioned.
     """
 
     committed: CommittedMessage
@@ -111,9 +114,7 @@ class RecipientSlice:
         message = self.committed.reserved.message
         relations: dict[UserId, MessageRelation] = {}
         if message.kind.countable:
-            # A channel has no sessions to note a mention of everybody in: its head has the seq.
-            is_for_all = message.mentions_all and kind_of(self.conversation) is not ConversationKind.CHANNEL
-            relations = dict.fromkeys(self.users if is_for_all else message.mentions, "mention")
+            relations = dict.fromkeys(self.users if message.mentions_all else message.mentions, "mention")
             relations[message.sender] = "own"
         return MessageDelta(
             message.conversation,
@@ -126,10 +127,11 @@ class RecipientSlice:
             relations,
         )
 
-    def group_update(self) -> LoggedChange:
-        """Return the update of the group as it is applied to the sessions of `notified`."""
-        change = self.committed.reserved.change
-        assert change is not None
+    def notice(self) -> LoggedChange:
+        """Return the change of the sessions of `notified`: a mention in a channel, or the update of the group."""
+        message, change = self.committed.reserved.message, self.committed.reserved.change
+        if change is None:
+            return logged_change(channel_mention(message), self.committed.at_ms, Mentioned.log_entry(message))
         update = NewGroupVersion(self.conversation, change.version)
         entry = GroupChanged.log_entry(self.conversation, change.version)
         return logged_change(update, change.update_time_ms(self.committed.at_ms), entry)
@@ -140,10 +142,25 @@ def slice_recipients(
 ) -> RecipientSlice:
     """Return a slice of recipients. If the group ends, they get an event about its end instead of the message."""
     change = committed.reserved.change
+    if kind_of(committed.reserved.message.conversation) is ConversationKind.CHANNEL:
+        return _slice_of_channel(committed, users)
     if change is not None and change.dissolves:
         return RecipientSlice(committed, [*updates, *_end_updates(committed, users)], ())
     notified = users if change is not None and change.updates_group else ()
     return RecipientSlice(committed, updates, users if change is None or change.announced else (), notified)
+
+
+def _slice_of_channel(committed: CommittedMessage, users: Sequence[UserId]) -> RecipientSlice:
+    """Return a slice of a message in a channel. It reads the channel for its sender, and notifies the others."""
+    message = committed.reserved.message
+    event = SessionChanged.log_entry(SyncReason.READ, [message.conversation])
+    reading = logged_change(channel_reading(message), committed.at_ms, event)
+    own = [
+        MembershipUpdate(user, reading, SyncReason.READ, has_own_write_ts=False)
+        for user in users
+        if user == message.sender
+    ]
+    return RecipientSlice(committed, own, (), [user for user in users if user != message.sender])
 
 
 def _end_updates(committed: CommittedMessage, users: Sequence[UserId]) -> list[MembershipUpdate]:
@@ -151,4 +168,4 @@ def _end_updates(committed: CommittedMessage, users: Sequence[UserId]) -> list[M
     conversation = committed.reserved.message.conversation
     event = SessionChanged.log_entry(SyncReason.DELETE, [conversation])
     dissolve = logged_change(Dissolve(conversation), committed.at_ms, event)
-    return [MembershipUpdate(user, dissolve, SyncReason.DELETE, ends_group=True) for user in users]
+    return [MembershipUpdate(user, dissolve, SyncReason.DELETE, has_own_write_ts=False) for user in users]

@@ -19,6 +19,9 @@ from subscriptions.realtime.mailboxes import MailboxEvent, Position
 ListReadable = Callable[[UserId, Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
 """Returns the messages that a user may read at present."""
 
+CompleteSessions = Callable[[UserId, Sequence[Session]], Awaitable[list[Session]]]
+"""Completes a user's sessions in channels, and leaves out those that the user can't see."""
+
 ListGroups = Callable[[UserId, Collection[ConversationId]], Awaitable[Mapping[ConversationId, Head]]]
 """Returns groups as a user may see them."""
 
@@ -39,12 +42,18 @@ class Replayer:
     """Turns entries of users' logs back into events."""
 
     def __init__(
-        self, sessions: SessionStore, messages: MessageStore, list_readable: ListReadable, list_groups: ListGroups
+        self,
+        sessions: SessionStore,
+        messages: MessageStore,
+        list_readable: ListReadable,
+        list_groups: ListGroups,
+        complete_sessions: CompleteSessions,
     ) -> None:
         self._sessions = sessions
         self._messages = messages
         self._list_readable = list_readable
         self._list_groups = list_groups
+        self._complete_sessions = complete_sessions
 
     async def since(self, user: UserId, position: Position) -> list[MailboxEvent] | None:
         """Return every event after a position, in the order of the user's clock; None if some of them are not known.
@@ -117,7 +126,8 @@ class Replayer:
             # All of them at one moment, the moment of the clock.
             present = await self._sessions.find_many(user, [*conversations, *gateways])
             sessions = {session.conversation: session for session in present.sessions}
-        return sessions, present.total_unread, present.clock
+        shown = await self._complete_sessions(user, list(sessions.values()))
+        return {session.conversation: session for session in shown}, present.total_unread, present.clock
 
 
 def _last_of_each_group(entries: Sequence[tuple[Position, LogEntry]]) -> list[tuple[Position, LogEntry]]:

@@ -22,6 +22,7 @@ from store.mongo.collections import (
 from store.redis.cache import Call
 from store.store import Store
 from store.workspaces.documents import channel_document, member_document, policy_fields
+from store.workspaces.member_search import search_fields_of
 from store.workspaces.permissions import OF_EVERYONE, Permission
 from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Overwrite, Overwrites, Policy, Role
 from tests.api.client import Api
@@ -100,9 +101,16 @@ class SampleChannels:
 
     async def set_facts(self, user: str, **facts: object) -> None:
         """Store other facts about a member."""
-        row = member_document(self.id, MemberFacts(UserId(user), 0, **({"joined_at_ms": 1} | facts)), user)  # type: ignore[arg-type]
+        facts = {"joined_at_ms": 1} | facts
+        row = _member_row(self.id, MemberFacts(UserId(user), 0, **facts))  # type: ignore[arg-type]
         await self.store.mongo.update_one(WORKSPACE_MEMBERS, {"_id": row["_id"]}, [{"$replaceWith": {"$literal": row}}])
         await self.change(self.policy, user)
+
+
+def _member_row(workspace: WorkspaceId, facts: MemberFacts) -> dict[str, object]:
+    """Return the document of a member with the fields that members are listed by."""
+    search = search_fields_of(workspace, facts.user, facts.user, facts.nickname)
+    return member_document(workspace, facts, search.sort_name) | search.fields
 
 
 async def raise_versions(store: Store, policy: Policy) -> None:
@@ -141,7 +149,7 @@ async def create_sample_channels(api: Api, **members: MemberFacts) -> SampleChan
     document = {"_id": workspace, "name": "hikers", "ct": now, "mc": len(facts), "by": users["owner"]}
     await store.mongo.insert_one(WORKSPACES, document | policy_fields(policy))
     await store.mongo.insert_many(CHANNELS, [channel_document(workspace, channel) for channel in channels])
-    await store.mongo.insert_many(WORKSPACE_MEMBERS, [member_document(workspace, each, each.user) for each in facts])
+    await store.mongo.insert_many(WORKSPACE_MEMBERS, [_member_row(workspace, each) for each in facts])
     heads = [
         {
             "_id": channel.id,

@@ -268,6 +268,7 @@ VISIBLE_WITH_OBJECT = """
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
     MessageCreated: message cursor
+    Mentioned: message cursor
     MessageUpdated: message cursor
     MessageRecalled: message cursor
     GroupChanged: group cursor

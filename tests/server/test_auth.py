@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -251,3 +252,22 @@ async def test_websocket_with_an_invalid_token_is_closed_with_4403(hs: Authentic
         await websocket_authenticator(hs.authenticate, sign_in, LoadShedding(1, 1))({"Authorization": authorization})
     assert caught.value.close.code == 4403
     assert 0 < len(caught.value.close.reason.encode()) <= 123
+
+
+async def test_a_websocket_whose_token_is_being_checked_does_not_count_as_an_operation() -> None:
+    shedding, keys = LoadShedding(1, 1), asyncio.Event()
+
+    async def authenticate(_: str) -> Caller:
+        await keys.wait()
+        raise Unauthenticated("There is no such key.")
+
+    async def sign_in(_: Caller) -> None:
+        raise AssertionError("who was refused cannot be signed in")
+
+    judge = websocket_authenticator(authenticate, sign_in, shedding)
+    judged = [asyncio.create_task(judge({"Authorization": "Bearer forged"})) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not shedding.is_full
+    keys.set()
+    outcomes = await asyncio.gather(*judged, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [ConnectionRefusedByAuth] * 3

@@ -21,7 +21,9 @@ from tests.store.loading import load_calls, state_of
 
 NOW = 1_900_000_000_000
 _numbers = itertools.count()
-_conversations = st.sampled_from(("g_1", "g_2", "g_3", "p_ann_ben", "p_ann_cara~shop", "p_ann_dan~spa"))
+_conversations = st.sampled_from(
+    ("g_1", "g_2", "g_3", "p_ann_ben", "p_ann_cara~shop", "p_ann_dan~spa", "c_7.1", "c_7.2", "c_8.1")
+)
 
 
 @st.composite
@@ -44,6 +46,10 @@ def _records(draw: st.DrawFn, conversation: str) -> dict[str, Any]:
             record[name] = value
     if conversation.startswith("p_"):
         record |= {"pr": draw(st.integers(0, seq)), "pd": draw(st.integers(0, seq))}
+    if conversation.startswith("c_"):
+        for name in {"x", "xn", "dd", "ca", "f"} & record.keys():
+            del record[name]
+        return record | ({"fw": 1} if draw(st.booleans()) else {})
     sub_biz = conversation.partition("~")[2] or draw(st.sampled_from(("", "", "shop")))
     return record | ({"sb": sub_biz} if sub_biz and ("~" in conversation or conversation.startswith("g_")) else {})
 
@@ -117,9 +123,12 @@ async def _compare_answers(store: Store, state: LoadedState) -> None:
                 after = (page.positions[-1], page.sessions[-1].conversation)
     for after_tick, valid_until in ((0, 0), (0, 1 << 53), (0, NOW + 115), (NOW + 110, 0), (state.clock, 0)):
         for limit in (2, 20):
-            delta = await sessions.list_changed(user, after_tick, limit, valid_until=valid_until)
-            assert _plain(state.changed(after_tick, limit, valid_until=valid_until)) == _plain(delta)
-    names = [ConversationId(name) for name in ("b_shop", "b_spa", "g_1", "g_unknown", "p_ann_ben")]
+            for channels in (False, True):
+                delta = await sessions.list_changed(user, after_tick, limit, valid_until=valid_until, channels=channels)
+                loaded = state.changed(after_tick, limit, valid_until=valid_until, channels=channels)
+                assert _plain(loaded) == _plain(delta)
+                assert all(name.startswith("c_") is channels for name, _ in _plain(delta)[3])
+    names = [ConversationId(name) for name in ("b_shop", "b_spa", "g_1", "g_unknown", "p_ann_ben", "c_7.1")]
     found = await sessions.find_many(user, names)
     assert _plain(state.find(names)) == _plain(found)
     assert await sessions.read_totals(user) == state.lists.totals == _totals(list(state.records), state)
@@ -131,6 +140,9 @@ def _compare_rules(session: Session, listed: list[str]) -> None:
     """Fail unless a session is in the lists that its properties say."""
     is_in_list = (f"b{session.sub_biz}" if session.sub_biz else "m") in listed
     is_undelivered = session.valid and session.delivered_seq < session.write_seq
+    if session.conversation.startswith("c_"):
+        assert listed == (["f" + session.conversation[2]] if session.follows else [])
+        return
     assert (is_in_list, "o" in listed) == (session.valid, is_undelivered)
 
 
@@ -138,7 +150,8 @@ def _totals(names: list[ConversationId], state: LoadedState) -> tuple[int, int]:
     """Return the sums of the main list."""
     found = [session for session in state.find(names).sessions if session.valid and not session.muted]
     counted = [session for session in found if session.sub_biz is None]
-    return sum(s.unread_count for s in counted), sum(s.unread_mention_count for s in counted)
+    listed = [session for session in counted if not session.conversation.startswith("c_")]
+    return sum(s.unread_count for s in listed), sum(s.unread_mention_count for s in counted)
 
 
 def _entries_of(state: LoadedState, session: Session) -> list[str]:

@@ -353,6 +353,16 @@ export type InvitePreview = {
   expiresAt?: Maybe<Scalars['DateTime']['output']>;
 };
 
+/**
+ * A channel message that mentions the caller by name, or by a role of at most 200 members, followed or not. @everyone only
+ * counts in Session.
+ */
+export type Mentioned = {
+  __typename: 'Mentioned';
+  message: Message;
+  cursor: Scalars['Cursor']['output'];
+};
+
 export type Message = Node & {
   __typename: 'Message';
   id: Scalars['ID']['output'];
@@ -430,7 +440,7 @@ export type MessageEdge = {
  * cursor: resume after this event; a client that has applied it holds everything before it. CaughtUp marks the moment
  * between what was missed and what is live; reset: true means: start over from syncSessions.
  */
-export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | GroupChanged | TypingStarted | TypingStopped | CaughtUp;
+export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | GroupChanged | Mentioned | TypingStarted | TypingStopped | CaughtUp;
 
 export type MessageRecalled = {
   __typename: 'MessageRecalled';

@@ -243,6 +243,34 @@ function changes.leave(change)
   return changed_one(change, move)
 end
 
+-- ChannelChange. b (the record to begin with), r (seq) and rn (n) of a new read position, d (delivered seq), f (fields
+-- to set), u (fields to remove), w (1: write_ts moves), m (seq of a message that mentions the user). All but b may be
+-- absent.
+function changes.channel(change)
+  local conversation, previous = change.c, get(change.c)
+  local old, record, differs = contribution_before(conversation, previous), previous or change.b, previous == nil
+  if change.r and change.r > record[ACKNOWLEDGED_SEQ] then
+    read_up_to(record, change.r, change.rn)
+    differs = true
+  end
+  if change.d and change.d > record[RECEIVED_SEQ] then record[RECEIVED_SEQ], differs = change.d, true end
+  for field, value in pairs(change.f or {}) do
+    if record[field] ~= value then record[field], differs = value, true end
+  end
+  for _, field in ipairs(change.u or {}) do
+    if record[field] ~= nil then record[field], differs = nil, true end
+  end
+  if change.w == 1 and record[WRITE_TS] < change.at then record[WRITE_TS], differs = change.at, true end
+  if change.m and change.m > record[ACKNOWLEDGED_SEQ] then
+    local before = record[MENTIONS] and #record[MENTIONS] or 0
+    local newest = before > 0 and record[MENTIONS][before] or 0
+    add_mention(record, change.m)
+    differs = differs or #record[MENTIONS] ~= before or record[MENTIONS][before] ~= newest
+  end
+  if not differs then return unchanged(conversation) end
+  return changed_one(change, { conversation = conversation, record = record, old = old, is_new = previous == nil })
+end
+
 -- Dissolve.
 function changes.dissolve(change)
   local conversation = change.c

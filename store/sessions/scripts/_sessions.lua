@@ -4,6 +4,7 @@
 --   m, b<subBiz>, c<category>, x<subBiz> <category>  by priority, then write_ts: the lists that clients page through
 --   B<subBiz>, C<category>                           by write_ts: to find the newest session
 --   o                                                unordered: sessions with messages that are not delivered
+--   f<workspace>                                     unordered: followed channels, by the workspace's part of their ids
 
 -- Returns the position of a session in its lists: by priority, then by write_ts.
 local function list_position(priority, write_ts)
@@ -17,6 +18,10 @@ end
 
 local function is_gateway(conversation)
   return string.sub(conversation, 1, 2) == 'b_'
+end
+
+local function is_channel(conversation)
+  return string.sub(conversation, 1, 2) == 'c_'
 end
 
 -- The same rule as Session.valid in session.py: a private conversation exists from its first message on, and a deleted
@@ -60,6 +65,16 @@ local function contribution(conversation, record)
   if record == nil then return result end
   local muted = record[MUTED] == 1
   if muted then result.mute_end = record[MUTED_UNTIL_MS] end
+  if is_channel(conversation) then
+    -- In no list of sessions; only its mentions count.
+    local mentions = muted and 0 or unread_mention_count(conversation, record)
+    if mentions > 0 then result.sums.mentions = mentions end
+    if record[FOLLOWS] then
+      local workspace = string.match(conversation, '^c_([^.]*)')
+      result.entries[list_entry(FOLLOWED .. workspace, 0, conversation)] = true
+    end
+    return result
+  end
   if not is_valid(conversation, record) then return result end
   local entries, sums, sub_biz, category = result.entries, result.sums, record[SUB_BIZ], record[CATEGORY]
   local position = list_position(record[PRIORITY], record[WRITE_TS])

@@ -98,6 +98,13 @@ class MessageCreated(MessageEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Mentioned(MessageEvent):
+    """A message in a channel mentions the user by name, or by a role of few members."""
+
+    code = "q"
+
+
+@dataclass(frozen=True, slots=True)
 class MessageRevised(MessageEvent):
     """Base of edits and recalls."""
 

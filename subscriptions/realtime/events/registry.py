@@ -6,7 +6,7 @@ import orjson
 
 from subscriptions.realtime.events.base import EphemeralEvent, Event, Fields, LogEntry, ReplayContent
 from subscriptions.realtime.events.groups import GroupChanged
-from subscriptions.realtime.events.messages import MessageCreated, MessageRecalled, MessageUpdated
+from subscriptions.realtime.events.messages import Mentioned, MessageCreated, MessageRecalled, MessageUpdated
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
@@ -18,6 +18,7 @@ EVENT_KINDS: tuple[type[Event], ...] = (
     ReceiptAdvanced,
     GroupChanged,
     SessionChanged,
+    Mentioned,
 )
 EPHEMERAL_KINDS: tuple[type[EphemeralEvent], ...] = (TypingStarted, TypingStopped)
 

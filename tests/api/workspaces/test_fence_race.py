@@ -43,6 +43,7 @@ class Scene:
         self.random = random_
         self.outcomes: Counter[str] = Counter()
         self.violations: list[str] = []
+        self.writer = ""
 
     @property
     def server(self) -> Api:
@@ -61,6 +62,9 @@ class Scene:
     async def restore(self) -> None:
         """Make Bob a writer with all rights, whatever he lacks."""
         await add_members(self.server, self.workspace, self.bob)
+        if self.writer:
+            # It may be gone already.
+            await self.server.run(self.alice, DELETE_ROLE, id=self.writer)
         self.writer = await create_role(self.server, self.alice, self.workspace, "writer", "SEND_MESSAGES")
         await set_roles(self.server, self.alice, self.workspace, self.bob, self.writer)
         await overwrite(self.server, self.alice, channel=self.channel, user=self.bob)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resolvers.workspaces import overwrites
+from resolvers.workspaces.permissions import overwrites
 from store.workspaces.permissions import OF_EVERYONE, Permission
 from store.workspaces.policy import ChannelKind
 from tests.api.client import Api, Json, Refusal
@@ -157,6 +157,25 @@ async def test_members_manage_only_permissions_that_they_have_there(rooms: Rooms
     await overwrite(api, carol, channel=channel, user=bob, deny=["SPEAK"])
     for place in ({"channel": rooms.trail}, {"category": rooms.category}):
         assert await api.expect_refusal(carol, SET_OVERWRITE, **place, user=bob) == Refusal("FORBIDDEN")
+
+
+async def test_moving_a_channel_grants_nobody_what_the_mover_lacks(rooms: Rooms, api: Api) -> None:
+    alice, bob = rooms.alice, rooms.bob
+    for place in (rooms.general, rooms.trail):
+        await overwrite(api, alice, channel=place, user=bob, allow=["MANAGE_CHANNELS"])
+    await overwrite(api, alice, category=rooms.category, role=rooms.keeper, allow=["BAN_MEMBERS"])
+    move = "mutation ($id: ID!, $input: UpdateChannelInput!) { updateChannel(channelId: $id, input: $input) { id } }"
+    before = await api.stored_documents()
+    refusal = await api.expect_refusal(bob, move, id=rooms.trail, input={"inheritsPermissions": True})
+    assert refusal == Refusal("FORBIDDEN", "inheritsPermissions")
+    fields = {"categoryId": rooms.category, "inheritsPermissions": True}
+    assert (await api.expect_refusal(bob, move, id=rooms.general, input=fields)).code == "FORBIDDEN"
+    assert await api.stored_documents() == before
+    # With its own overwrites it stays as it is for everybody.
+    await api.data(bob, move, id=rooms.general, input={"categoryId": rooms.category})
+    assert "BAN_MEMBERS" not in (await permissions_in(api, bob, rooms.general) or ())
+    await api.data(alice, move, id=rooms.trail, input={"inheritsPermissions": True})
+    assert "BAN_MEMBERS" in (await permissions_in(api, bob, rooms.trail) or ())
 
 
 async def test_refused_overwrites_change_nothing(rooms: Rooms, api: Api) -> None:

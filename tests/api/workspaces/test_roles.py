@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resolvers.workspaces import roles
+from resolvers.workspaces.permissions import roles
 from store.workspaces.permissions import OF_EVERYONE, Permission
 from tests.api.client import Api, Json, Refusal, gather_all
 from tests.api.workspaces.calls import LEAVE, add_members, create_workspace

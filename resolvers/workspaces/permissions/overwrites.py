@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Forbidden, InvalidInput, LimitReached, NotFound
+from resolvers.base.errors import Forbidden, InvalidInput, LimitReached
 from resolvers.workspaces.access import no_permission
 from resolvers.workspaces.changes import change_as_member
-from resolvers.workspaces.roles import no_role, not_a_member
+from resolvers.workspaces.channel_decisions import no_category, no_channel
+from resolvers.workspaces.permissions.roles import no_role, not_a_member
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import CategoryId, RoleId, WorkspaceId, workspace_of, workspace_of_channel
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
-from store.workspaces.permissions import NOTHING, Permission
+from store.workspaces.permissions import Permission
 from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Overwrite, Overwrites, Policy
-from store.workspaces.rights import PermissionReason, explain, rights_in_channel
+from store.workspaces.rights import PermissionReason, changed_permissions, explain, rights_in_channel
 
 MOST_OVERWRITES = 200
 """Overwrites of one channel or category."""
@@ -58,7 +59,7 @@ async def set_overwrite(
             if member is None:
                 raise not_a_member()
         changed = _changed_policy(policy, target, after)
-        if _changed_permissions(before, _overwrites_of(changed, target)) & ~rights:
+        if changed_permissions(before, _overwrites_of(changed, target)) & ~rights:
             raise Forbidden("you can only allow and deny permissions that you have there")
         if len(after) > MOST_OVERWRITES:
             raise LimitReached(f"a channel or category has at most {MOST_OVERWRITES} overwrites")
@@ -75,13 +76,13 @@ async def explain_permissions(app: Confab, viewer: UserId, channel: str, user: s
     user: the member; None: the viewer. Raises NotFound, NotAMember and Forbidden.
     """
     if kind_of(channel) is not ConversationKind.CHANNEL:
-        raise _no_channel()
+        raise no_channel()
     wanted, target = ConversationId(channel), UserId(user) if user is not None else viewer
     workspace = workspace_of_channel(wanted)
     version = await app.store.policies.current_version(workspace)
     rights = await app.store.channel_rights.find(viewer, wanted, version or 0)
     if rights is None:
-        raise _no_channel()
+        raise no_channel()
     now_ms = app.store.clock.now_ms()
     if target == viewer:
         return explain(rights.policy, rights.facts, rights.channel, rights.member is not None, now_ms)
@@ -111,7 +112,7 @@ def _workspace_of(target: OverwriteTarget) -> WorkspaceId:
     if target.category is not None:
         workspace = workspace_of(target.category, "k")
     if workspace is None:
-        raise _no_channel() if target.channel is not None else _no_category()
+        raise no_channel() if target.channel is not None else no_category()
     return workspace
 
 
@@ -120,13 +121,13 @@ async def _access_place(
 ) -> tuple[Permission, Overwrites]:
     """Return the actor's rights in the channel or category, and the overwrites that apply there."""
     if target.channel is not None:
-        rights = await app.store.channel_rights.find(actor.user, ConversationId(target.channel), policy.version)
-        if rights is None or rights.channel.id not in policy.channels:
-            raise _no_channel()
-        return rights.permissions, policy.overwrites_of(policy.channels[rights.channel.id])
+        rights = await app.store.channel_rights.judge(policy, actor, ConversationId(target.channel))
+        if rights is None:
+            raise no_channel()
+        return rights.permissions, policy.overwrites_of(rights.channel)
     category = policy.categories.get(CategoryId(target.category or ""))
     if category is None:
-        raise _no_category()
+        raise no_category()
     # The rights in a PUBLIC channel that inherits from the category.
     inside = Channel(ConversationId(category.id), "", ChannelKind.PUBLIC, 0, 0, category=category.id)
     return rights_in_channel(policy, actor, inside, False, app.store.clock.now_ms()), category.overwrites
@@ -161,26 +162,3 @@ def _changed_policy(policy: Policy, target: OverwriteTarget, after: Overwrites) 
         return replace(policy, channels={**policy.channels, channel.id: channel})
     category = replace(policy.categories[CategoryId(target.category or "")], overwrites=after)
     return replace(policy, categories={**policy.categories, category.id: category})
-
-
-def _changed_permissions(before: Overwrites, after: Overwrites) -> Permission:
-    """Return all permissions that are allowed or denied to somebody in another way than before."""
-    one, other = _by_target(before), _by_target(after)
-    changed = NOTHING
-    for target in one.keys() | other.keys():
-        old, new = one.get(target, _NO_OVERWRITE), other.get(target, _NO_OVERWRITE)
-        changed |= (old.allow ^ new.allow) | (old.deny ^ new.deny)
-    return changed
-
-
-def _by_target(overwrites: Overwrites) -> dict[tuple[str, str], Overwrite]:
-    roles = {("role", str(id)): overwrite for id, overwrite in overwrites.roles.items()}
-    return roles | {("user", str(user)): overwrite for user, overwrite in overwrites.users.items()}
-
-
-def _no_channel() -> NotFound:
-    return NotFound("there is no such channel, or you can't see it", field="channelId")
-
-
-def _no_category() -> NotFound:
-    return NotFound("there is no such category", field="categoryId")

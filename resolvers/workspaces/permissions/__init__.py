@@ -1,0 +1,1 @@
+"""Roles, overwrites, and why a member has a permission."""

@@ -1,0 +1,63 @@
+"""The users that a message in a channel mentions by name, or by a role of few members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from store.base.ids import ConversationKind, UserId, kind_of
+from store.base.workspace_ids import RoleId, WorkspaceId, workspace_of_channel
+from store.channels.channel_rights import ChannelRightsFinder
+from store.messages.message import Message
+from store.mongo.client import Mongo
+from store.mongo.collections import WORKSPACE_MEMBERS, rows_of_workspace
+from store.workspaces.policies import Policies
+from store.workspaces.policy import Policy
+from store.workspaces.workspace_fields import WorkspaceMemberField
+
+LARGEST_ROLE = 200
+"""Members of a role up to which each of them is notified of a mention."""
+
+
+class ChannelMentions:
+    """Finds the users to notify."""
+
+    def __init__(self, mongo: Mongo, policies: Policies, rights: ChannelRightsFinder) -> None:
+        self._mongo = mongo
+        self._policies = policies
+        self._rights = rights
+
+    async def find(self, message: Message) -> tuple[UserId, ...]:
+        """Return the users who are notified of a message: mentioned, able to see the channel, and not its sender.
+
+        No round trip for users mentioned by name, if what decides their rights is known; one to MongoDB for roles.
+        """
+        workspace = workspace_of_channel(message.conversation)
+        policy = await self._policies.find(workspace)
+        if policy is None:
+            return ()
+        users = dict.fromkeys(message.mentions)
+        roles = [role for role in message.mentioned_roles if _is_small(policy, role)]
+        if roles:
+            users |= dict.fromkeys(await self._list_members(workspace, roles))
+        users.pop(message.sender, None)
+        viewers = await self._rights.find_viewers(message.conversation, users, policy.version) if users else {}
+        return tuple(user for user in users if user in viewers)
+
+    async def _list_members(self, workspace: WorkspaceId, roles: Iterable[RoleId]) -> list[UserId]:
+        having = rows_of_workspace(workspace) | {
+            WorkspaceMemberField.WORKSPACE: workspace,
+            WorkspaceMemberField.ROLES: {"$in": list(roles)},
+        }
+        rows = await self._mongo.find(WORKSPACE_MEMBERS, having, projection={"_id": 1})
+        return sorted(UserId(row["_id"].partition(" ")[2]) for row in rows)
+
+
+def has_mentions(message: Message) -> bool:
+    """Return whether users may have to be notified of a message in a channel."""
+    is_in_channel = kind_of(message.conversation) is ConversationKind.CHANNEL
+    return is_in_channel and message.kind.countable and bool(message.mentions or message.mentioned_roles)
+
+
+def _is_small(policy: Policy, role: RoleId) -> bool:
+    # The role of everyone counts no members: it is not stored with them, so it finds none.
+    return role in policy.roles and policy.roles[role].member_count <= LARGEST_ROLE

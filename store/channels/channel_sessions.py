@@ -1,0 +1,87 @@
+"""Sessions in channels as their users see them. Nothing is written to them when others write in the channel (ADR 61).
+
+What depends on the messages of others comes from the channel's head, whenever a session is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from store.base.ids import ConversationId, UserId
+from store.channels.channel_rights import ChannelRights, ChannelRightsFinder
+from store.conversations.conversation import Head
+from store.conversations.conversation_store import ConversationStore
+from store.sessions.fields import MAX_UNREAD_MENTIONS, record_of
+from store.sessions.session import Session
+from store.sessions.session_lists import is_channel
+
+
+class SessionPlace(NamedTuple):
+    """A channel that a user can see: its head, and the user's rights there."""
+
+    head: Head
+    rights: ChannelRights
+
+
+class ChannelSessions:
+    """Completes sessions in channels."""
+
+    def __init__(self, conversations: ConversationStore, rights: ChannelRightsFinder) -> None:
+        self._conversations = conversations
+        self._rights = rights
+
+    async def find_places(
+        self, user: UserId, channels: Collection[ConversationId]
+    ) -> dict[ConversationId, SessionPlace]:
+        """Return those of some channels that a user can see. One round trip to Redis if everything is known."""
+        if not channels:
+            return {}
+        heads = await self._conversations.find_many(channels)
+        rights = await self._rights.find_many(user, {name: head.policy_version for name, head in heads.items()})
+        return {name: SessionPlace(heads[name], judged) for name, judged in rights.items()}
+
+    async def complete(self, user: UserId, sessions: Iterable[Session]) -> list[Session]:
+        """Return a user's sessions, those in channels completed. Channels that the user can't see are left out.
+
+        No round trip if none is in a channel; else one to Redis if everything is known.
+        """
+        listed = list(sessions)
+        channels = [session.conversation for session in listed if is_channel(session.conversation)]
+        if not channels:
+            return listed
+        places = await self.find_places(user, channels)
+        return [
+            with_head(session, places[session.conversation].head) if is_channel(session.conversation) else session
+            for session in listed
+            if not is_channel(session.conversation) or session.conversation in places
+        ]
+
+
+def with_head(session: Session, head: Head) -> Session:
+    """Return a session in a channel with what its head says."""
+    newest = head.newest
+    seq, n = (newest.seq, newest.n) if newest is not None else (0, 0)
+    return with_newest(session, seq, n, head.written_at_ms, head.mentions_all)
+
+
+def with_newest(session: Session, seq: int, n: int, written_at_ms: int, mentions_all: Sequence[int] = ()) -> Session:
+    """Return a session in a channel with the place of the newest message, and the messages that mention everybody."""
+    seq, n = max(seq, session.acknowledged_seq), max(n, session.read_n)
+    record = dict(session.record) | {
+        Session.write_seq.stored: seq,
+        Session.n.stored: n,
+        Session.write_ts.stored: max(session.write_ts, written_at_ms),
+    }
+    mentions = {found for found in (*session.mentions, *mentions_all) if session.acknowledged_seq < found <= seq}
+    record.pop(Session.mentions.stored, None)
+    if mentions:
+        record[Session.mentions.stored] = sorted(mentions)[-MAX_UNREAD_MENTIONS:]
+    return Session(session.user, session.conversation, record)
+
+
+def new_session(user: UserId, head: Head) -> Session:
+    """Return the session of a user who has none in a channel, with everything read. It is not stored."""
+    seq, n = (head.newest.seq, head.newest.n) if head.newest is not None else (0, 0)
+    record = record_of(acknowledged_seq=seq, read_n=n, received_seq=seq)
+    return with_head(Session(user, head.conversation, record), head)
