@@ -24,7 +24,7 @@ from resolvers.live.shared_positions import SharedPosition, check_positions
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import workspace_of_channel
 from subscriptions.realtime.events.base import EphemeralEvent, Event
-from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate, clock_owner
+from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate
 from subscriptions.realtime.mailboxes import Lagged, Mailbox, Position, QueueBudget
 from subscriptions.realtime.shared.subscription import SharedSubscription
 
@@ -230,7 +230,7 @@ class _ChannelView:
         events = [LiveEvent(payload, lagged.position) for payload in self._end_all() or ()]
         for name in self._access:
             source = self._sources.by_conversation[name]
-            if lagged.owner == (self._user if source is own else clock_owner(name)):
+            if lagged.owner == (self._user if source is own else workspace_of_channel(name)):
                 self._seen[name] = lagged.position
                 self._app.shared_events.hub.resets += 1
                 events.append(LiveEvent(ChannelCaughtUp(name, lagged.position.tick, reset=True), lagged.position))

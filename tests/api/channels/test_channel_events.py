@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Subscriber
+from tests.api.requests.test_budgets import Meter
 from tests.api.sample_channels import SampleChannels
 
 CHANNELS = """subscription ($channels: [Position!]!) { channelEvents(channels: $channels) {
@@ -317,3 +319,61 @@ async def test_a_subscription_continues_from_the_rev_of_a_query(api: Api, worksp
         "channel": None,
         "workspace": None,
     }
+
+
+_RACES = int(os.environ.get("CONFAB_TEST_FENCE_RACES", "3"))
+
+
+async def test_nothing_that_is_sent_after_an_answered_removal_is_shown(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    """Sends on two servers race with the end of a right. Nobody waits for anything but answers."""
+    servers, allowed = (api, other_api), workspace.policy
+    late: set[str] = set()
+
+    async def keep_sending(server: Api, name: str) -> None:
+        for number in range(8):
+            text = f"{name} {number}"
+            if is_removed:
+                late.add(text)
+            await server.send(workspace.moderator, workspace.general, text)
+
+    for race in range(_RACES):
+        is_removed = False
+        watching = [(await live(server, workspace.member, workspace.general))[0] for server in servers]
+        sending = [asyncio.create_task(keep_sending(server, f"{race} {n}")) for n, server in enumerate(servers)]
+        await asyncio.sleep(0.002 * race)
+        await workspace.overwrite(workspace.general, workspace.member, Permission.VIEW_CHANNEL)
+        await tell(servers[race % 2], workspace)
+        is_removed = True
+        await asyncio.gather(*sending)
+        for subscriber in watching:
+            shown = [await subscriber.next()]
+            while shown[-1]["__typename"] != "AccessEnded":
+                shown.append(await subscriber.next())
+            assert not late.intersection(event["message"]["content"] for event in shown[:-1])
+        for server in servers:
+            await server.wait_until_idle()
+        for subscriber in watching:
+            await subscriber.expect_no_event()
+            await subscriber.stop()
+        await workspace.change(allowed)
+        await tell(api, workspace)
+    assert late
+
+
+async def test_a_message_costs_no_further_round_trip_and_no_key_for_those_who_look(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    people = [workspace.users[name] for name in ("owner", "other", "admin")]
+    subscribers = [(await live(server, user, workspace.general))[0] for user in people for server in (api, other_api)]
+    store = api.services.app.store
+    await api.send(workspace.member, workspace.general, "warm")
+    await api.wait_until_idle()
+    keys = await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))
+    meter = Meter(api)
+    await meter.expect("sendMessage", lambda: meter.send(workspace.member, workspace.general, content="a"), 1, 2)
+    await api.wait_until_idle()
+    assert sorted(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))) == sorted(keys)
+    for subscriber in subscribers:
+        assert (await texts(subscriber, 2))[1] == ("CREATED", "a")
