@@ -12,7 +12,9 @@ from resolvers.live.channel_events import ChannelCaughtUp, channel_events
 from resolvers.live.live_stream import LiveEvent, LiveStream
 from resolvers.live.shared_positions import SharedPosition
 from store.base.ids import ConversationId, UserId
+from store.conversations.conversation import Member
 from store.messages.message import ReservedMessage
+from store.mongo.collections import MEMBERS, member_row_id
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate
@@ -377,3 +379,40 @@ async def test_a_message_costs_no_further_round_trip_and_no_key_for_those_who_lo
     assert sorted(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))) == sorted(keys)
     for subscriber in subscribers:
         assert (await texts(subscriber, 2))[1] == ("CREATED", "a")
+
+
+@pytest.mark.parametrize("channel", ["general", "staff"])
+async def test_an_edit_shows_no_message_from_before_the_own_history(
+    api: Api, workspace: SampleChannels, channel: str
+) -> None:
+    name = getattr(workspace, channel)
+    old = (await api.send(workspace.moderator, name, "old secret"))["message"]["id"]
+    await workspace.change_channel(name, full_history=False)
+    if channel == "staff":
+        member = Member(UserId(workspace.other), "", ((2, None),), 1)
+        row = {"_id": member_row_id(workspace.staff, member.user)} | member.to_fields()
+        await workspace.store.mongo.insert_one(MEMBERS, row)
+        await workspace.change(workspace.policy, workspace.other)
+    else:
+        await workspace.set_facts(workspace.other, joined_at_ms=api.services.app.store.clock.now_ms() + 1)
+        await asyncio.sleep(0.003)
+    subscriber, start = await live(api, workspace.other, name)
+    new = (await api.send(workspace.moderator, name, "new"))["message"]["id"]
+    await api.edit(workspace.moderator, old, "still secret")
+    await api.edit(workspace.moderator, new, "newer")
+    for source in (subscriber, await look_at(api, workspace.other, (name, start))):
+        assert (await texts(source, 2))[1] == ("UPDATED", "newer")
+
+
+async def test_without_the_right_to_read_history_only_live_messages_are_shown(
+    api: Api, workspace: SampleChannels
+) -> None:
+    old = (await api.send(workspace.moderator, workspace.general, "old secret"))["message"]["id"]
+    await workspace.overwrite(workspace.general, workspace.other, Permission.READ_HISTORY)
+    subscriber, start = await live(api, workspace.other, workspace.general)
+    new = (await api.send(workspace.moderator, workspace.general, "new"))["message"]["id"]
+    await api.edit(workspace.moderator, old, "still secret")
+    await api.edit(workspace.moderator, new, "newer")
+    assert await texts(subscriber, 2) == [("CREATED", "new"), ("UPDATED", "newer")]
+    again = await look_at(api, workspace.other, (workspace.general, start))
+    assert (await again.next())["__typename"] == "ChannelCaughtUp"
