@@ -118,7 +118,7 @@ class Engine:
             prepared = self._operations.find(request, caller.user_id)
             if prepared is None:
                 async with self._document_turns.turn(caller.user_id):
-                    prepared = self._operations.prepare(request, caller.user_id)
+                    prepared = await self._operations.prepare(request, caller.user_id)
             return prepared
         return self._operations.find(request, None) or self._anonymous.prepare(request)
 

@@ -10,6 +10,7 @@ from resolvers.base.names import accept_name
 from resolvers.workspaces.changes import change_as_member, require
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
+from store.sessions.changes import INVALIDATE
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.member_search import changed_search_fields
 from store.workspaces.membership_store import ends_of_memberships
@@ -30,6 +31,8 @@ async def leave_workspace(app: Confab, user: UserId, workspace: str) -> None:
         return await end_memberships(app, policy, [facts])
 
     await change_as_member(app, user, workspace, decide)
+    # The user's cached state has channels that the user follows no more.
+    await app.store.cache.run([app.store.sessions.apply_call(user, INVALIDATE)])
 
 
 async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts]) -> ProposedPolicyChange:
