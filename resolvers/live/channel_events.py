@@ -252,14 +252,14 @@ class _ChannelView:
         return Several(map(_access_ended, names)) if names else None
 
 
-class _Missed(NamedTuple):
+class _MissedChannelMessages(NamedTuple):
     """Missed messages of one clock, and the conversations whose rev can be resumed."""
 
     items: Sequence[tuple[Position, ChannelMessage]]
     resumed: frozenset[ConversationId]
 
 
-async def _read_missed(source: ChannelSource, revs: Mapping[ConversationId, int]) -> _Missed | None:
+async def _read_missed(source: ChannelSource, revs: Mapping[ConversationId, int]) -> _MissedChannelMessages | None:
     """Return the messages after the earliest rev that can be resumed."""
     # The client may have a later position from another server, or one of the future.
     clock = source.start.tick
@@ -279,4 +279,6 @@ async def _read_missed(source: ChannelSource, revs: Mapping[ConversationId, int]
         tried = (first + last) // 2
     if found is None:
         return None
-    return _Missed(found.items, frozenset(name for name, rev in revs.items() if candidates[last] <= rev <= clock))
+    return _MissedChannelMessages(
+        found.items, frozenset(name for name, rev in revs.items() if candidates[last] <= rev <= clock)
+    )
