@@ -24,10 +24,11 @@ from schema.base.viewers import NEEDS_TOKEN
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
 from schema.execution.cpu_budgets import CpuBudget, PreparationThread, UserCpuBudgets
 from schema.execution.document_cache import DocumentCache, RefusalCache
-from schema.execution.query_cost import Cost, size_variables
+from schema.execution.query_cost import Cost, count_selections, size_variables
 from schema.execution.query_limits import QueryLimits, fragments_of, parse_limited, tokens_of
 from schema.execution.query_shape import check_shape
 from schema.execution.selection_keys import SelectionKey, selection_key
+from schema.execution.work import SELECTION_UNITS
 from schema.root import SCHEMA
 from store.base.ids import UserId
 from subscriptions.transport.engine import GraphQLRequest, OperationKind, RequestRefused
@@ -71,6 +72,8 @@ class PreparedOperation:
     """None if graphql-core has to execute the operation."""
     size_variables: tuple[str, ...]
     """The variables on which the operation's cost depends."""
+    analysis_units: int
+    """Units of work that each analysis of the cost takes."""
     costs: dict[tuple[object, ...], Cost] = field(default_factory=dict)
     """Costs that were found to be within the limits, by the sizes of `size_variables`."""
     stored_result: StoredResult | None = None
@@ -182,6 +185,7 @@ def prepare_operation(
             SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=plan_cache
         ),
         size_variables=size_variables(SCHEMA._schema, document),
+        analysis_units=SELECTION_UNITS * count_selections(document),
     )
 
 

@@ -1,7 +1,7 @@
-"""What remains to be done after a change of a channel: SYSTEM messages that announce it, and sessions of followers.
+"""Work that remains after a change of a channel: SYSTEM messages that announce it, and sessions of followers.
 
-It is noted in the channel's document with the change, so that nothing is lost with a server, and stays there until it
-is done. A message always has the same id.
+It is noted in the channel's document with the change and removed when it is done, so it is not lost if a server dies. A
+message always has the same id.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NewFollowers(NamedTuple):
 
 
 class ChannelNotes(NamedTuple):
-    """What is noted in a channel's document, messages oldest first."""
+    """The notes in a channel's document, messages oldest first."""
 
     channel: ConversationId
     messages: Sequence[Message]
