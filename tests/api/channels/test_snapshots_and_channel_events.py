@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from store.redis.cache import Call
-from tests.api.channels.test_channel_events import CHANNELS
+from tests.api.channels.channel_subscriber import CHANNELS
 from tests.api.client import Api, Json, Subscriber
 from tests.api.sample_channels import SampleChannels
 
