@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Hashable
 from functools import partial
+from time import perf_counter
 
 from store.base.fair_queue import FairQueue
 from store.base.request_user import request_user
@@ -17,12 +19,18 @@ _MAX_READS = 8
 _MAX_FIRST_READS = 32
 """Reads that run at once if each is its user's only one."""
 
+_AGGREGATIONS_WITHOUT_PAUSE = 3
+"""Aggregations of a user, one running and the others waiting. A page of 96 messages with receipts has three."""
+
+_LONGEST_PAUSE_SECONDS = 0.05
+
 
 class ReadQueue:
     """The reads of MongoDB by the operations of one process. The user with the fewest running reads goes first.
 
     A read waits only while other reads run. Writes never wait here, and neither do reads that belong to no user. An
     aggregation takes MongoDB up to 35 ms of CPU, so those of one user run one after another, and use at most one core.
+    While a user has many, a pause as long as the last one follows each.
     """
 
     def __init__(self, max_per_user: int = MAX_READS_PER_USER) -> None:
@@ -62,11 +70,15 @@ class ReadQueue:
         except BaseException:
             self._aggregations.leave(user)
             raise
-        return partial(self._end_aggregation, user)
+        return partial(self._end_aggregation, user, perf_counter())
 
-    def _end_aggregation(self, user: Hashable) -> None:
+    def _end_aggregation(self, user: Hashable, began: float) -> None:
         self._queue.leave(user)
-        self._aggregations.leave(user)
+        if self._aggregations.count_work(user) > _AGGREGATIONS_WITHOUT_PAUSE:
+            pause = min(perf_counter() - began, _LONGEST_PAUSE_SECONDS)
+            asyncio.get_running_loop().call_later(pause, self._aggregations.leave, user)
+        else:
+            self._aggregations.leave(user)
 
 
 async def _enter(queue: FairQueue, user: Hashable) -> None:

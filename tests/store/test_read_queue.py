@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from bson.errors import InvalidDocument
@@ -110,4 +111,25 @@ async def test_an_aggregation_that_is_cancelled_while_other_reads_run_leaves_bot
         assert end is not None
         end()
     assert await _count(mongo, ALICE) == 3
+    assert (mongo.reads.running, mongo.reads.waiting) == (0, 0)
+
+
+async def test_a_pause_follows_each_aggregation_of_a_user_with_many(
+    mongo: Mongo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    loop = asyncio.get_running_loop()
+    original = loop.call_later
+
+    def call_later(delay: float, callback: Any, *arguments: Any, **options: Any) -> asyncio.TimerHandle:
+        if getattr(callback, "__name__", "") == "leave":
+            pauses.append(delay)
+        return original(delay, callback, *arguments, **options)
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    with RequestScope(ALICE):
+        await mongo.gather(*(mongo.aggregate("things", [{"$match": {}}]) for _ in range(3)))
+        assert pauses == []
+        await mongo.gather(*(mongo.aggregate("things", [{"$match": {}}]) for _ in range(5)))
+    assert len(pauses) == 2 and all(0 < pause <= 0.05 for pause in pauses)
     assert (mongo.reads.running, mongo.reads.waiting) == (0, 0)
