@@ -81,19 +81,18 @@ async def _make_members(
     profiles = await store.users.find_many(users)
     members = [NewMember(user, profiles[user].name if user in profiles else None) for user in users]
     now_ms, most = store.clock.now_ms(), app.limits.max_workspaces_per_user
-    is_announced = not channels
+    is_announced = False
     try:
         await store.memberships.add(
             policy.workspace, members, now_ms, most, invite=invite, needs_open=needs_open, follows=channels
         )
         if channels:
             await announce_followed(app, users, channels, now_ms)
-            is_announced = store.cache.is_shared
+        is_announced = True
     finally:
-        if not is_announced:
+        if channels:
             # They may follow channels that their cached states lack.
-            for user in users:
-                store.stale_caches.add_user(user)
+            store.stale_caches.add_users_unless_applied(users, is_applied=is_announced)
 
 
 async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: Sequence[str]) -> WorkspaceInfo:

@@ -14,6 +14,7 @@ from tests.api.workspaces.calls import (
     JOIN,
     LEAVE,
     SERVICE,
+    UPDATE,
     add_members,
     create_workspace,
     expect_right_counts,
@@ -217,3 +218,17 @@ async def test_a_cached_state_gets_default_channels_after_the_death_of_a_server(
 
 async def _nothing(*_: Any) -> None:
     """Do nothing, as a server that has died."""
+
+
+async def test_a_workspace_that_closes_meanwhile_is_not_joined(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice, isOpen=True)
+
+    async def close(*_: Any) -> list[Any]:
+        await api.data(alice, UPDATE, id=workspace, input={"isOpen": False})
+        return []
+
+    monkeypatch.setattr("resolvers.workspaces.membership.joining.list_defaults", close)
+    assert await api.expect_refusal(bob, JOIN, id=workspace) == Refusal("NOT_FOUND", "workspaceId")
+    assert await my_workspaces(api, bob) == []
+    expect_right_counts(api, workspace)
