@@ -30,6 +30,7 @@ from schema.users.token_renewal import ConnectionMutations
 from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
 from schema.users.user_types import find_user
+from schema.workspaces.category_types import find_category
 from schema.workspaces.channel_mutations import ChannelMutations
 from schema.workspaces.channel_queries import ChannelQueries
 from schema.workspaces.channel_types import ChannelType
@@ -72,6 +73,8 @@ async def _find_by_form(context: Context, id: str) -> Node | None:
         return await WorkspaceType.find(context, id)
     if workspace_of(id, "r") is not None:
         return await RoleType.find(context, id)
+    if workspace_of(id, "k") is not None:
+        return await find_category(context, id)
     session = parse_session_id(id)
     return await find_session(context, session[1]) if session is not None and session[0] == viewer else None
 

@@ -45,8 +45,8 @@ from server.overload.queued_operations import QueuedOperations
 from server.overload.shielded_mutations import ShieldedMutations
 from server.overload.unread_answers import UnreadAnswersEngine
 from server.process.fd_limits import max_sockets
-from server.process.gc_tuning import tune_garbage_collection
 from server.process.graceful_shutdown import SHUTDOWN_STATE, GracefulShutdown
+from server.process.interpreter_tuning import tune_interpreter
 from server.services import Services, open_services
 from server.settings import Settings, find_foreign_token_warning, load_settings
 from server.sse.setup import open_event_streams
@@ -71,7 +71,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
     if settings is None:
         settings = load_settings()
         configure_logging(settings)
-        tune_garbage_collection()
+        tune_interpreter()
     warning = find_foreign_token_warning(settings)
     if warning is not None:
         _log.warning("foreign_tokens_accepted", reason=warning)

@@ -58,7 +58,15 @@ class FoundConversation(NamedTuple):
 async def find_conversations(
     store: Store, viewer: UserId, conversations: Iterable[ConversationId]
 ) -> dict[ConversationId, FoundConversation]:
-    """Return the conversations that exist: one round trip if all are cached, and the rights in channels are known."""
+    """Return the conversations that exist, without channels that the viewer can't see.
+
+    One round trip if all are cached, and the rights in channels are known.
+    """
+    conversations = list(conversations)
+    named_channels = [c for c in conversations if kind_of(c) is ConversationKind.CHANNEL]
+    if named_channels:
+        hidden = set(named_channels) - await store.channel_rights.select_visible(viewer, named_channels)
+        conversations = [c for c in conversations if c not in hidden]
     found = await store.conversations.find_with_member(viewer, conversations)
     channels = [head for head, _ in found.values() if head.kind is ConversationKind.CHANNEL]
     if not channels:

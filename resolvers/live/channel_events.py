@@ -24,7 +24,7 @@ from resolvers.live.shared_positions import SharedPosition, check_positions
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import workspace_of_channel
 from subscriptions.realtime.events.base import EphemeralEvent, Event
-from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate, clock_owner
+from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate
 from subscriptions.realtime.mailboxes import Lagged, Mailbox, Position, QueueBudget
 from subscriptions.realtime.shared.subscription import SharedSubscription
 
@@ -154,7 +154,7 @@ class _Sources:
 class _ChannelView:
     """The events of the conversations that one subscriber looks at."""
 
-    __slots__ = ("_access", "_app", "_newest", "_revs", "_seen", "_sources", "_user")
+    __slots__ = ("_app", "_newest", "_revs", "_seen", "_sources", "_user", "_visible")
 
     def __init__(self, app: Confab, user: UserId, revs: Mapping[ConversationId, int | None], sources: _Sources) -> None:
         self._app = app
@@ -162,15 +162,14 @@ class _ChannelView:
         self._revs = revs
         self._sources = sources
         self._newest = NewestStates()
-        found = {name: source.find_access(name) for name, source in sources.by_conversation.items()}
-        self._access = {name: key for name, key in found.items() if key is not None}
-        """The access to each conversation of which events are shown. An interruption changes it."""
+        self._visible = {name for name, source in sources.by_conversation.items() if source.has_access(name)}
+        """The conversations of which events are shown, until an access is interrupted."""
         self._seen = {name: source.start for name, source in sources.by_conversation.items()}
 
     @property
     def sees_all(self) -> bool:
         """True if all conversations are visible."""
-        return len(self._access) == len(self._revs)
+        return len(self._visible) == len(self._revs)
 
     async def missed(self) -> Parts:
         """Yield one part: the events after each rev, then ChannelCaughtUp for each conversation."""
@@ -196,7 +195,7 @@ class _ChannelView:
                     payload = self._select(message)
                     events += [LiveEvent(payload, position)] if payload is not None else []
         for name, rev in self._revs.items():
-            if name in self._access:
+            if name in self._visible:
                 is_reset, seen = rev is not None and name not in resumed, self._seen[name]
                 self._app.shared_events.hub.resets += is_reset
                 events.append(LiveEvent(ChannelCaughtUp(name, seen.tick, is_reset), seen))
@@ -209,7 +208,7 @@ class _ChannelView:
             seen = self._seen.get(message.conversation)
             if seen is None or not is_after(position, seen):
                 return None
-            if message.conversation in self._access and not self._has_access(message.conversation):
+            if message.conversation in self._visible and not self._has_access(message.conversation):
                 return self._end([message.conversation])
             return self._select(message)
         own = self._sources.own
@@ -219,7 +218,7 @@ class _ChannelView:
 
     def show_ephemeral(self, event: EphemeralEvent) -> EphemeralEvent | None:
         """Return the event of another user, if the subscriber looks at its conversation."""
-        is_shown = event.conversation in self._access and self._has_access(event.conversation)
+        is_shown = event.conversation in self._visible and self._has_access(event.conversation)
         return event if is_shown and event.user != self._user else None
 
     async def show_lagged(self, lagged: Lagged) -> Parts:
@@ -228,38 +227,39 @@ class _ChannelView:
         if own is not None and lagged.owner == self._user:
             await read_patiently(own.refresh)
         events = [LiveEvent(payload, lagged.position) for payload in self._end_all() or ()]
-        for name in self._access:
+        for name in sorted(self._visible):
             source = self._sources.by_conversation[name]
-            if lagged.owner == (self._user if source is own else clock_owner(name)):
+            if lagged.owner == (self._user if source is own else workspace_of_channel(name)):
                 self._seen[name] = lagged.position
                 self._app.shared_events.hub.resets += 1
                 events.append(LiveEvent(ChannelCaughtUp(name, lagged.position.tick, reset=True), lagged.position))
         yield events
 
     def _select(self, event: ChannelMessage) -> ChannelMessage | None:
-        return event if event.conversation in self._access and self._newest.advance(event.message) else None
+        name = event.conversation
+        is_shown = name in self._visible and self._sources.by_conversation[name].may_show(event)
+        return event if is_shown and self._newest.advance(event.message) else None
 
     def _has_access(self, name: ConversationId) -> bool:
-        return self._sources.by_conversation[name].find_access(name) == self._access[name]
+        return self._sources.by_conversation[name].has_access(name)
 
     def _end_all(self) -> Several | None:
-        return self._end([name for name in self._access if not self._has_access(name)])
+        return self._end(sorted(name for name in self._visible if not self._has_access(name)))
 
     def _end(self, names: Sequence[ConversationId]) -> Several | None:
         """Show nothing more of conversations. Return the events that say so."""
-        for name in names:
-            del self._access[name]
+        self._visible.difference_update(names)
         return Several(map(_access_ended, names)) if names else None
 
 
-class _Missed(NamedTuple):
+class _MissedChannelMessages(NamedTuple):
     """Missed messages of one clock, and the conversations whose rev can be resumed."""
 
     items: Sequence[tuple[Position, ChannelMessage]]
     resumed: frozenset[ConversationId]
 
 
-async def _read_missed(source: ChannelSource, revs: Mapping[ConversationId, int]) -> _Missed | None:
+async def _read_missed(source: ChannelSource, revs: Mapping[ConversationId, int]) -> _MissedChannelMessages | None:
     """Return the messages after the earliest rev that can be resumed."""
     # The client may have a later position from another server, or one of the future.
     clock = source.start.tick
@@ -279,4 +279,6 @@ async def _read_missed(source: ChannelSource, revs: Mapping[ConversationId, int]
         tried = (first + last) // 2
     if found is None:
         return None
-    return _Missed(found.items, frozenset(name for name, rev in revs.items() if candidates[last] <= rev <= clock))
+    return _MissedChannelMessages(
+        found.items, frozenset(name for name, rev in revs.items() if candidates[last] <= rev <= clock)
+    )

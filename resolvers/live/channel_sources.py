@@ -15,8 +15,9 @@ from resolvers.conversations.access import access_conversations, list_readable
 from store.base.ids import ConversationId, UserId
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.sessions import SessionChanged
-from subscriptions.realtime.events.shared import ChannelMessage
+from subscriptions.realtime.events.shared import ChannelMessage, MessageChange
 from subscriptions.realtime.mailboxes import Position
+from subscriptions.realtime.shared.audience import ChannelAccess
 from subscriptions.realtime.shared.subscription import SharedSubscription
 
 
@@ -35,8 +36,12 @@ class ChannelSource(Protocol):
         """The position after which all events are live."""
         ...
 
-    def find_access(self, conversation: ConversationId) -> object | None:
-        """Return what identifies an uninterrupted access; None if the conversation is not visible."""
+    def has_access(self, conversation: ConversationId) -> bool:
+        """Return whether the subscriber could see a conversation from the beginning until now."""
+        ...
+
+    def may_show(self, event: ChannelMessage) -> bool:
+        """Return whether the subscriber may see a message's event. Call it only with access to the conversation."""
         ...
 
     async def read_missed(self, rev: int, conversations: Collection[ConversationId]) -> MissedMessages | None:
@@ -62,10 +67,32 @@ class WorkspaceSource:
         self._user = user
         self._workspace = workspace
         self._audience = subscription.audience(workspace)
+        self._accesses: dict[ConversationId, ChannelAccess] = {}
+        """The first access to each channel."""
+        self._first_shown: dict[ConversationId, int] = {}
+        """The seq of the first message that was shown, of channels whose history the subscriber may not read."""
 
-    def find_access(self, conversation: ConversationId) -> object | None:
-        """Return the key of the access under the present rights."""
-        return self._audience.find_access(self._user, conversation)
+    def has_access(self, conversation: ConversationId) -> bool:
+        """Judge under the present rights."""
+        access = self._audience.find_access(self._user, conversation)
+        return access is not None and access.continues(self._accesses.setdefault(conversation, access))
+
+    def may_show(self, event: ChannelMessage) -> bool:
+        """Return whether the message is in the history, or is shown without one.
+
+        An edit must not show a message that the subscriber may not read.
+        """
+        message = event.message
+        access = self._audience.find_access(self._user, message.conversation)
+        if access is None:
+            return False
+        if access.reads_history:
+            return access.may_read(message)
+        if event.change is MessageChange.CREATED:
+            self._first_shown.setdefault(message.conversation, message.seq)
+            return True
+        first = self._first_shown.get(message.conversation)
+        return first is not None and message.seq >= first
 
     async def read_missed(self, rev: int, conversations: Collection[ConversationId]) -> MissedMessages | None:
         """Read the workspace's log."""
@@ -101,9 +128,13 @@ class OwnSource:
         self._user = user
         self._accessible = set(conversations)
 
-    def find_access(self, conversation: ConversationId) -> object | None:
+    def has_access(self, conversation: ConversationId) -> bool:
         """Return True until the membership ends."""
-        return True if conversation in self._accessible else None
+        return conversation in self._accessible
+
+    def may_show(self, event: ChannelMessage) -> bool:
+        """Return True: only those who may read a message have its events on their clock."""
+        return True
 
     async def read_missed(self, rev: int, conversations: Collection[ConversationId]) -> MissedMessages | None:
         """Read the user's log."""

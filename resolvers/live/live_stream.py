@@ -185,8 +185,9 @@ class LiveStream:
             if self._waiting:
                 return self._waiting.popleft()
             self._waiting = None
-            # The consumer has written the last event of the part, or it would not ask for the next one.
-            self._release_part()
+            if self._reading is None:
+                # The consumer has written the last event of the part, or it would not ask for the next one.
+                self._release_part()
             if self._failure is not None:
                 raise self._failure
             if self._parts is not None:

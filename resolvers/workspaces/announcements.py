@@ -5,11 +5,22 @@ from __future__ import annotations
 from resolvers.base.app import Confab
 from resolvers.sessions.follow_events import refresh_follows
 from store.base.errors import Unreachable
+from store.base.ids import ConversationId
+from store.base.workspace_ids import WorkspaceId
+from store.channels.announcements import NewFollowers
+from store.channels.channel_rows import follow_change
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_store import ChannelTerms
+from store.sessions.apply_results import parse_result
+from store.sessions.changes import logged_change
+from store.sessions.fields import SyncReason
 from store.workspaces.policy import PendingChange, Policy
+from subscriptions.realtime.events.sessions import SessionChanged
+from subscriptions.realtime.events.shared import WorkspaceUpdate
+from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _ATTEMPTS = 10
+_FOLLOWERS_AT_ONCE = 500
 
 
 async def announce_change(app: Confab, policy: Policy, change: PendingChange) -> None:
@@ -20,10 +31,32 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
     await app.shared_events.announce_policy(policy, change)
     await refresh_follows(app, change.follows)
     announcements = app.store.channel_announcements
-    for message in await announcements.list_waiting(policy.workspace, change.channels):
-        if message.conversation in policy.channels:
+    for channel, messages, followers in await announcements.list_waiting(policy.workspace, change.channels):
+        if followers is not None:
+            await _announce_followers(app, policy.workspace, channel, followers)
+            await announcements.remove_followers(policy.workspace, channel)
+        for message in messages:
             await _send(app, message)
-        await announcements.remove(policy.workspace, message)
+            await announcements.remove(policy.workspace, message)
+
+
+async def _announce_followers(
+    app: Confab, workspace: WorkspaceId, channel: ConversationId, followers: NewFollowers
+) -> None:
+    """Add the session of a new channel to its followers' cached states, and send the events to their devices."""
+    entry = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [channel])
+    follow = logged_change(follow_change(channel), followers.at_ms, entry)
+    for start in range(0, len(followers.users), _FOLLOWERS_AT_ONCE):
+        part = followers.users[start : start + _FOLLOWERS_AT_ONCE]
+        answers = await app.store.cache.run([app.store.sessions.apply_call(user, follow) for user in part])
+        events = OutgoingEvents()
+        for user, answer in zip(part, answers, strict=True):
+            result = parse_result(user, answer)
+            event = SessionChanged(SyncReason.MEMBERSHIP, result.sessions, result.total_unread)
+            events.add(event, [(user, result)], stored_at=followers.at_ms)
+        app.bus.send(events)
+    follows = tuple((user, channel, True) for user in followers.users)
+    await app.shared_events.append(WorkspaceUpdate(workspace, follows=follows))
 
 
 async def _send(app: Confab, message: Message) -> None:

@@ -20,12 +20,11 @@ from resolvers.workspaces.channel_decisions import (
 )
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import channel_id
-from store.channels.channel_memberships import begin_sessions
 from store.channels.channel_rows import creation_writes
 from store.channels.positions import place_channel
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.permissions import Permission
-from store.workspaces.policy import Channel, ChannelKind, Follow, MemberFacts, Policy
+from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Policy
 
 MAX_CHANNELS = 1_000
 MAX_MEMBERS_AT_ONCE = 1_000
@@ -81,11 +80,7 @@ async def create_channel(app: Confab, creator: UserId, new: NewChannel) -> Acces
         return ProposedPolicyChange(
             replace(policy, channels=place_channel(policy.channels, channel, new.position)),
             channel_members=frozenset((channel.id, user) for user in members) if is_private else frozenset(),
-            follows=frozenset(Follow(user, channel.id, True) for user in members),
-            writes=[
-                *creation_writes(channel.id, creator, members, new.key, record.created_at_ms),
-                *begin_sessions(channel.id, members, record.created_at_ms),
-            ],
+            writes=creation_writes(channel.id, creator, members, new.key, record.created_at_ms),
         )
 
     made: list[ConversationId] = []

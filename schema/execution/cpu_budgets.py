@@ -1,4 +1,4 @@
-"""Budgets of CPU time, for work on documents that are not cached."""
+"""Budgets of CPU time, turns and a thread for work on documents that are not cached."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import time
 import types
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -129,8 +130,8 @@ class UserCpuBudgets:
 class DocumentTurns:
     """Turns for documents that are not cached. One is prepared at a time, and users take turns.
 
-    Preparing a document occupies the process for up to 50 ms. So all users together may use only a share of one core
-    for it, and 0.4 seconds of this share at once. Other operations run between two turns.
+    Preparing a document takes up to 50 ms of CPU. So all users together may use only a share of one core for it, and
+    0.4 seconds of this share at once.
     """
 
     def __init__(self, share: float) -> None:
@@ -141,7 +142,10 @@ class DocumentTurns:
 
     @asynccontextmanager
     async def turn(self, user: UserId) -> AsyncIterator[None]:
-        """Wait for a turn. The block must not wait. Raises RequestRefused if too many documents of the user wait."""
+        """Wait for a turn. Raises RequestRefused if too many documents of the user wait.
+
+        All of the time that the block takes is counted, so it should wait only for the preparation.
+        """
         if not self._has_limit:
             yield
             return
@@ -157,3 +161,31 @@ class DocumentTurns:
         finally:
             # The next turn begins later if the budget is used up.
             asyncio.get_running_loop().call_later(self._budget.wait_seconds(), self._queue.leave, user)
+
+
+class PreparationThread:
+    """A thread for work that takes much CPU time. It does one thing at a time.
+
+    The thread and the event loop share one interpreter lock, which changes hands after at most the switch interval
+    (`server.process.interpreter_tuning`). So each step of the event loop waits so long, and not for all of the work.
+    """
+
+    def __init__(self) -> None:
+        """Create the thread. It starts with the first work, and ends when this object is released."""
+        self._executor = ThreadPoolExecutor(1, "documents")
+
+    async def run(self, function: Callable[[], Result]) -> Result:
+        """Return the result of a function that runs in the thread.
+
+        If the caller is cancelled, this waits for the end of the function, so that the work is counted as its own.
+        """
+        result = asyncio.get_running_loop().run_in_executor(self._executor, function)
+        try:
+            return await asyncio.shield(result)
+        except asyncio.CancelledError:
+            while not result.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([result])
+            # Nobody else reads the failure.
+            result.cancelled() or result.exception()
+            raise

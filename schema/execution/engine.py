@@ -118,7 +118,7 @@ class Engine:
             prepared = self._operations.find(request, caller.user_id)
             if prepared is None:
                 async with self._document_turns.turn(caller.user_id):
-                    prepared = self._operations.prepare(request, caller.user_id)
+                    prepared = await self._operations.prepare(request, caller.user_id)
             return prepared
         return self._operations.find(request, None) or self._anonymous.prepare(request)
 
@@ -212,8 +212,8 @@ class Engine:
         )
         if isinstance(executor, list):
             raise refused(executor)
-        selection = self._shared_selection(prepared, executor, self._check_cost(prepared, request))
         try:
+            selection = self._shared_selection(prepared, executor, self._check_cost(prepared, request, context))
             self._subscription_costs.open(caller.user_id, selection.cost)
         except ConfabError as error:
             raise refusal_for(error) from error
@@ -326,12 +326,12 @@ class Engine:
         if context.caller is None and not prepared.is_introspection_only:
             raise refusal_for(Unauthenticated(NEEDS_TOKEN))
         if not isinstance(context.caller, Caller):
-            return self._check_cost(prepared, request).values
+            return self._check_cost(prepared, request, context).values
         user = context.caller.user_id
         try:
             check_rate(self._app.store.rate_limits.operations, user)
             # Events of a subscription are paid for when they are rendered.
-            values = self._check_cost(prepared, request).values if prepared.kind != "subscription" else 0
+            values = self._check_cost(prepared, request, context).values if prepared.kind != "subscription" else 0
             self._app.work.take(user, operation_units(prepared.kind) + count_items(request.variables) + values)
         except RateLimited as rate_limited:
             raise refusal_for(rate_limited) from rate_limited
@@ -341,19 +341,22 @@ class Engine:
         if isinstance(context.caller, Caller):
             self._app.work.charge(context.caller.user_id, units)
 
-    def _check_cost(self, prepared: PreparedOperation, request: GraphQLRequest) -> Cost:
-        """Return the rows and values of the operation with full pages. Raises RequestRefused."""
+    def _check_cost(self, prepared: PreparedOperation, request: GraphQLRequest, context: ConnectionContext) -> Cost:
+        """Return the rows and values of the operation with full pages. Raises RequestRefused and RateLimited."""
         variables = request.variables or {}
         # A variable that is null takes the default of the argument; a missing one takes the default of the variable.
         sizes = tuple([make_size_key(variables.get(name, NOT_GIVEN)) for name in prepared.size_variables])
         cost = prepared.costs.get(sizes)
         if cost is None:
+            if isinstance(context.caller, Caller):
+                self._app.work.take(context.caller.user_id, prepared.analysis_units)
             try:
                 cost = check_cost(self._schema, prepared.document, prepared.operation_name, variables, self._limits)
             except GraphQLError as error:
                 raise refused([error]) from error
             if len(prepared.costs) < _MAX_REMEMBERED_COSTS:
                 prepared.costs[sizes] = cost
+                self._charge(context, -prepared.analysis_units)
         return cost
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 
 from graphql import (
     DocumentNode,
@@ -21,12 +22,13 @@ from resolvers.base.errors import RateLimited, Unauthenticated
 from schema.base.errors import refusal_for, refused
 from schema.base.viewers import NEEDS_TOKEN
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
-from schema.execution.cpu_budgets import UserCpuBudgets
+from schema.execution.cpu_budgets import CpuBudget, PreparationThread, UserCpuBudgets
 from schema.execution.document_cache import DocumentCache, RefusalCache
-from schema.execution.query_cost import Cost, size_variables
+from schema.execution.query_cost import Cost, count_selections, size_variables
 from schema.execution.query_limits import QueryLimits, fragments_of, parse_limited, tokens_of
 from schema.execution.query_shape import check_shape
 from schema.execution.selection_keys import SelectionKey, selection_key
+from schema.execution.work import SELECTION_UNITS
 from schema.root import SCHEMA
 from store.base.ids import UserId
 from subscriptions.transport.engine import GraphQLRequest, OperationKind, RequestRefused
@@ -70,6 +72,8 @@ class PreparedOperation:
     """None if graphql-core has to execute the operation."""
     size_variables: tuple[str, ...]
     """The variables on which the operation's cost depends."""
+    analysis_units: int
+    """Units of work that each analysis of the cost takes."""
     costs: dict[tuple[object, ...], Cost] = field(default_factory=dict)
     """Costs that were found to be within the limits, by the sizes of `size_variables`."""
     stored_result: StoredResult | None = None
@@ -83,6 +87,7 @@ class OperationCache:
         """Create the cache. `cpu_share`: share of a core for documents of one user that are not cached; 0: no limit."""
         self._limits = limits
         self._budgets = UserCpuBudgets(cpu_share)
+        self._thread = PreparationThread()
         self._owned_plans = PlanCache(_MAX_OWNED_FIELDS)
         self._shared_plans = PlanCache(_MAX_SHARED_FIELDS)
         self._documents: DocumentCache[PreparedOperation] = DocumentCache(
@@ -94,8 +99,11 @@ class OperationCache:
         """Return the operation if it is cached."""
         return self._documents.get((request.query, request.operation_name), user)
 
-    def prepare(self, request: GraphQLRequest, user: UserId) -> PreparedOperation:
-        """Return the prepared operation of a request. Raises RequestRefused."""
+    async def prepare(self, request: GraphQLRequest, user: UserId) -> PreparedOperation:
+        """Return the prepared operation of a request. Raises RequestRefused.
+
+        A document that is not cached is prepared in a thread.
+        """
         prepared = self.find(request, user)
         if prepared is not None:
             return prepared
@@ -109,15 +117,22 @@ class OperationCache:
         except RateLimited as limited:
             raise refusal_for(limited) from limited
         try:
-            with budget.measure():
-                prepared = prepare_operation(request, self._limits, self._owned_plans)
+            new, size = await self._thread.run(partial(self._prepare, request, budget))
         except RequestRefused as refusal:
             if key is not None:
                 self._refusals.add(key, refusal.errors)
             raise
-        size = estimate_bytes(request.query)
-        self._documents.add((request.query, request.operation_name), prepared, size, user)
+        # Somebody else may have prepared the same document meanwhile.
+        prepared = self.find(request, user)
+        if prepared is None:
+            prepared = new
+            self._documents.add((request.query, request.operation_name), prepared, size, user)
         return prepared
+
+    def _prepare(self, request: GraphQLRequest, budget: CpuBudget) -> tuple[PreparedOperation, int]:
+        """Return the operation of a document, and its estimated bytes. Runs in the thread, so it changes no cache."""
+        with budget.measure():
+            return prepare_operation(request, self._limits, self._owned_plans), estimate_bytes(request.query)
 
     def _share_plans(self, prepared: PreparedOperation) -> None:
         if prepared.compiled is not None:
@@ -170,6 +185,7 @@ def prepare_operation(
             SCHEMA, document, request.operation_name, hide_suggestions=True, plan_cache=plan_cache
         ),
         size_variables=size_variables(SCHEMA._schema, document),
+        analysis_units=SELECTION_UNITS * count_selections(document),
     )
 
 

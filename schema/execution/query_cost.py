@@ -84,6 +84,18 @@ def size_variables(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, 
     return tuple(names)
 
 
+def count_selections(document: DocumentNode) -> int:
+    """Return the number of fields and fragments that are selected in a document: the steps of analysing its cost."""
+    count = 0
+    stack: list[Any] = list(document.definitions)
+    while stack:
+        selection_set = getattr(stack.pop(), "selection_set", None)
+        if selection_set is not None:
+            count += len(selection_set.selections)
+            stack.extend(selection_set.selections)
+    return count
+
+
 def make_size_key(value: Any) -> object:
     """Return the part of a variable's value that determines the cost, as a key for remembered costs."""
     if value is None or value is NOT_GIVEN or _is_whole_number(value):

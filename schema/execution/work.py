@@ -4,12 +4,13 @@
     a mutation                 MUTATION_UNITS  and one unit for each value of the response
     an event                   EVENT_UNITS     and one unit for each value of the response
     a list in the arguments    one unit for each item
+    an analysis of costs       SELECTION_UNITS for each selection of the document
     a search among people      `resolvers.users.people.SEARCH_UNITS` for each person that may match
 
 Before an operation begins, the units for full pages are taken. At its end the units for values that were not produced
-are given back. Sizes of lists without `first` are declared at their fields (`schema.base.list_sizes`). An event is
-rendered once for all subscribers with the same selection, so its units are divided by the number of their users. A
-missed event is read for one subscriber, who pays for all of it.
+are given back. So are those of an analysis whose result is remembered. Sizes of lists without `first` are declared at
+their fields (`schema.base.list_sizes`). An event is rendered once for all subscribers with the same selection, so its
+units are divided by the number of their users. A missed event is read for one subscriber, who pays for all of it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from subscriptions.transport.engine import OperationKind, RequestRefused
 QUERY_UNITS = 100
 MUTATION_UNITS = 500
 EVENT_UNITS = 50
+SELECTION_UNITS = 3
 
 EventExecution = Callable[[object, Context, YieldControl], Any]
 """Executes a subscription's selection on one event. Returns an ExecutionResult or an awaitable of one."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import strawberry
 
+from resolvers.workspaces.access import find_access
+from resolvers.workspaces.channels import list_categories
 from schema.base.context import Context
 from schema.base.list_sizes import holds
 from schema.base.nodes import Node
 from schema.compiler import reads
 from schema.workspaces.permission_types import PermissionOverwrite, list_overwrites
-from store.base.workspace_ids import WorkspaceId
+from store.base.workspace_ids import WorkspaceId, workspace_of
 from store.workspaces.permissions import NOTHING, Permission
 from store.workspaces.policy import ChannelCategory, Policy
 from store.workspaces.rights import rights_in_workspace
@@ -28,6 +30,17 @@ class ChannelCategoryType(Node):
     @strawberry.field(metadata=holds(20))
     def overwrites(self) -> list[PermissionOverwrite]:
         return list_overwrites(self.record.overwrites) if self.shows_overwrites else []
+
+
+async def find_category(context: Context, category: str) -> ChannelCategoryType | None:
+    """Return a category, or None if the viewer can't see it."""
+    workspace = workspace_of(category, "k")
+    access = await find_access(context.app, context.viewer, workspace) if workspace is not None else None
+    if access is None:
+        return None
+    rights = access.rights(context.app.store.clock.now_ms())
+    found = [each for each in await list_categories(context.app, access) if each.id == category]
+    return category_from(access.policy, found[0], rights) if found else None
 
 
 async def load_category(context: Context, policy: Policy, category: ChannelCategory) -> ChannelCategoryType:

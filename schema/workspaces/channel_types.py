@@ -92,10 +92,10 @@ class ChannelType(Conversation, Node):
             access = access_from(found) if found is not None else None
             if access is not None:
                 return channel_from(access)
-            if found is None or context.caller is None or context.caller.role is not CallerRole.SERVICE:
+            if context.caller is None or context.caller.role is not CallerRole.SERVICE:
                 raise no_conversation()
             # Services write SYSTEM messages without being members.
-            return asyncio.ensure_future(_load_for_service(context, found))
+            return asyncio.ensure_future(_load_for_service(context, conversation))
 
         return then(context.loaders.conversations.find(conversation), channel_of)
 
@@ -175,13 +175,14 @@ class ChannelType(Conversation, Node):
         return newest.n if newest is not None else 0
 
 
-async def _load_for_service(context: Context, found: FoundConversation) -> ChannelType:
+async def _load_for_service(context: Context, channel: ConversationId) -> ChannelType:
     """Return a channel as someone without rights there sees it."""
-    channel = found.head.conversation
-    policy = await context.app.store.policies.find(workspace_of_channel(channel), found.head.policy_version)
-    if policy is None or channel not in policy.channels:
+    head = await context.app.store.conversations.find(channel)
+    version = head.policy_version if head is not None else 0
+    policy = await context.app.store.policies.find(workspace_of_channel(channel), version)
+    if head is None or policy is None or channel not in policy.channels:
         raise no_conversation()
-    access, record = Access(found.head, []), policy.channels[channel]
+    access, record = Access(head, []), policy.channels[channel]
     return ChannelType(
         access=access, known_rev=None, record=record, conversation_id=channel, type=ConversationType.CHANNEL
     )

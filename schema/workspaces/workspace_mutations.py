@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.workspaces import invites, joining, membership_changes, workspace_changes, workspaces
+from resolvers.workspaces import workspace_changes, workspaces
+from resolvers.workspaces.membership import invites, joining, membership_changes
 from resolvers.workspaces.workspace_changes import ProfileUpdate
 from resolvers.workspaces.workspaces import NewWorkspace
 from schema.base.context import Info

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.workspaces import invites, workspaces
+from resolvers.workspaces import workspaces
+from resolvers.workspaces.membership import invites
 from schema.base.context import Info
 from schema.workspaces.workspace_types import InvitePreview, WorkspaceConnection, WorkspaceType, workspace_connection
 

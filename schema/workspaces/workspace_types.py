@@ -12,8 +12,8 @@ import strawberry
 from resolvers.base.pages import Edge, Page
 from resolvers.workspaces.access import WorkspaceAccess, find_access, no_workspace
 from resolvers.workspaces.channels import list_categories, list_channels
-from resolvers.workspaces.invites import Preview
-from resolvers.workspaces.members import list_members
+from resolvers.workspaces.membership.invites import Preview
+from resolvers.workspaces.membership.members import list_members
 from resolvers.workspaces.revs import read_with_rev
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds

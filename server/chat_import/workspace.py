@@ -18,7 +18,7 @@ from resolvers.base.app import Confab
 from resolvers.base.names import accept_name
 from resolvers.workspaces.channel_creation import NewChannel, create_channel
 from resolvers.workspaces.channel_decisions import accept_channel_name
-from resolvers.workspaces.joining import MOST_ADDED, add_to_workspace
+from resolvers.workspaces.membership.joining import MOST_ADDED, add_to_workspace
 from resolvers.workspaces.workspaces import NewWorkspace, create_workspace
 from server.chat_import.command import START_WAIT_SECONDS, import_log, progress_bar
 from server.chat_import.group import IMPORTING_CALLER, ImportedPeople

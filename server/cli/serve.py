@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from server.errors import CommandError
-from server.process.gc_tuning import tune_garbage_collection
+from server.process.interpreter_tuning import tune_interpreter
 from server.settings import Settings, variable
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def serve(
     from server.process.uvicorn_server import EventDrivenServer
 
     server = EventDrivenServer(_config(app, settings, workers=1))
-    tune_garbage_collection()
+    tune_interpreter()
     # asyncio.run has the argument loop_factory from Python 3.12 on.
     runner = asyncio.Runner(loop_factory=server.config.get_loop_factory())
     with _ignore_repeated_signal(), contextlib.closing(sock), runner:

@@ -19,6 +19,8 @@ from resolvers.sessions.receiving import ack_delivered
 from resolvers.sessions.session_changes import assign_category, mute_session, pin_session, set_unread
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import upsert_users
+from server.demo.workspace_seed import archive_demo_channels, create_demo_workspace
+from server.demo.workspace_world import CHANNEL_STEPS
 from server.demo.world import (
     ALICE,
     BOOKS,
@@ -48,7 +50,7 @@ _START_WAIT_SECONDS = 60.0
 
 
 async def seed_demo(settings: Settings) -> bool:
-    """Create the demo's people, groups and conversations, if there are no users. Returns whether it did.
+    """Create the demo's people, groups, workspace and conversations, if there are no users. Returns whether it did.
 
     A complete demo is never created again. An interrupted one is completed by the next call. In a new deployment the
     messages are up to three days old. Raises StoreError.
@@ -104,6 +106,7 @@ class _DemoBuilder:
     data_center: int
     resumed: bool
     groups: dict[str, ConversationId] = field(default_factory=dict)
+    """Groups by name, and channels by name with `#`."""
     sent: defaultdict[ConversationId, list[Message]] = field(default_factory=lambda: defaultdict(list))
 
     async def fill(self) -> None:
@@ -112,6 +115,8 @@ class _DemoBuilder:
             self.groups[group.name] = await self._create_group(group)
             if group.admin is not None:
                 await set_member_role(self.app, group.owner, self.groups[group.name], group.admin, ADMIN)
+        channels = await create_demo_workspace(self.app)
+        self.groups |= channels
         for number, (minutes_ago, steps) in enumerate(MOMENTS):
             self.clock.set_back(minutes_ago)
             # A lease covers the ids of some seconds, and the clock has jumped.
@@ -119,7 +124,7 @@ class _DemoBuilder:
             if number == 1:
                 await self._add_late_members()
             steps_by_conversation: dict[ConversationId, list[Dialogue | ReadUpTo]] = defaultdict(list)
-            for step in steps:
+            for step in (*steps, *CHANNEL_STEPS.get(number, ())):
                 steps_by_conversation[self._find_conversation(step.where, step.sub_biz)].append(step)
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -127,6 +132,7 @@ class _DemoBuilder:
                         tasks.create_task(self._run_steps(conversation, its_steps))
             except BaseExceptionGroup as failures:
                 raise failures.exceptions[0] from None
+        await archive_demo_channels(self.app, channels)
         await self._arrange_sessions()
 
     async def _create_group(self, group: DemoGroup) -> ConversationId:

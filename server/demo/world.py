@@ -50,7 +50,9 @@ GROUPS = (
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """Lines of one conversation in order, each `<user>: <text>`. `where` is a group, or the two users of a private one.
+    """Lines of one conversation in order, each `<user>: <text>`.
+
+    `where` is a group, a channel with `#`, or the two users of a private conversation.
 
     Before the text, `@<user> ` mentions a user, `@all ` everybody, `>` replies to the previous line, and `/` marks a
     bot command. After the text, ` => <text>` edits the message, and ` =x` recalls it as the group's owner.

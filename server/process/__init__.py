@@ -1,1 +1,1 @@
-"""The operating-system process: limits, garbage collection and shutdown."""
+"""The operating-system process: limits, garbage collection, threads and shutdown."""

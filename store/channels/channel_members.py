@@ -54,7 +54,8 @@ class ChannelMembers:
             elif kept[0] is not None:
                 found[channel, user] = kept[0]
         if missing:
-            rows = {row["_id"]: row for row in await self._mongo.find(MEMBERS, {"_id": {"$in": list(missing)}})}
+            (read,) = await self._mongo.find_as_of_one_moment((MEMBERS, {"_id": {"$in": list(missing)}}))
+            rows = {row["_id"]: row for row in read}
             for id, place in missing.items():
                 member = member_from(place[1], rows[id]) if id in rows else None
                 if member is not None and not member.is_current:

@@ -49,11 +49,6 @@ def leave_writes(
     return [(MEMBERS, rows), (SESSIONS, sessions), (CHANNELS, [_count(workspace, channel, -len(members))])]
 
 
-def begin_sessions(channel: ConversationId, users: Iterable[UserId], at_ms: int) -> Writes:
-    """Return the writes of sessions in a new channel."""
-    return [(SESSIONS, [follow_session(user, channel, (0, 0), at_ms) for user in users])]
-
-
 def end_sessions(places: Iterable[tuple[ConversationId, UserId]], at_ms: int) -> Writes:
     """Return the writes of sessions of users who no longer follow channels."""
     return [(SESSIONS, [unfollow_session(user, channel, at_ms) for channel, user in places])]

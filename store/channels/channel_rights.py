@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from store.base.clock import Clock
@@ -96,6 +97,22 @@ class ChannelRightsFinder:
         """Return the rights of a user in a channel; None if they can't see it."""
         return (await self.find_many(user, {channel: at_least})).get(channel)
 
+    async def select_visible(self, user: UserId, channels: Sequence[ConversationId]) -> set[ConversationId]:
+        """Return those channels that a user can see at present, before anything else is read about them.
+
+        No round trip if all are known to be visible; else one to Redis, whether the others exist or not.
+        """
+        visible = set(await self.find_many(user, dict.fromkeys(channels, 0)))
+        hidden = [channel for channel in channels if channel not in visible]
+        if hidden:
+            # They may have become visible since this process has read the policies.
+            workspaces = list({workspace_of_channel(channel) for channel in hidden})
+            found = await asyncio.gather(*map(self._policies.current_version, workspaces))
+            versions = dict(zip(workspaces, found, strict=True))
+            present = {channel: versions[workspace_of_channel(channel)] for channel in hidden}
+            visible |= set(await self.find_many(user, {c: v for c, v in present.items() if v is not None}))
+        return visible
+
     async def find_viewers(
         self, channel: ConversationId, users: Iterable[UserId], at_least: int = 0
     ) -> dict[UserId, ChannelRights]:
@@ -129,19 +146,20 @@ class ChannelRightsFinder:
         policy = await self._policies.find(workspace, at_least)
         if policy is None:
             return {}
-        places = [(channel, user) for channel, user in places if channel in policy.channels]
         users = {user for _, user in places}
         facts = await self._policies.find_members(workspace, users, policy.version) if users else {}
         # The policy may have been read again meanwhile: facts and memberships have to be valid under the one used.
         private = [
             (channel, user)
             for channel, user in places
-            if user in facts and policy.channels[channel].kind is ChannelKind.PRIVATE
+            # A channel that does not exist takes the time of a PRIVATE one.
+            if user in facts
+            and (channel not in policy.channels or policy.channels[channel].kind is ChannelKind.PRIVATE)
         ]
         members = await self.members.find_many(policy, private) if private else {}
         rights = {}
         for channel, user in places:
-            if user in facts:
+            if user in facts and channel in policy.channels:
                 member = members.get((channel, user))
                 judged = self._rights(policy, facts[user], policy.channels[channel], member)
                 if judged is not None:

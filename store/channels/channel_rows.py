@@ -9,10 +9,22 @@ from pymongo import InsertOne, UpdateOne
 
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
+from store.channels.announcements import NewFollowers
 from store.conversations.conversation import Member
 from store.conversations.conversation_fields import ConversationField
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import CLAIMS, CONVERSATIONS, MEMBERS, REMOVALS, member_row_id
+from store.mongo.collections import (
+    CHANNELS,
+    CLAIMS,
+    CONVERSATIONS,
+    MEMBERS,
+    REMOVALS,
+    SESSIONS,
+    member_row_id,
+    session_row_id,
+)
+from store.sessions.channel_changes import ChannelChange
+from store.sessions.session import Session
 from store.workspaces.changing.proposed_change import Operation
 
 CLAIM_SECONDS = 24 * 3600
@@ -45,8 +57,21 @@ def creation_writes(
         claim = {"_id": _claim_id(creator, workspace_of_channel(channel), key)}
         # Creations in one workspace come one after the other, and each looks for its key before.
         writes.append((CLAIMS, [UpdateOne(claim, {"$set": {"c": channel, "until": until}}, upsert=True)]))
-    rows = [_member_row(channel, user, at_ms) for user in members]
-    return [*writes, (CONVERSATIONS, [InsertOne(head)]), (MEMBERS, [InsertOne(row) for row in rows])]
+    users = list(members)
+    follow = follow_change(channel).row_updates(at_ms)[channel]
+    note = NewFollowers(users, at_ms).operation(workspace_of_channel(channel), channel)
+    return [
+        *writes,
+        (CONVERSATIONS, [InsertOne(head)]),
+        (MEMBERS, [InsertOne(_member_row(channel, user, at_ms)) for user in users]),
+        (SESSIONS, [UpdateOne({"_id": session_row_id(user, channel)}, follow, upsert=True) for user in users]),
+        (CHANNELS, [note]),
+    ]
+
+
+def follow_change(channel: ConversationId) -> ChannelChange:
+    """Return the change of the session of a user who follows a new channel."""
+    return ChannelChange(channel, (0, 0), values={Session.follows: True})
 
 
 def removal_writes(channels: Iterable[ConversationId], at_ms: int) -> Writes:

@@ -1,1 +1,1 @@
-"""Shared clocks: the clock of a workspace, or of a conversation that people look at, in Redis alone."""
+"""Shared clocks: the clocks of workspaces, in Redis alone."""

@@ -1,4 +1,4 @@
-"""Shared clocks in Redis: one per workspace, and one per conversation that people look at.
+"""Shared clocks in Redis: one per workspace.
 
 A tick is the time in ms, or one more than the tick before if that is later. Nothing of a clock is in MongoDB. When
 Redis loses it, a new epoch begins, and positions from before it cannot be resumed.
@@ -101,29 +101,24 @@ class ChangesSince:
 
 
 class SharedClocks:
-    """Reads and advances shared clocks. An owner is the id of a workspace or of a conversation."""
+    """Reads and advances shared clocks. An owner is the id of a workspace."""
 
     def __init__(self, cache: Cache, keys: Keys, clock: Clock) -> None:
         self._cache = cache
         self._keys = keys
         self._clock = clock
 
-    def append_call(self, owner: str, entry: ClockEntry, *, needs_route: bool = False) -> Call:
-        """Return the call that appends an event. `parse_appended` reads its answer.
-
-        `needs_route`: do nothing unless a server has connections that look at the clock.
-        """
+    def append_call(self, owner: str, entry: ClockEntry) -> Call:
+        """Return the call that appends an event. `parse_appended` reads its answer."""
         from_ms = entry.may_repeat_from_ms
         repeated_after = "" if from_ms is None else max(0, from_ms - _MAX_REPEATED_MS)
         objects = [part for kind, member in entry.objects for part in (kind.value, member)]
-        args = (entry.text, entry.version, repeated_after, int(needs_route), *objects)
+        args = (entry.text, entry.version, repeated_after, *objects)
         return self._call("clock_append", owner, *args)
 
     async def append(self, owner: str, entry: ClockEntry) -> Appended:
         """Append an event. Raises Unreachable: it may have been appended."""
-        appended = parse_appended(await self._cache.one(self.append_call(owner, entry)))
-        assert appended is not None
-        return appended
+        return parse_appended(await self._cache.one(self.append_call(owner, entry)))
 
     async def read(self, owners: Sequence[str]) -> list[ClockReading]:
         """Return the present clocks, in one round trip. Clocks that are not there begin."""
@@ -202,10 +197,8 @@ class SharedClocks:
         return Call(script, self._keys.clock(owner), (self._clock.now_ms(), *args))
 
 
-def parse_appended(answer: Sequence[bytes]) -> Appended | None:
-    """Return the answer of an append; None if nothing was done."""
-    if not answer:
-        return None
+def parse_appended(answer: Sequence[bytes]) -> Appended:
+    """Return the answer of an append."""
     epoch, tick, previous, version, *servers = answer
     return Appended(epoch.decode(), int(tick), int(previous), version.decode(), [server.decode() for server in servers])
 

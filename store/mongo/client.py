@@ -22,6 +22,7 @@ from store.base.errors import NotAttempted, Unreachable, translate_errors
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.primary import PrimaryWatch
 from store.mongo.read_queue import MAX_READS_PER_USER, ReadQueue
+from store.mongo.snapshot_reads import find_as_of_one_moment
 from store.mongo.writes import Command, Document, Write, WriteOutcome, outcome_of
 
 __all__ = ["Document", "Mongo", "Sort"]
@@ -237,16 +238,8 @@ class Mongo:
         Transactions are seen completely or not at all, which single reads of several shards do not guarantee. One round
         trip for each query. Changes that were acknowledged before are seen.
         """
-        found: list[list[Document]] = []
         with translate_errors():
-            started = self._client.start_session(snapshot=True)
-            session = await started if self._motor else started
-            async with session:
-                for collection, query in queries:
-                    self._count()
-                    cursor = self._database[collection].find(query, session=session, batch_size=_ROWS_PER_BATCH)
-                    found.append(await cursor.to_list(None))
-        return found
+            return await find_as_of_one_moment(self._client, self._database, queries, self._count)
 
     async def aggregate(self, collection: str, pipeline: Sequence[Mapping[str, Any]]) -> list[Document]:
         """Return all results of an aggregation pipeline."""

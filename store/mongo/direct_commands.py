@@ -86,7 +86,7 @@ class DirectCommands:
             return await self._read_once(command)
 
     async def _read_once(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        on_end = await self._reads.begin()
+        on_end = await self._reads.begin(is_aggregation="aggregate" in command)
         try:
             (reply,) = self.begin((Command(dict(command)),), on_end)
         except BaseException:

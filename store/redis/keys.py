@@ -91,7 +91,7 @@ class Keys:
     def clock(self, owner: str) -> tuple[str, ...]:
         """Return the key that scripts on a shared clock get. They derive the others from it.
 
-        `owner`: a workspace, or a conversation that people look at. The tag is the workspace's part of its id.
+        `owner`: a workspace. The tag is its part of the ids inside it.
         """
         return (self.of_clock(owner, "meta"),)
 

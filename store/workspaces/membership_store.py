@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -13,19 +13,23 @@ from pymongo.errors import BulkWriteError
 
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
+from store.channels.default_channels import DefaultChannel, following_writes
 from store.conversations.conversation import Member, member_from
 from store.mongo.client import Mongo
 from store.mongo.collections import (
     CHANNELS,
     INVITES,
     MEMBERS,
+    SESSIONS,
     WORKSPACE_MEMBERS,
     WORKSPACES,
     WORKSPACES_OF,
     member_row_id,
+    session_row_id,
     workspace_row_id,
 )
 from store.mongo.writes import is_duplicate
+from store.sessions.session import Session
 from store.workspaces import user_workspaces
 from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.documents import member_document
@@ -53,10 +57,6 @@ class NewMember(NamedTuple):
 
     user: UserId
     name: str | None
-
-
-Also = Callable[[Any], Awaitable[None]]
-"""Further writes in the transaction; gets the session."""
 
 
 class MembershipStore:
@@ -95,7 +95,7 @@ class MembershipStore:
         *,
         invite: InviteCode | None = None,
         needs_open: bool = False,
-        also: Also | None = None,
+        follows: Sequence[DefaultChannel] = (),
     ) -> None:
         """Add up to USERS_AT_ONCE members, all or nothing. One awaited transaction.
 
@@ -108,7 +108,7 @@ class MembershipStore:
             most: Largest number of workspaces of a user.
             invite: The invitation that is used once.
             needs_open: Refuse if the workspace may not be joined without an invitation.
-            also: Further writes in the transaction.
+            follows: Channels that the users follow from now on.
 
         Raises AlreadyMember, TooManyWorkspaces, UselessInvite and NotOpen.
         """
@@ -119,6 +119,7 @@ class MembershipStore:
             for member, search in zip(members, searches, strict=True)
         ]
         users = [(member.user, search.name_version) for member, search in zip(members, searches, strict=True)]
+        following = following_writes(follows, [member.user for member in members], at_ms)
         joinable = existing(workspace) | ({WorkspaceField.IS_OPEN: True} if needs_open else {})
 
         async def work(session: Any) -> None:
@@ -127,8 +128,8 @@ class MembershipStore:
                 await self._mongo.insert_many(WORKSPACE_MEMBERS, rows, session=session)
             except BulkWriteError as error:
                 raise (AlreadyMember() if is_duplicate(error) else error) from error
-            if also is not None:
-                await also(session)
+            for collection, operations in following:
+                await self._mongo.bulk_write(collection, operations, session=session)
             if invite is not None:
                 used = await self._mongo.find_one_and_update(
                     INVITES, usable_invite(invite, at_ms), used_once(), session=session
@@ -153,15 +154,18 @@ def ends_of_memberships(
     in_channels: present memberships of channels, each with the newest seq there, the last that the member may read.
     Followers of PUBLIC channels have no intervals to keep, so their rows are removed.
     """
-    rows, counts = list[Operation](), Counter[ConversationId]()
+    rows, sessions, counts = list[Operation](), list[Operation](), Counter[ConversationId]()
     for channel, member, seq in in_channels:
         row = {"_id": member_row_id(channel, member.user)}
         ended = member.ended_at(seq) if policy.channels[channel].kind is ChannelKind.PRIVATE else None
         rows.append(UpdateOne(row, {"$set": ended.to_fields()}) if ended is not None else DeleteOne(row))
+        sessions.append(
+            UpdateOne({"_id": session_row_id(member.user, channel)}, {"$unset": {Session.follows.stored: ""}})
+        )
         counts[channel] += 1
     in_workspaces = [write for user in users for write in user_workspaces.ends(user, policy.workspace)]
     channels: list[Operation] = [
         UpdateOne({"_id": workspace_row_id(policy.workspace, channel)}, {"$inc": {ChannelField.MEMBER_COUNT: -count}})
         for channel, count in counts.items()
     ]
-    return [(WORKSPACES_OF, in_workspaces), (MEMBERS, rows), (CHANNELS, channels)]
+    return [(WORKSPACES_OF, in_workspaces), (MEMBERS, rows), (SESSIONS, sessions), (CHANNELS, channels)]

@@ -125,6 +125,8 @@ class ChannelField:
     SLOW_MODE_SECONDS = "sm"
     MEMBER_COUNT = "mc"
     """PRIVATE: members. PUBLIC: followers."""
+    NEW_FOLLOWERS = "nf"
+    """[time (ms), user…]: followers of a new channel whose cached states may lack the session. Absent: none."""
     ANNOUNCEMENTS = "an"
     """[[message id, actor, text, stored system event…], …]: SYSTEM messages that are not stored yet. Absent: none."""
     METADATA = "md"

@@ -23,6 +23,8 @@ from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId
 from store.deployment import redis_generations as generations
 from tests.api.client import Api, cancel_tasks, private_id
+from tests.api.workspaces.calls import add_members, create_workspace
+from tests.api.workspaces.role_calls import add_channel, overwrite, permissions_in
 from tests.conftest import own_database
 from tests.invariants.conftest import disposable_servers
 
@@ -302,3 +304,31 @@ async def test_without_redis_sessions_change_on_servers_whose_clocks_differ(depl
         await one.pin(bob, talk, priority)
         assert (await other.pin(bob, talk, priority + 1))["priority"] == priority + 1
     assert (await one.own_session(bob, talk))["priority"] == 6
+
+
+async def test_without_redis_changes_of_rights_are_in_force_on_every_server(deployment: TwoServers) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.create_users("alice", "bob")
+    workspace = await create_workspace(one, alice)
+    await add_members(one, workspace, bob)
+    channel = await add_channel(one, workspace)
+    for api in (one, other):
+        await api.send(bob, channel, "before")
+    await deployment.lose_redis()
+    await overwrite(one, alice, channel=channel, user=bob, deny=["SEND_MESSAGES"])
+    for api in (other, one):
+        assert (await api.expect_send_refusal(bob, channel)).code == "FORBIDDEN"
+    await overwrite(other, alice, channel=channel, user=bob)
+    await one.send(bob, channel, "again")
+    await overwrite(other, alice, channel=channel, user=bob, deny=["VIEW_CHANNEL"])
+    assert await permissions_in(one, bob, channel) is None
+    row = one.database["workspaces"].find_one({"_id": workspace})
+    assert row is not None and "pn" in row
+    await deployment.bring_redis_back()
+    for api in (one, other):
+        assert (await api.expect_send_refusal(bob, channel)).code == "NOT_FOUND"
+        await api.services.app.store.policy_changes.complete_incomplete()
+    row = one.database["workspaces"].find_one({"_id": workspace})
+    assert row is not None and "pn" not in row
+    await overwrite(one, alice, channel=channel, user=bob)
+    await other.send(bob, channel, "after")

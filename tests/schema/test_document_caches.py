@@ -42,6 +42,11 @@ def of_fields(number: int) -> str:
     return f"{{ a{number}: sessions {{ edges {{ node {{ {fields} }} }} }} }}"
 
 
+def prepare(cache: OperationCache, request: GraphQLRequest, user: UserId) -> PreparedOperation:
+    """Return the prepared operation of a request."""
+    return asyncio.run(cache.prepare(request, user))
+
+
 def memory_of(prepare: Callable[[int], object], count: int) -> int:
     """Return the bytes that remain after `count` calls."""
     gc.collect()
@@ -58,15 +63,15 @@ def memory_of(prepare: Callable[[int], object], count: int) -> int:
 @pytest.mark.parametrize("document", [of_integers, of_text, of_fields])
 def test_estimated_size_is_near_the_memory_that_a_document_takes(document: Callable[[int], str]) -> None:
     cache = OperationCache(QueryLimits())
-    cache.prepare(GraphQLRequest("{ me { id } }"), ALICE)
-    kept = memory_of(lambda number: cache.prepare(GraphQLRequest(document(number)), ALICE), 8) / 8
+    prepare(cache, GraphQLRequest("{ me { id } }"), ALICE)
+    kept = memory_of(lambda number: prepare(cache, GraphQLRequest(document(number)), ALICE), 8) / 8
     assert kept <= estimate_bytes(document(0)) <= 3 * kept
 
 
 def test_different_documents_of_one_user_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared_operations, "_MAX_CACHED_BYTES", 500_000)
     cache = OperationCache(QueryLimits())
-    assert memory_of(lambda number: cache.prepare(GraphQLRequest(of_integers(number)), ALICE), 10) < 700_000
+    assert memory_of(lambda number: prepare(cache, GraphQLRequest(of_integers(number)), ALICE), 10) < 700_000
 
 
 async def test_evicted_documents_are_released_with_their_plans(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +79,7 @@ async def test_evicted_documents_are_released_with_their_plans(monkeypatch: pyte
     cache = OperationCache(QueryLimits())
     released = []
     for number in range(20):
-        prepared = cache.prepare(GraphQLRequest(f"{{ a{number}: __typename }}"), ALICE)
+        prepared = await cache.prepare(GraphQLRequest(f"{{ a{number}: __typename }}"), ALICE)
         assert prepared.compiled is not None
         assert (await prepared.compiled.execute({})).data == {f"a{number}": "Query"}
         released.append(weakref.ref(prepared.document))
@@ -159,9 +164,9 @@ def fail(*_: object, **__: object) -> None:
 def test_a_refused_document_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = OperationCache(QueryLimits())
     request = GraphQLRequest("{ nonsense }")
-    first = refuse(lambda: cache.prepare(request, ALICE))
+    first = refuse(lambda: prepare(cache, request, ALICE))
     monkeypatch.setattr(prepared_operations, "parse_limited", fail)
-    assert refuse(lambda: cache.prepare(request, BOB)) == first
+    assert refuse(lambda: prepare(cache, request, BOB)) == first
 
 
 def test_errors_quote_a_bounded_part_of_a_document() -> None:
@@ -176,20 +181,20 @@ def test_errors_quote_a_bounded_part_of_a_document() -> None:
     for document in documents:
         request = GraphQLRequest(document, None, "z" * 1_000_000)
         with pytest.raises(RequestRefused) as caught:
-            cache.prepare(request, ALICE)
+            prepare(cache, request, ALICE)
         assert len(encode({"errors": caught.value.errors})) < 10_000
 
 
 def test_a_user_with_many_new_documents_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = OperationCache(QueryLimits(), cpu_share=0.00001)
     known = GraphQLRequest("{ me { id } }")
-    cache.prepare(known, ALICE)
-    refusal = refuse(lambda: cache.prepare(GraphQLRequest("{ __typename }"), ALICE))
+    prepare(cache, known, ALICE)
+    refusal = refuse(lambda: prepare(cache, GraphQLRequest("{ __typename }"), ALICE))
     assert refusal["extensions"]["code"] == "RATE_LIMITED" and refusal["extensions"]["retryAfterMs"] > 0
     # Known documents and other users are not concerned.
-    cache.prepare(known, ALICE)
-    cache.prepare(GraphQLRequest("{ __typename }"), BOB)
-    cache.prepare(GraphQLRequest("{ __typename }"), ALICE)
+    prepare(cache, known, ALICE)
+    prepare(cache, GraphQLRequest("{ __typename }"), BOB)
+    prepare(cache, GraphQLRequest("{ __typename }"), ALICE)
 
 
 def test_a_budget_is_refilled_up_to_ten_seconds_of_its_share() -> None:

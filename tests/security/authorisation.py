@@ -149,6 +149,7 @@ ROOT_FIELDS = [
         True, id="@channel"),
     mutation("deleteChannel", "deleteChannel(channelId: $id)", in_workspace(INVISIBLE, NOT_PERMITTED, OK), True,
         id="@channel"),
+    query("node", "node(id: $id) { id }", in_workspace(NULL, OK, OK), id="@channel_category"),
     mutation("createCategory", 'createCategory(workspaceId: $id, name: "new") { id }',
         in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
     mutation("updateCategory", 'updateCategory(categoryId: $id, name: "new") { id }',

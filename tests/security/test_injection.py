@@ -112,6 +112,11 @@ def valid_for(sample: SampleGroup) -> Json:
         "setMemberRoles.userId": user, "setMemberRoles.roleIds": ["r_1"], "setPermissionOverwrite.allow": [],
         "setPermissionOverwrite.deny": [], "explainPermissions.channelId": "c_1.1",
         "channelEvents.channels": [{"id": "c_1.1"}], "workspaceEvents.workspaces": [{"id": "w_1"}],
+        "createChannel.input": {"workspaceId": "w_1", "name": "x"}, "updateChannel.channelId": "c_1.1",
+        "updateChannel.input": {"name": "x"}, "createCategory.workspaceId": "w_1", "createCategory.name": "x",
+        "updateCategory.categoryId": "k_1.1", "updateCategory.name": "x", "addToChannel.channelId": "c_1.1",
+        "addToChannel.userIds": [user], "removeFromChannel.channelId": "c_1.1", "removeFromChannel.userId": user,
+        "markChannelsRead.workspaceId": "w_1", "followedChannels.workspaceId": "w_1",
     }  # fmt: skip
 
 

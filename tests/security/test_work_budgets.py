@@ -11,6 +11,7 @@ import pytest
 from resolvers.base.errors import RateLimited
 from resolvers.base.work_budgets import WorkBudgets
 from resolvers.users.people import SEARCH_UNITS
+from schema.execution.work import SELECTION_UNITS
 from store.base.ids import UserId
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Json, Refusal, gather_all, parse_refusal
@@ -130,6 +131,23 @@ async def test_an_operation_with_wrong_variables_costs_no_values(small: Api) -> 
     answer = await small.run(alice, query, n=100, wrong=1)
     assert [parse_refusal(error).code for error in answer["errors"]] == ["INVALID_INPUT"]
     assert work.remaining(UserId(alice)) == 2_000 - 100
+
+
+async def test_analysing_costs_is_paid_for_unless_the_result_is_remembered(small: Api) -> None:
+    alice, bob = await small.create_users("alice", "bob")
+    work = stop_time(small)
+    receipts = "conversation { lastMessage { receipts(first: $n) { edges { cursor } } } }"
+    too_complex = f"query ($n: Int) {{ sessions(first: $n) {{ edges {{ node {{ {receipts} }} }} }} }}"
+    answer = await small.run(alice, too_complex, n=100)
+    assert [error["extensions"]["limit"] for error in answer["errors"]] == ["max_nodes"]
+    selections = 8
+    assert work.remaining(UserId(alice)) == 2_000 - SELECTION_UNITS * selections
+    for _ in range(2_000 // (SELECTION_UNITS * selections)):
+        answer = await small.run(alice, too_complex, n=100)
+    assert [parse_refusal(error).code for error in answer["errors"]] == ["RATE_LIMITED"]
+    sent = "query ($n: Int) { sessions(first: $n) { edges { cursor } } }"
+    await small.data(bob, sent, n=1)
+    assert work.remaining(UserId(bob)) == 2_000 - 102
 
 
 async def test_a_spent_budget_is_rate_limited_on_all_connections(small: Api) -> None:

@@ -124,6 +124,26 @@ async def test_demo_is_not_created_if_there_are_users(settings: Settings) -> Non
     assert await ask(settings, "zoe", '{ user(id: "alice") { id } }') == {"user": None}
 
 
+WORKSPACE = """{ myWorkspaces { edges { node {
+    name memberCount isOpen roles { name color } categories { name } members { edges { node { user { id } } } }
+    channels { edges { node { name kind isArchived isDefault messageCount } } } } } } }"""
+
+
+async def test_demo_has_a_workspace_with_channels_and_roles(seeded: Settings) -> None:
+    seen = {user: (await ask(seeded, user, WORKSPACE))["myWorkspaces"]["edges"][0]["node"] for user in ("bob", "dave")}
+    bob, dave = seen["bob"], seen["dave"]
+    assert (bob["name"], bob["memberCount"], bob["isOpen"]) == ("Lakeside Hikers", 6, True)
+    assert [role["name"] for role in bob["roles"]] == ["Organiser", "Guide", "everyone"]
+    assert [category["name"] for category in bob["categories"]] == ["Trips"]
+    channels = {edge["node"]["name"]: edge["node"] for edge in bob["channels"]["edges"]}
+    assert {name: channel["messageCount"] for name, channel in channels.items()} == {
+        "general": 6, "lake": 5, "planning": 3, "old-routes": 2,
+    }  # fmt: skip
+    assert channels["general"]["isDefault"] and channels["old-routes"]["isArchived"]
+    assert channels["planning"]["kind"] == "PRIVATE"
+    assert channels.keys() - {edge["node"]["name"] for edge in dave["channels"]["edges"]} == {"planning"}
+
+
 async def test_interrupted_demo_is_completed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     # Unfinished deliveries are taken over sooner than usual.
     monkeypatch.setattr("subscriptions.delivery.housekeeping.TAKEOVER_MS", 300)

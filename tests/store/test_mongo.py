@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
 from pymongo import IndexModel, UpdateOne
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
@@ -158,3 +159,22 @@ async def test_the_first_request_long_after_the_start_is_sent(mongo_url: str, mo
     await asyncio.sleep(0.3)
     assert await mongo.find_one("things", {}) is None
     await mongo.close()
+
+
+async def test_documents_are_read_as_of_one_moment(mongo: Mongo, monkeypatch: pytest.MonkeyPatch) -> None:
+    await mongo.insert_many("things", [{"_id": number} for number in range(3)])
+    await mongo.insert_one("others", {"_id": "a"})
+    read = [("things", {"_id": {"$gt": 0}}), ("others", {}), ("nothing", {})]
+    assert await mongo.find_as_of_one_moment(*read) == [[{"_id": 1}, {"_id": 2}], [{"_id": "a"}], []]
+    start_session, failures = mongo._client.start_session, [246, 246]
+
+    def fail_first(**options: Any) -> Any:
+        if failures:
+            raise OperationFailure("the collection has changed", failures.pop())
+        return start_session(**options)
+
+    monkeypatch.setattr(mongo, "_client", SimpleNamespace(start_session=fail_first, close=mongo._client.close))
+    assert len(await mongo.find_as_of_one_moment(*read)) == 3
+    failures.append(13)
+    with pytest.raises(Unreachable):
+        await mongo.find_as_of_one_moment(*read)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from bson.errors import InvalidDocument
@@ -78,3 +79,57 @@ async def test_a_read_that_fails_leaves_the_queue(mongo: Mongo) -> None:
             with pytest.raises(InvalidDocument):
                 await mongo.find("things", {1: 2})  # type: ignore[dict-item]
     assert mongo.reads.running == 0
+
+
+async def test_aggregations_of_a_user_run_one_after_another(mongo: Mongo) -> None:
+    with RequestScope(ALICE):
+        end = await mongo.reads.begin(is_aggregation=True)
+        waiting = [asyncio.create_task(mongo.aggregate("things", [{"$match": {}}])) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert (mongo.reads.running, mongo.reads.waiting) == (1, 2)
+        # Other reads of the user, and aggregations of others, do not wait for it.
+        assert len(await mongo.find("things", {})) == 3
+    assert await _count(mongo, BOB) == 3
+    assert await _count(mongo, None) == 3
+    assert mongo.reads.waiting == 2
+    waiting[0].cancel()
+    assert end is not None
+    end()
+    assert len(await waiting[1]) == 3
+    assert (mongo.reads.running, mongo.reads.waiting) == (0, 0)
+
+
+async def test_an_aggregation_that_is_cancelled_while_other_reads_run_leaves_both_queues(mongo: Mongo) -> None:
+    with RequestScope(ALICE):
+        ends = [await mongo.reads.begin() for _ in range(2)]
+        waiting = asyncio.create_task(mongo.aggregate("things", [{"$match": {}}]))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    for end in ends:
+        assert end is not None
+        end()
+    assert await _count(mongo, ALICE) == 3
+    assert (mongo.reads.running, mongo.reads.waiting) == (0, 0)
+
+
+async def test_a_pause_follows_each_aggregation_of_a_user_with_many(
+    mongo: Mongo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    loop = asyncio.get_running_loop()
+    original = loop.call_later
+
+    def call_later(delay: float, callback: Any, *arguments: Any, **options: Any) -> asyncio.TimerHandle:
+        if getattr(callback, "__name__", "") == "leave":
+            pauses.append(delay)
+        return original(delay, callback, *arguments, **options)
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    with RequestScope(ALICE):
+        await mongo.gather(*(mongo.aggregate("things", [{"$match": {}}]) for _ in range(3)))
+        assert pauses == []
+        await mongo.gather(*(mongo.aggregate("things", [{"$match": {}}]) for _ in range(5)))
+    assert len(pauses) == 2 and all(0 < pause <= 0.05 for pause in pauses)
+    assert (mongo.reads.running, mongo.reads.waiting) == (0, 0)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from store.clocks import clock_constants
-from store.clocks.shared_clocks import Appended, ChangeList, ClockEntry, parse_appended
+from store.clocks.shared_clocks import Appended, ChangeList, ClockEntry
 from store.redis.cache import Call
 from store.store import Store
 
@@ -73,15 +73,6 @@ async def test_the_answer_names_the_servers_with_routes_until_they_are_removed(s
     (appended,) = await append(store, entry())
     assert list(appended.servers) == ["two"]
     assert (await store.clocks.read_positions([WORKSPACE, "w_8"], "one")) == [(epoch, appended.tick, 0), None]
-
-
-async def test_an_entry_that_needs_a_route_is_appended_only_with_one(store: Store) -> None:
-    call = store.clocks.append_call("g_1", entry(), needs_route=True)
-    assert parse_appended(await store.cache.one(call)) is None
-    assert await store.clocks.read_positions(["g_1"], "one") == [None]
-    await store.clocks.attach("g_1", "one", store.clock.now_ms() + 60_000)
-    appended = parse_appended(await store.cache.one(call))
-    assert appended is not None and appended.tick > appended.previous
 
 
 async def test_a_repeated_entry_is_appended_once_and_names_the_present_clock(store: Store) -> None:

@@ -1,11 +1,10 @@
 -- Appends an event to a shared clock.
 -- ARGV: now (ms), log entry, version of the rights that decide who may see it, tick after which the same entry may be
--- in the log already ('' if it is not), '1' to do nothing unless a server has a route, then list ('recent' or
--- 'changed') and member in turn.
+-- in the log already ('' if it is not), then list ('recent' or 'changed') and member in turn.
 -- Returns { epoch, tick, tick before, version, server, ... }; with tick 0 and the present clock as the tick before it
--- if the entry is in the log already. Returns {} if no server has a route, and one was needed.
-local entry, version, repeated_after, needs_route = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
-local FIRST_MEMBER = 6
+-- if the entry is in the log already.
+local entry, version, repeated_after = ARGV[2], ARGV[3], ARGV[4]
+local FIRST_MEMBER = 5
 
 -- Adds an object to a list, or gives it a later tick.
 local function put_into(list, member, tick)
@@ -22,7 +21,6 @@ local function put_into(list, member, tick)
 end
 
 local routes = list_routes()
-if needs_route and #routes == 0 then return {} end
 local epoch, clock = open_clock()
 -- A change of rights raises the version in Redis before it is answered.
 local raised = redis.call('HGET', META, 'pv')

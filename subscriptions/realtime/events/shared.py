@@ -13,7 +13,7 @@ from typing import Self
 
 import orjson
 
-from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.clocks.shared_clocks import ChangeList
 from store.messages.message import Message, message_from
@@ -41,12 +41,6 @@ def member_object(user: UserId) -> str:
     return f"m:{user}"
 
 
-def clock_owner(conversation: ConversationId) -> str:
-    """Return the owner of the shared clock that has the events of a conversation."""
-    is_channel = kind_of(conversation) is ConversationKind.CHANNEL
-    return workspace_of_channel(conversation) if is_channel else conversation
-
-
 @dataclass(frozen=True, slots=True)
 class SharedEvent(Event):
     """Base of events on shared clocks. rev: the event's tick; 0 until it has one."""
@@ -55,7 +49,7 @@ class SharedEvent(Event):
 
     @property
     def owner(self) -> str:
-        """The workspace or conversation whose clock has the event."""
+        """The workspace whose clock has the event."""
         raise NotImplementedError
 
     @property
@@ -96,14 +90,13 @@ class ChannelMessage(SharedEvent):
 
     @property
     def owner(self) -> str:
-        """The workspace of the channel, or the conversation itself."""
-        return clock_owner(self.conversation)
+        """The workspace of the channel."""
+        return workspace_of_channel(self.conversation)
 
     @property
     def objects(self) -> Collection[tuple[ChangeList, str]]:
-        """The channel, for a new message in one."""
-        is_new = self.change is MessageChange.CREATED and self.owner != self.conversation
-        return ((ChangeList.RECENT, self.conversation),) if is_new else ()
+        """The channel, for a new message."""
+        return ((ChangeList.RECENT, self.conversation),) if self.change is MessageChange.CREATED else ()
 
     @property
     def full_message(self) -> Message | None:
@@ -249,7 +242,7 @@ class ChannelActivity(SharedEvent):
     @property
     def owner(self) -> str:
         """The workspace of the channel."""
-        return clock_owner(self.channel)
+        return workspace_of_channel(self.channel)
 
     def wire_fields(self) -> Fields:
         """Return nothing: it stays on its process."""

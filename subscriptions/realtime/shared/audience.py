@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
+from store.base.snowflakes import first_id_at
 from store.base.workspace_ids import WorkspaceId
 from store.channels.channel_members import ChannelMembers
 from store.conversations.conversation import Member
+from store.messages.message import Message
 from store.workspaces.permissions import Permission
 from store.workspaces.policies import Policies
 from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Policy
 from store.workspaces.rights import rights_in_channel
-
-AccessKey = tuple[int, int]
-"""Identifies an uninterrupted access of a user to a channel. After an end and a new begin it is another one."""
 
 
 @dataclass(slots=True)
@@ -36,8 +36,40 @@ class _Subscriber:
     """Subscriptions that need all channels."""
     facts: MemberFacts | None = None
     memberships: dict[ConversationId, Member | None] = field(default_factory=dict)
-    accesses: dict[ConversationId, AccessKey | None] = field(default_factory=dict)
+    accesses: dict[ConversationId, ChannelAccess | None] = field(default_factory=dict)
     """Accesses that were judged under the policy of the audience."""
+
+
+class ChannelAccess(NamedTuple):
+    """A subscriber's access to a channel that they see.
+
+    Attributes:
+        joined_at_ms: When they joined the workspace.
+        intervals: First and last seq of their memberships, if the channel is PRIVATE.
+        reads_history: They may read messages from before now.
+        full_history: The history includes messages from before they joined.
+    """
+
+    joined_at_ms: int
+    intervals: Sequence[tuple[int, int | None]]
+    reads_history: bool
+    full_history: bool
+
+    def continues(self, earlier: ChannelAccess) -> bool:
+        """Return whether it has not been interrupted since an earlier moment."""
+        if self.joined_at_ms != earlier.joined_at_ms:
+            return False
+        # In a PUBLIC channel there are no memberships that could end.
+        is_member = self.intervals and earlier.intervals
+        return not is_member or self.intervals[-1][0] == earlier.intervals[-1][0]
+
+    def may_read(self, message: Message) -> bool:
+        """Return whether the history that they may read has a message."""
+        if not self.reads_history or self.full_history:
+            return self.reads_history
+        if self.intervals:
+            return any(first <= message.seq and (last is None or message.seq <= last) for first, last in self.intervals)
+        return message.id >= first_id_at(self.joined_at_ms)
 
 
 class Audience:
@@ -143,23 +175,17 @@ class Audience:
         subscriber = self._subscribers.get(user)
         return subscriber.facts if subscriber is not None and self.policy is not None else None
 
-    def find_access(self, user: UserId, channel: ConversationId) -> AccessKey | None:
-        """Return the key of a subscriber's access to a channel that they subscribed to; None if they can't see it."""
+    def find_access(self, user: UserId, channel: ConversationId) -> ChannelAccess | None:
+        """Return a subscriber's access to a channel that they subscribed to; None if they can't see it."""
         subscriber = self._subscribers.get(user)
         if subscriber is None or self.policy is None or subscriber.facts is None:
             return None
         if channel not in subscriber.accesses:
-            subscriber.accesses[channel] = self._judge(self.policy, subscriber.facts, subscriber, channel)
+            settings, member = self.policy.channels.get(channel), subscriber.memberships.get(channel)
+            subscriber.accesses[channel] = (
+                self._judge(self.policy, subscriber.facts, settings, member) if settings is not None else None
+            )
         return subscriber.accesses[channel]
-
-    def _judge(
-        self, policy: Policy, facts: MemberFacts, subscriber: _Subscriber, channel: ConversationId
-    ) -> AccessKey | None:
-        settings, member = policy.channels.get(channel), subscriber.memberships.get(channel)
-        if settings is None or not self._may_view(policy, facts, settings, member):
-            return None
-        first_seq = member.intervals[-1][0] if settings.kind is ChannelKind.PRIVATE and member is not None else 0
-        return facts.joined_at_ms, first_seq
 
     def list_visible(self, user: UserId) -> frozenset[ConversationId]:
         """Return the channels that a subscriber to all of them can see."""
@@ -167,10 +193,20 @@ class Audience:
             return frozenset()
         return frozenset(channel for channel in self.policy.channels if self.find_access(user, channel) is not None)
 
-    def _may_view(self, policy: Policy, facts: MemberFacts, channel: Channel, member: Member | None) -> bool:
-        if channel.kind is ChannelKind.PRIVATE and member is None:
-            return False
-        # A time-out does not hide a channel.
+    def _judge(
+        self, policy: Policy, facts: MemberFacts, channel: Channel, member: Member | None
+    ) -> ChannelAccess | None:
+        is_private = channel.kind is ChannelKind.PRIVATE
+        if is_private and member is None:
+            return None
+        # A time-out hides neither a channel nor its history.
         facts = replace(facts, timed_out_until_ms=0) if facts.timed_out_until_ms else facts
         rights = rights_in_channel(policy, facts, channel, member is not None, self._clock.now_ms())
-        return Permission.VIEW_CHANNEL in rights
+        if Permission.VIEW_CHANNEL not in rights:
+            return None
+        return ChannelAccess(
+            facts.joined_at_ms,
+            member.intervals if is_private and member is not None else (),
+            Permission.READ_HISTORY in rights,
+            channel.full_history,
+        )

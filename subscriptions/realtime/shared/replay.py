@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import NamedTuple
 
 from store.base.ids import ConversationId
-from store.base.workspace_ids import is_workspace_id
 from store.clocks.clock_constants import LOG_LENGTH
 from store.clocks.shared_clocks import SharedClocks
 from store.messages.message_store import MessageStore
@@ -69,9 +68,8 @@ class SharedReplayer:
         if found is None:
             return None
         present_epoch, logged = found
-        if is_workspace_id(owner):
-            versions = [int(event.version) for event in logged if event.version]
-            await self._wait_for_rights(owner, max(versions, default=0))
+        versions = [int(event.version) for event in logged if event.version]
+        await self._wait_for_rights(owner, max(versions, default=0))
         entries = [(event.tick, parse_shared_entry(event.entry)) for event in logged]
         if conversations is not None:
             entries = [(at, entry) for at, entry in entries if any(c in conversations for c, _ in entry.message_places)]

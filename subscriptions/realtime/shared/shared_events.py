@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import structlog
 
 from store.base.errors import StoreError
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.tasks import end_tasks
-from store.base.workspace_ids import WorkspaceId, is_workspace_id
+from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.clocks.shared_clocks import Appended, ClockEntry, parse_appended
 from store.messages.message import Message
 from store.redis.cache import Call
@@ -31,7 +31,6 @@ from subscriptions.realtime.events.shared import (
     MessageChange,
     SharedEvent,
     WorkspaceUpdate,
-    clock_owner,
     decode_shared_event,
 )
 from subscriptions.realtime.hub import Hub
@@ -113,11 +112,9 @@ class SharedEvents:
 
         `message`: as it is now. An edit that a recall has overtaken shows nothing; its tick is sent all the same.
         """
-        appended = parse_appended(answer)
-        if appended is not None:
-            is_overtaken = change is MessageChange.UPDATED and message.is_recalled
-            event = ChannelMessage(message, change) if not is_overtaken else None
-            self._publish(clock_owner(message.conversation), event, appended)
+        is_overtaken = change is MessageChange.UPDATED and message.is_recalled
+        event = ChannelMessage(message, change) if not is_overtaken else None
+        self._publish(workspace_of_channel(message.conversation), event, parse_appended(answer))
 
     async def append(self, event: SharedEvent) -> int:
         """Append an event to its clock and send it. Returns its rev. Raises StoreError: it may have been appended."""
@@ -172,7 +169,7 @@ class SharedEvents:
             await self.hub.remove_routes([update.workspace], server)
 
     def _publish(self, owner: str, event: SharedEvent | None, appended: Appended) -> None:
-        version = int(appended.version or 0) if is_workspace_id(owner) else 0
+        version = int(appended.version or 0)
         if appended.tick:
             placed = event.at(appended.tick) if event is not None else None
             frame = _Frame(owner, *appended[:3], version, placed)
@@ -334,4 +331,4 @@ class SharedEvents:
 
 def is_on_workspace_clock(conversation: ConversationId) -> bool:
     """Return whether the events of a conversation are on the clock of its workspace."""
-    return clock_owner(conversation) != conversation
+    return kind_of(conversation) is ConversationKind.CHANNEL

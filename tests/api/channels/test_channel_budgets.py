@@ -54,3 +54,23 @@ async def test_budget_of_a_channel(meter: Meter, workspace: SampleChannels) -> N
 
     # The workspace's rev is read before the channel, so that the channel includes everything up to it.
     await meter.expect("channel", find, 0, 3)
+
+
+async def test_an_invisible_channel_takes_the_round_trips_of_one_that_does_not_exist(
+    meter: Meter, workspace: SampleChannels
+) -> None:
+    await meter.api.send(workspace.member, workspace.staff)
+    unknown = workspace.staff.rpartition(".")[0] + ".99"
+    query = "query ($id: ID!) { messages(conversationId: $id) { edges { cursor } } }"
+    for user in (workspace.other, workspace.outsider):
+        trips = []
+        for channel in (unknown, workspace.staff):
+
+            async def read(channel: str = channel, user: str = user) -> None:
+                assert (await meter.api.data(user, query, id=channel))["messages"] is None
+
+            async def send(channel: str = channel, user: str = user) -> None:
+                assert (await meter.api.expect_send_refusal(user, channel)).code == "NOT_FOUND"
+
+            trips.append((await meter.measure(read, None), await meter.measure(send, None)))
+        assert trips[0] == trips[1]

@@ -14,55 +14,12 @@ from store.base.ids import ConversationId, UserId
 from store.messages.message import ReservedMessage
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
-from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate
+from subscriptions.realtime.events.shared import ChannelMessage
 from subscriptions.realtime.mailboxes import QueueBudget
-from subscriptions.transport.engine import RequestRefused
-from tests.api.client import Api, Subscriber
+from tests.api.channels.channel_subscriber import live, look_at, texts
+from tests.api.client import Api
+from tests.api.requests.test_budgets import Meter
 from tests.api.sample_channels import SampleChannels
-
-CHANNELS = """subscription ($channels: [Position!]!) { channelEvents(channels: $channels) {
-    __typename
-    ... on ChannelMessage { conversationId change rev message { seq content } }
-    ... on TypingStarted { conversationId user { id } }
-    ... on AccessEnded { conversationId }
-    ... on ChannelCaughtUp { conversationId rev reset } } }"""
-
-
-async def look_at(api: Api, user: str, *positions: str | tuple[str, int]) -> Subscriber:
-    """Return a subscription to channels, each from now on or from a rev."""
-    named = [{"id": p} if isinstance(p, str) else {"id": p[0], "rev": p[1]} for p in positions]
-    return await api.subscribe(user, CHANNELS, channels=named)
-
-
-async def live(api: Api, user: str, *channels: str) -> tuple[Subscriber, int]:
-    """Return a subscription to channels from now on, after ChannelCaughtUp, and the rev."""
-    subscriber = await look_at(api, user, *channels)
-    events = [await subscriber.next() for _ in channels]
-    assert [(e["__typename"], e["conversationId"], e["reset"]) for e in events] == [
-        ("ChannelCaughtUp", channel, False) for channel in channels
-    ]
-    return subscriber, events[0]["rev"]
-
-
-async def texts(subscriber: Subscriber, count: int) -> list[Any]:
-    """Return change and content of the next messages."""
-    events = [await subscriber.next() for _ in range(count)]
-    return [(event["change"], event["message"]["content"]) for event in events]
-
-
-async def tell(api: Api, workspace: SampleChannels, *members: str) -> None:
-    """Announce the newest change of rights, as PolicyChanges does before the answer."""
-    policy = workspace.policy
-    await api.services.app.shared_events.announce(
-        WorkspaceUpdate(policy.workspace, policy.version, changes_rights=True, members=members)  # type: ignore[arg-type]
-    )
-
-
-async def refused(api: Api, user: str, *positions: str) -> tuple[str, str]:
-    with pytest.raises(RequestRefused) as refusal:
-        await look_at(api, user, *positions)
-    (error,) = refusal.value.errors
-    return error["extensions"]["code"], error["extensions"]["field"]
 
 
 async def test_messages_edits_and_recalls_arrive_on_all_servers(
@@ -157,58 +114,6 @@ async def test_lost_frames_are_read_from_the_log(api: Api, other_api: Api, works
         send_frames(*frame)
     await api.wait_until_idle()
     await subscriber.expect_no_event()
-
-
-async def test_access_ends_with_a_membership_on_every_server(
-    api: Api, other_api: Api, workspace: SampleChannels
-) -> None:
-    here, _ = await live(api, workspace.member, workspace.staff, workspace.general)
-    there, _ = await live(other_api, workspace.member, workspace.staff)
-    stays, _ = await live(other_api, workspace.moderator, workspace.staff)
-    await workspace.remove_from_staff(workspace.member)
-    await tell(api, workspace, workspace.member)
-    await api.send(workspace.moderator, workspace.staff, "secret")
-    await api.send(workspace.moderator, workspace.general, "open")
-    for subscriber in (here, there):
-        assert await subscriber.next() == {"__typename": "AccessEnded", "conversationId": workspace.staff}
-    assert await texts(here, 1) == [("CREATED", "open")]
-    assert await texts(stays, 1) == [("CREATED", "secret")]
-    await here.expect_no_event()
-    await there.expect_no_event()
-    assert await refused(api, workspace.member, workspace.staff) == ("NOT_FOUND", "channels")
-
-
-async def test_no_event_is_shown_under_old_rights_although_the_announcement_was_lost(
-    api: Api, other_api: Api, workspace: SampleChannels
-) -> None:
-    """The frame has the policy version: a server with an older policy reads the new one first."""
-    there, _ = await live(other_api, workspace.member, workspace.general)
-    await workspace.overwrite(workspace.general, workspace.member, Permission.VIEW_CHANNEL)
-    await api.send(workspace.moderator, workspace.general, "secret")
-    assert await there.next() == {"__typename": "AccessEnded", "conversationId": workspace.general}
-    await there.expect_no_event()
-
-
-async def test_leaving_the_workspace_ends_access_to_all_channels(api: Api, workspace: SampleChannels) -> None:
-    subscriber, _ = await live(api, workspace.member, workspace.general, workspace.staff)
-    await workspace.remove(workspace.member)
-    await tell(api, workspace, workspace.member)
-    ended = [await subscriber.next() for _ in range(2)]
-    assert {event["conversationId"] for event in ended} == {workspace.general, workspace.staff}
-    assert {event["__typename"] for event in ended} == {"AccessEnded"}
-
-
-async def test_only_visible_channels_can_be_looked_at(api: Api, workspace: SampleChannels) -> None:
-    not_found = ("NOT_FOUND", "channels")
-    assert await refused(api, workspace.owner, workspace.general, workspace.staff) == not_found
-    assert await refused(api, workspace.outsider, workspace.general) == not_found
-    assert await refused(api, workspace.owner, "c_1.2") == not_found
-    assert await refused(api, workspace.owner, "nonsense") == not_found
-    assert await refused(api, workspace.owner) == ("INVALID_INPUT", "channels")
-    assert await refused(api, workspace.owner, *[f"c_1.{n}" for n in range(21)]) == ("INVALID_INPUT", "channels")
-    assert await refused(api, workspace.owner, workspace.general, workspace.general) == ("INVALID_INPUT", "channels")
-    assert api.services.app.shared_events.hub.mailboxes == 0
-    assert not api.services.app.shared_events._audiences
 
 
 async def test_a_subscription_leaves_nothing_behind(api: Api, workspace: SampleChannels) -> None:
@@ -317,3 +222,20 @@ async def test_a_subscription_continues_from_the_rev_of_a_query(api: Api, worksp
         "channel": None,
         "workspace": None,
     }
+
+
+async def test_a_message_costs_no_further_round_trip_and_no_key_for_those_who_look(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    people = [workspace.users[name] for name in ("owner", "other", "admin")]
+    subscribers = [(await live(server, user, workspace.general))[0] for user in people for server in (api, other_api)]
+    store = api.services.app.store
+    await api.send(workspace.member, workspace.general, "warm")
+    await api.wait_until_idle()
+    keys = await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))
+    meter = Meter(api)
+    await meter.expect("sendMessage", lambda: meter.send(workspace.member, workspace.general, content="a"), 1, 2)
+    await api.wait_until_idle()
+    assert sorted(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))) == sorted(keys)
+    for subscriber in subscribers:
+        assert (await texts(subscriber, 2))[1] == ("CREATED", "a")

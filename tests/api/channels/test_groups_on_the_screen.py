@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from subscriptions.transport.engine import RequestRefused
-from tests.api.channels.test_channel_events import STOP, TYPE, live, look_at, texts
+from tests.api.channels.channel_subscriber import live, look_at, texts
+from tests.api.channels.test_channel_events import STOP, TYPE
 from tests.api.client import Api, private_id
 
 

@@ -10,6 +10,7 @@ from store.base.workspace_ids import category_id, workspace_id
 from store.channels.channel_removal import DELAY_MS
 from tests.api.channels.calls import (
     ARCHIVE,
+    CREATE,
     CREATE_CATEGORY,
     DELETE,
     DELETE_CATEGORY,
@@ -18,7 +19,9 @@ from tests.api.channels.calls import (
     UPDATE_CATEGORY,
     Made,
 )
-from tests.api.client import Api, Refusal, gather_all
+from tests.api.client import LIVE_SESSIONS, Api, Refusal, gather_all
+
+SESSION_OF = "query ($id: ID!) { session(conversationId: $id) { unreadCount } }"
 
 
 async def test_a_new_channel_is_there_for_all_members(api: Api, other_api: Api, made: Made) -> None:
@@ -268,3 +271,33 @@ async def test_limits_of_channels_and_categories(api: Api, made: Made, monkeypat
     assert (await made.refuse_create(made.owner, "c")).code == "LIMIT_REACHED"
     assert (await api.expect_refusal(made.owner, CREATE_CATEGORY, id=made.id, name="d")).code == "LIMIT_REACHED"
     assert await api.stored_documents() == before
+
+
+async def test_the_creator_and_the_given_members_follow_a_new_channel(api: Api, other_api: Api, made: Made) -> None:
+    await other_api.sessions(made.member)
+    device = await other_api.listen(made.member, LIVE_SESSIONS)
+    channel = await made.create(memberIds=[made.member])
+    event = await device.next()
+    assert (event["reason"], [s["conversation"]["id"] for s in event["sessions"]]) == ("MEMBERSHIP", [channel["id"]])
+    for user in (made.owner, made.member):
+        session = await api.data(user, SESSION_OF, id=channel["id"])
+        assert session["session"] is not None and session["session"]["unreadCount"] == 0
+    documents = await api.stored_documents()
+    assert all("nf" not in row for row in documents["channels"].values())
+    assert documents["sessions"][f"{made.member} {channel['id']}"]["fw"] == 1
+
+
+async def test_followers_that_a_dead_server_left_are_notified(
+    api: Api, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await api.sessions(made.member)
+    device = await api.listen(made.member, LIVE_SESSIONS)
+    changes = api.services.app.store.policy_changes
+    with monkeypatch.context() as patch:
+        patch.setattr(changes, "_complete", _dies)
+        new = {"workspaceId": made.id, "name": "new", "memberIds": [made.member]}
+        assert (await api.run(made.owner, CREATE, input=new))["errors"]
+    await device.expect_no_event()
+    changes._incomplete.add(made.id)  # type: ignore[arg-type]
+    await changes.complete_incomplete()
+    assert (await device.next())["reason"] == "MEMBERSHIP"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -134,6 +135,29 @@ async def test_a_part_of_missed_messages_is_held_until_its_last_event_was_taken(
     assert device.ask() is None
     await expect_nothing_left(api)
     device.close()
+
+
+async def test_asking_for_events_during_a_read_does_not_release_its_part(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catch_ups, gate = api.services.app.catch_ups, asyncio.Event()
+    alice = await create_user_with_sessions(api, "alice", 1)
+    started, read = asyncio.Event(), catch_ups.read
+
+    async def read_slowly(*arguments: Any) -> Any:
+        started.set()
+        await gate.wait()
+        return await read(*arguments)
+
+    monkeypatch.setattr(catch_ups, "read", read_slowly)
+    device = await SlowDevice.open(api, alice, SESSIONS)
+    await started.wait()
+    assert device.ask() is None
+    assert catch_ups.held == 1
+    gate.set()
+    assert (await device.next())["hasMore"] is False
+    device.close()
+    await expect_nothing_left(api)
 
 
 async def test_more_catch_ups_of_a_user_are_refused_without_a_subscription(

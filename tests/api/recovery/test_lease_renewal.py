@@ -65,7 +65,7 @@ async def test_a_renewal_takes_few_steps_of_a_busy_event_loop(api: Api) -> None:
 
 async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     app = api.services.app
-    housekeeper = Housekeeper(app.store, app.hub, app.delivery, app.revisions, 0)
+    housekeeper = Housekeeper(app.store, app.hub, app.shared_events.hub, app.delivery, app.revisions, 0)
     slept: list[float] = []
     attempts = 0
 

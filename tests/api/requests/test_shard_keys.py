@@ -19,32 +19,7 @@ from store.workspaces.changing.proposed_change import MemberChange, ProposedPoli
 from store.workspaces.policy import MemberFacts, Policy
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.workspaces.calls import (
-    DELETE,
-    JOIN,
-    LEAVE,
-    OPEN,
-    PREVIEW,
-    REVOKE_INVITE,
-    TRANSFER,
-    UPDATE,
-    add_members,
-    create_invite,
-    create_workspace,
-    list_members,
-    my_workspaces,
-    nickname,
-    own_workspace,
-)
-from tests.api.workspaces.role_calls import (
-    DELETE_ROLE,
-    UPDATE_ROLE,
-    add_channel,
-    create_role,
-    explanation,
-    overwrite,
-    set_roles,
-)
+from tests.api.requests.workspace_operations import WorkspaceOperations
 from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
 
@@ -122,12 +97,8 @@ async def test_every_operation_names_its_shards(
     await api.invite(alice, group, dave)
     await api.ack(bob, group, 1)
     await api.ack(alice, conversation, 2)
-    workspace = await create_workspace(api, alice, isOpen=True, domain="shards", idempotencyKey="w")
-    assert await create_workspace(api, alice, idempotencyKey="w") == workspace
-    codes = [await create_invite(api, alice, workspace, maxUses=1) for _ in range(2)]
-    await api.data(bob, JOIN, code=codes[0])
-    await api.data(alice, REVOKE_INVITE, code=codes[1])
-    await add_members(api, workspace, carol)
+    workspace = WorkspaceOperations(api, alice, bob, carol, dave)
+    looking = await workspace.create()
     # Run everything once with a filled Redis, and once with an empty one.
     for _ in range(2):
         await api.data(alice, "query { me { id } myGroups { edges { node { id } } } totalUnread attention { unread } }")
@@ -149,14 +120,7 @@ async def test_every_operation_names_its_shards(
         await api.data(alice, HISTORY, id=group, aroundSeq=1)
         await api.data(bob, "{ offlineMessages { edges { node { id } } } }")
         await api.own_group(dave, group)
-        await own_workspace(api, carol, workspace)
-        assert await my_workspaces(api, bob) == [workspace]
-        for arguments in ({}, {"query": "al"}, {"query": "a-long-one"}, {"role": f"r_{workspace[2:]}"}):
-            await list_members(api, bob, workspace, **arguments)
-        for query in (None, "sp", "another"):
-            await api.data(dave, OPEN, query=query)
-        await api.data(dave, PREVIEW, code="1-aaaaaaaaaaaaaaaa")
-        await api.data(dave, 'query { channel(id: "c_1.1") { id } }')
+        await workspace.read()
         for message in (first, group_message):
             assert (await api.data(alice, MESSAGE, id=message["id"]))["message"]["seq"] == message["seq"]
         for status in ("SENT", "DELIVERED", "READ"):
@@ -192,19 +156,8 @@ async def test_every_operation_names_its_shards(
     other = await api.create_group(alice, bob, carol)
     await api.dismiss(alice, other)
     await api.upsert_users({"id": dave, "displayName": "Dave"})
-    await nickname(api, bob, workspace, "Bobby")
-    await api.data(bob, 'mutation { updateMe(displayName: "Robert") { id } }')
-    await api.data(alice, UPDATE, id=workspace, input={"name": "Renamed", "isOpen": False})
-    role = await create_role(api, alice, workspace, "role")
-    await api.data(alice, UPDATE_ROLE, id=role, input={"color": "#000000"})
-    await set_roles(api, alice, workspace, bob, role)
-    channel = await add_channel(api, workspace)
-    await overwrite(api, alice, channel=channel, role=role, deny=["SPEAK"])
-    await explanation(api, alice, channel, bob)
-    await api.data(alice, DELETE_ROLE, id=role)
-    await api.data(carol, LEAVE, id=workspace)
-    await api.data(alice, TRANSFER, id=workspace, user=bob)
-    await api.data(bob, DELETE, id=workspace)
+    await workspace.change()
+    assert await looking.next()
     await api.expect_refusal(alice, 'mutation { renewAuth(token: "x") }')
     await use_workspaces(api.services.app.store)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])

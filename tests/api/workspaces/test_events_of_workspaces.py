@@ -1,4 +1,4 @@
-"""What members are sent when a workspace, a nickname or a membership changes; and nothing when nothing changes."""
+"""Events that members receive when a workspace, a nickname or a membership changes; none if nothing changes."""
 
 from __future__ import annotations
 

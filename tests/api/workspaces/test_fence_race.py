@@ -14,7 +14,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+from pymongo import DeleteOne, InsertOne
 
+from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import workspace_of_channel
+from store.conversations.conversation import Member, member_from
+from store.mongo.collections import MEMBERS, member_row_id
+from store.workspaces.changing.proposed_change import ProposedPolicyChange
+from store.workspaces.policy import ChannelKind, Policy
 from tests.api.channels.test_channel_events import live
 from tests.api.client import SEND, Api, Json, Subscriber, gather_all, message_input
 from tests.api.conftest import OpenApi
@@ -29,10 +36,28 @@ from tests.api.workspaces.role_calls import (
     set_roles,
 )
 
-ROUNDS = int(os.environ.get("CONFAB_TEST_FENCE_ROUNDS", "12"))
+ROUNDS = int(os.environ.get("CONFAB_TEST_FENCE_ROUNDS", "14"))
 SEED = int(os.environ.get("CONFAB_TEST_SEED", "1"))
 
 REFUSED = {"FORBIDDEN", "NOT_FOUND", "NOT_A_MEMBER"}
+
+
+async def change_staff(server: Api, channel: str, user: str, *, joins: bool) -> None:
+    """Begin or end a membership of a PRIVATE channel."""
+    store, member, id = server.services.app.store, UserId(user), ConversationId(channel)
+    row = {"_id": member_row_id(id, member)}
+
+    async def decide(policy: Policy) -> ProposedPolicyChange | None:
+        before = await store.mongo.find_one(MEMBERS, row)
+        if joins == (before is not None and member_from(member, before).is_current):
+            return None
+        writes: list[tuple[str, list[Any]]] = [(MEMBERS, [DeleteOne(row)])]
+        if joins:
+            fields = Member(member, "MEMBER", ((1, None),), 1).to_fields()
+            writes.append((MEMBERS, [InsertOne(row | fields)]))
+        return ProposedPolicyChange(policy, channel_members=frozenset({(id, member)}), writes=writes)
+
+    assert await store.policy_changes.change(workspace_of_channel(id), decide) is not None
 
 
 class Scene:
@@ -53,7 +78,9 @@ class Scene:
     async def create(self) -> Scene:
         self.alice, self.bob = await self.server.create_users("alice", "bob")
         self.workspace = await create_workspace(self.server, self.alice)
-        self.channel = await add_channel(self.server, self.workspace)
+        self.channel = self.general = await add_channel(self.server, self.workspace)
+        people = [self.alice, self.bob]
+        self.staff = await add_channel(self.server, self.workspace, "staff", ChannelKind.PRIVATE, members=people)
         base = {"permissions": ["VIEW_CHANNEL", "READ_HISTORY"]}
         await self.server.data(self.alice, UPDATE_ROLE, id=everyone(self.workspace), input=base)
         await self.restore()
@@ -67,7 +94,8 @@ class Scene:
             await self.server.run(self.alice, DELETE_ROLE, id=self.writer)
         self.writer = await create_role(self.server, self.alice, self.workspace, "writer", "SEND_MESSAGES")
         await set_roles(self.server, self.alice, self.workspace, self.bob, self.writer)
-        await overwrite(self.server, self.alice, channel=self.channel, user=self.bob)
+        await overwrite(self.server, self.alice, channel=self.general, user=self.bob)
+        await change_staff(self.server, self.staff, self.bob, joins=True)
 
     # Changes that take a right from Bob
 
@@ -89,9 +117,13 @@ class Scene:
     async def leave(self) -> None:
         await self.server.data(self.bob, LEAVE, id=self.workspace)
 
+    async def remove_from_staff(self) -> None:
+        await change_staff(self.server, self.staff, self.bob, joins=False)
+
     async def race(self, change: Callable[[], Awaitable[None]]) -> None:
         """Make a change while Bob sends on all servers, then compare the order of seqs with that of the answers."""
-        hides = change in (self.hide_channel, self.leave)
+        hides = change in (self.hide_channel, self.leave, self.remove_from_staff)
+        self.channel = self.staff if change == self.remove_from_staff else self.general
         streams = [(await live(server, self.bob, self.channel))[0] for server in self.servers] if hides else []
         answered = asyncio.Event()
 
@@ -176,6 +208,7 @@ async def test_nothing_gets_in_or_out_under_rights_that_have_ended(
         scene.deny_role,
         scene.hide_channel,
         scene.leave,
+        scene.remove_from_staff,
     ]
     for number in range(ROUNDS):
         await scene.race(changes[number % len(changes)])

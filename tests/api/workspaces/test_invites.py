@@ -188,7 +188,7 @@ async def test_a_code_of_another_workspace_is_refused(api: Api) -> None:
 
 
 async def test_useless_codes_make_room_for_new_ones(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resolvers.workspaces.invites.MOST_INVITES", 3)
+    monkeypatch.setattr("resolvers.workspaces.membership.invites.MOST_INVITES", 3)
     alice, bob = await api.create_users("alice", "bob")
     workspace = await create_workspace(api, alice)
     once = await create_invite(api, alice, workspace, maxUses=1)

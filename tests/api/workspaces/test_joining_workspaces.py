@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from resolvers.users.callers import CallerRole
-from tests.api.client import Api, Refusal, gather_all, make_caller
+from tests.api.client import LIVE_SESSIONS, Api, Refusal, gather_all, make_caller
 from tests.api.conftest import OpenApi
 from tests.api.workspaces.calls import (
     ADD,
     JOIN,
+    LEAVE,
     SERVICE,
+    UPDATE,
     add_members,
     create_workspace,
     expect_right_counts,
@@ -126,3 +130,105 @@ async def test_an_unknown_code_is_useless(api: Api, code: str) -> None:
     assert await api.expect_refusal(bob, JOIN, code=code) == Refusal("NOT_FOUND", "code")
     assert await api.expect_refusal(bob, JOIN, id=workspace, code=code) == Refusal("NOT_FOUND", "code")
     assert await workspace_of(api, bob, workspace) is not None and await my_workspaces(api, bob) == []
+
+
+CREATE_CHANNEL = "mutation ($input: CreateChannelInput!) { createChannel(input: $input) { id } }"
+SESSION = """query ($id: ID!) { session(conversationId: $id) { readSeq deliveredSeq writeSeq unreadCount status }
+    channel(id: $id) { name } }"""
+
+
+async def create_channel(api: Api, user: str, workspace: str, **fields: Any) -> str:
+    wanted = {"workspaceId": workspace, "name": "general"} | fields
+    channel: str = (await api.data(user, CREATE_CHANNEL, input=wanted))["createChannel"]["id"]
+    return channel
+
+
+def followed(api: Api, user: str) -> set[str]:
+    """Return the channels that a user follows, by both kinds of rows."""
+    rows = {row["_id"].partition(" ")[0] for row in api.database["members"].find() if row["_id"].endswith(f" {user}")}
+    sessions = api.database["sessions"].find(
+        {"_id": {"$gte": f"{user} c_", "$lt": f"{user} d"}, "fw": {"$exists": True}}
+    )
+    assert rows == {row["_id"].partition(" ")[2] for row in sessions}
+    return rows
+
+
+async def test_new_members_follow_the_default_channels_read_up_to_now(api: Api, other_api: Api) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    workspace = await create_workspace(api, alice, isOpen=True)
+    default = await create_channel(api, alice, workspace, isDefault=True)
+    await create_channel(api, alice, workspace, name="other")
+    await create_channel(api, alice, workspace, name="private", kind="PRIVATE")
+    archived = await create_channel(api, alice, workspace, name="archived", isDefault=True)
+    await api.data(alice, "mutation ($id: ID!) { archiveChannel(channelId: $id) { id } }", id=archived)
+    for _ in range(3):
+        await api.send(alice, default, "before")
+    # One of them has a cached state.
+    await api.sessions(bob)
+    device = await other_api.listen(bob, LIVE_SESSIONS)
+    await other_api.data(bob, JOIN, id=workspace)
+    await add_members(api, workspace, carol)
+    await api.wait_until_idle()
+    event = await device.next()
+    assert event["reason"] == "MEMBERSHIP" and [s["conversation"]["id"] for s in event["sessions"]] == [default]
+    for user in (bob, carol):
+        for where in (api, other_api):
+            session = (await where.data(user, SESSION, id=default))["session"]
+            assert session == {"readSeq": 3, "deliveredSeq": 3, "writeSeq": 3, "unreadCount": 0, "status": "ACTIVE"}
+        assert followed(api, user) == {default}
+    row = api.database["channels"].find_one({"_id": f"{workspace} {default}"})
+    assert row is not None and row["mc"] == 3
+    await api.send(alice, default, "after")
+    assert (await other_api.data(carol, SESSION, id=default))["session"]["unreadCount"] == 1
+    before = await api.stored_documents()
+    await other_api.data(bob, JOIN, id=workspace)
+    assert await api.stored_documents() == before
+
+
+async def test_who_leaves_follows_nothing_and_follows_defaults_when_joining_again(api: Api) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice, isOpen=True)
+    default = await create_channel(api, alice, workspace, isDefault=True)
+    await api.data(bob, JOIN, id=workspace)
+    await api.send(alice, default, "unread")
+    assert (await api.data(bob, SESSION, id=default))["session"]["unreadCount"] == 1
+    await api.data(bob, LEAVE, id=workspace)
+    assert followed(api, bob) == set()
+    assert await api.data(bob, SESSION, id=default) == {"session": None, "channel": None}
+    await api.data(bob, JOIN, id=workspace)
+    assert followed(api, bob) == {default}
+    assert (await api.data(bob, SESSION, id=default))["session"]["unreadCount"] == 0
+
+
+async def test_a_cached_state_gets_default_channels_after_the_death_of_a_server(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice, isOpen=True)
+    default = await create_channel(api, alice, workspace, isDefault=True)
+    await api.sessions(bob)
+    with monkeypatch.context() as patch:
+        patch.setattr("resolvers.workspaces.membership.joining.announce_followed", _nothing)
+        await api.data(bob, JOIN, id=workspace)
+    assert followed(api, bob) == {default}
+    await api.data(bob, JOIN, id=workspace)
+    session = (await api.data(bob, SESSION, id=default))["session"]
+    assert session["status"] == "ACTIVE"
+
+
+async def _nothing(*_: Any) -> None:
+    """Do nothing, as a server that has died."""
+
+
+async def test_a_workspace_that_closes_meanwhile_is_not_joined(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice, isOpen=True)
+
+    async def close(*_: Any) -> list[Any]:
+        await api.data(alice, UPDATE, id=workspace, input={"isOpen": False})
+        return []
+
+    monkeypatch.setattr("resolvers.workspaces.membership.joining.list_defaults", close)
+    assert await api.expect_refusal(bob, JOIN, id=workspace) == Refusal("NOT_FOUND", "workspaceId")
+    assert await my_workspaces(api, bob) == []
+    expect_right_counts(api, workspace)

@@ -149,3 +149,22 @@ async def test_a_removal_continues_after_a_death_between_any_two_calls(
             users[1]: 0,
             users[2]: 0,
         }
+
+
+async def test_two_servers_that_remove_the_same_rows_count_them_once(open_api: OpenApi) -> None:
+    async with open_api("twice") as api, open_api("twice") as other_api:
+        alice, *users = await api.create_users("alice", *(f"u{number}" for number in range(7)))
+        kept = await create_workspace(api, alice)
+        workspace = await create_workspace(api, alice)
+        for each in (kept, workspace):
+            await add_members(api, each, *users)
+        await api.data(alice, DELETE, id=workspace)
+        removals = [where.services.app.store.workspace_removal for where in (api, other_api)]
+
+        async def remove(removal: Any) -> None:
+            while await removal.step(WorkspaceId(workspace)):
+                pass
+
+        await gather_all(*(remove(removal) for removal in removals))
+        assert rows_about(api, workspace) == {}
+        expect_right_counts(api, kept)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import shutil
 import signal
 import sys
@@ -15,36 +16,46 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from server.embedded import EmbeddedServers
-from tests.security.attacks.outcome import Outcome
-from tests.security.attacks.registry import ATTACKS, NOT_HELD
+from tests.security.attacks.outcome import Outcome, judge
+from tests.security.attacks.registry import ATTACKS
 from tests.security.attacks.stage import open_stage
 from tests.security.attacks.table import HEAD, row
 from tests.security.attacks.together import run_together
 
 _WARM_UP_SECONDS, _REST_SECONDS = 2.0, 5.0
+_ATTEMPTS = 3
 
 
-async def _run(names: list[str], seconds: float, folder: Path) -> list[Outcome]:
-    outcomes = []
+async def _run(names: list[str], seconds: float, folder: Path) -> dict[str, list[Outcome]]:
+    """Run attacks. One that only the bystander's p99 misses is run three times, because the machine may be busy."""
+    attempts: dict[str, list[Outcome]] = {}
+    numbers = itertools.count()
     with EmbeddedServers(folder / "databases") as databases:
-        for number, name in enumerate(names):
-            attack = ATTACKS[name]
-            async with AsyncExitStack() as stack:
-                stage = await open_stage(
-                    stack, databases, folder, f"attack_{number}",
-                    max_files=attack.max_files, has_key_set=attack.has_key_set,
-                )  # fmt: skip
-                await stage.serve_bystander(_WARM_UP_SECONDS)
-                rest = await stage.serve_bystander(_REST_SECONDS)
-                plan = await stage.plan(name, attack, count=attack.full, rate=attack.rate)
-                time_limit = seconds + attack.extra_seconds
-                outcomes.append(await stage.run(name, [plan], attack.limits.kept_mb, time_limit, rest=rest))
-            print(row(outcomes[-1]), flush=True)
-    return outcomes
+        for name in names:
+            attempts[name] = [await _attack(name, seconds, databases, folder, next(numbers))]
+            if attempts[name][0].slowness > 1:
+                for _ in range(_ATTEMPTS - 1):
+                    attempts[name].append(await _attack(name, seconds, databases, folder, next(numbers)))
+    return attempts
+
+
+async def _attack(name: str, seconds: float, databases: EmbeddedServers, folder: Path, number: int) -> Outcome:
+    """Run an attack on a fresh server, and print its line of the table."""
+    attack = ATTACKS[name]
+    async with AsyncExitStack() as stack:
+        stage = await open_stage(
+            stack, databases, folder, f"attack_{number}", max_files=attack.max_files, has_key_set=attack.has_key_set
+        )
+        await stage.serve_bystander(_WARM_UP_SECONDS)
+        rest = await stage.serve_bystander(_REST_SECONDS)
+        plan = await stage.plan(name, attack, count=attack.full, rate=attack.rate)
+        outcome = await stage.run(name, [plan], attack.limits.kept_mb, seconds + attack.extra_seconds, rest=rest)
+    print(row(outcome), flush=True)
+    return outcome
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Return the number of attacks that the server did not hold, without the known ones."""
+    """Return the number of attacks that the server did not hold."""
     folder = Path(tempfile.mkdtemp(prefix="confab-attacks-"))
     names = arguments.names or list(ATTACKS)
     print(HEAD, flush=True)
@@ -53,15 +64,14 @@ def main(arguments: argparse.Namespace) -> int:
             violations = asyncio.run(run_together(names, arguments.seconds or 1800.0, folder))
             print("; ".join(violations) or "holds")
             return bool(violations)
-        outcomes = asyncio.run(_run(names, arguments.seconds or 10.0, folder))
+        attempts = asyncio.run(_run(names, arguments.seconds or 10.0, folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     bad = 0
-    for outcome in outcomes:
-        violations = outcome.violations(ATTACKS[outcome.name].limits)
-        bad += bool(violations) and outcome.name not in NOT_HELD
-        known = " (known)" if outcome.name in NOT_HELD else ""
-        print(f"{outcome.name}{known}: {'; '.join(violations) or 'holds'}")
+    for name, outcomes in attempts.items():
+        violations = judge(outcomes, ATTACKS[name].limits)
+        bad += bool(violations)
+        print(f"{name}: {'; '.join(violations) or 'holds'}")
     return bad
 
 

@@ -1,4 +1,4 @@
-"""All attacks by name, and the ones that the server does not hold yet."""
+"""All attacks by name."""
 
 from __future__ import annotations
 
@@ -23,13 +23,3 @@ def _find_attacks() -> dict[str, Attack]:
 
 
 ATTACKS = _find_attacks()
-
-NOT_HELD = frozenset(
-    {
-        "users/event-executions",
-    }
-)
-"""Attacks that the server does not hold yet. The list only shrinks: remove an attack with the change that mends it."""
-
-MOST_NOT_HELD = 1
-"""The length of the list. Lower it with each attack that is removed."""

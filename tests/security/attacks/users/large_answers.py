@@ -23,4 +23,4 @@ async def run(attacker: Attacker) -> None:
     await attacker.flood(lambda _: body, token=attacker.token, at_once=10)
 
 
-ATTACK = Attack("M2 50,000 values, 10 at a time", run, full=10_000, short=4, rate=0, prepare=prepare)
+ATTACK = Attack("M2 50,000 values, 10 at a time", run, full=10_000, short=4, prepare=prepare)

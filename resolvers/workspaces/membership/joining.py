@@ -10,16 +10,21 @@ from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import access_users
 from resolvers.workspaces.access import access_any, no_workspace
-from resolvers.workspaces.invites import access_invite, no_invite
+from resolvers.workspaces.membership.default_channels import announce_followed, complete_following, list_defaults
+from resolvers.workspaces.membership.invites import access_invite, no_invite
 from resolvers.workspaces.workspaces import too_many_workspaces
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.workspaces.invite_store import InviteCode
 from store.workspaces.membership_store import USERS_AT_ONCE, NewMember, NotOpen, UselessInvite
+from store.workspaces.policy import Policy
 from store.workspaces.user_workspaces import AlreadyMember, TooManyWorkspaces
 from store.workspaces.workspace_info import WorkspaceInfo
 
 MOST_ADDED = 1_000
+_WRITES_AT_ONCE = 1_000
+"""Rows of followers that one transaction writes, about."""
+
 _TRIES = 5
 """Times that users are added again because some of them joined meanwhile."""
 
@@ -39,30 +44,25 @@ async def join_workspace(app: Confab, user: UserId, workspace: str | None, code:
     info = await app.store.workspaces.find(wanted) if is_workspace_id(wanted) else None
     if info is None:
         raise failure
+    policy = await app.store.policies.find(wanted, info.version)
+    if policy is None:
+        raise failure
     if await app.store.policies.find_member(wanted, user, info.version) is not None:
+        await complete_following(app, user, policy)
         return info
     if invite is None and not info.is_open:
         raise failure
     check_rate(app.store.rate_limits.workspace_changes, user)
-    await _join(app, user, wanted, invite.code if invite is not None else None, failure)
+    await _join(app, user, policy, invite.code if invite is not None else None, failure)
     found = await app.store.workspaces.find(wanted)
     if found is None:
         raise failure
     return found
 
 
-async def _join(app: Confab, user: UserId, workspace: WorkspaceId, code: InviteCode | None, failure: NotFound) -> None:
-    profile = await app.store.users.find(user)
-    member = NewMember(user, profile.name if profile is not None else None)
+async def _join(app: Confab, user: UserId, policy: Policy, code: InviteCode | None, failure: NotFound) -> None:
     try:
-        await app.store.memberships.add(
-            workspace,
-            [member],
-            app.store.clock.now_ms(),
-            app.limits.max_workspaces_per_user,
-            invite=code,
-            needs_open=code is None,
-        )
+        await _make_members(app, policy, [user], invite=code, needs_open=code is None)
     except (UselessInvite, NotOpen) as error:
         raise failure from error
     except TooManyWorkspaces as error:
@@ -70,6 +70,29 @@ async def _join(app: Confab, user: UserId, workspace: WorkspaceId, code: InviteC
     except AlreadyMember:
         # Another request of the same user was first.
         pass
+
+
+async def _make_members(
+    app: Confab, policy: Policy, users: Sequence[UserId], *, invite: InviteCode | None = None, needs_open: bool = False
+) -> None:
+    """Make users members, who follow the default channels. Raises as `MembershipStore.add`."""
+    store = app.store
+    channels = await list_defaults(app, policy)
+    profiles = await store.users.find_many(users)
+    members = [NewMember(user, profiles[user].name if user in profiles else None) for user in users]
+    now_ms, most = store.clock.now_ms(), app.limits.max_workspaces_per_user
+    is_announced = False
+    try:
+        await store.memberships.add(
+            policy.workspace, members, now_ms, most, invite=invite, needs_open=needs_open, follows=channels
+        )
+        if channels:
+            await announce_followed(app, users, channels, now_ms)
+        is_announced = True
+    finally:
+        if channels:
+            # They may follow channels that their cached states lack.
+            store.stale_caches.add_users_unless_applied(users, is_applied=is_announced)
 
 
 async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: Sequence[str]) -> WorkspaceInfo:
@@ -87,8 +110,10 @@ async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: S
     wanted = await access_users(app, users, "userIds")
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
     await _check_limits(app, access.info.id, wanted)
-    for start in range(0, len(wanted), USERS_AT_ONCE):
-        await _add(app, access.info.id, wanted[start : start + USERS_AT_ONCE])
+    followed = sum(channel.is_default for channel in access.policy.channels.values())
+    size = min(USERS_AT_ONCE, max(1, _WRITES_AT_ONCE // (1 + followed)))
+    for start in range(0, len(wanted), size):
+        await _add(app, access.policy, wanted[start : start + size])
     found = await app.store.workspaces.find(access.info.id)
     if found is None:
         raise no_workspace()
@@ -102,17 +127,14 @@ async def _check_limits(app: Confab, workspace: WorkspaceId, users: Sequence[Use
         raise too_many_workspaces(app, "userIds")
 
 
-async def _add(app: Confab, workspace: WorkspaceId, users: Sequence[UserId]) -> None:
-    store = app.store
+async def _add(app: Confab, policy: Policy, users: Sequence[UserId]) -> None:
     for _ in range(_TRIES):
-        members = await store.memberships.list_present(workspace, users)
+        members = await app.store.memberships.list_present(policy.workspace, users)
         new = [user for user in users if user not in members]
         if not new:
             return
-        profiles = await store.users.find_many(new)
-        rows = [NewMember(user, profiles[user].name if user in profiles else None) for user in new]
         try:
-            await store.memberships.add(workspace, rows, store.clock.now_ms(), app.limits.max_workspaces_per_user)
+            await _make_members(app, policy, new)
             return
         except AlreadyMember:
             continue

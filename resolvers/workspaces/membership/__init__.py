@@ -1,0 +1,1 @@
+"""Use cases on members of workspaces: joining and leaving, invitations, nicknames, lists."""

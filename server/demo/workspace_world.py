@@ -1,0 +1,114 @@
+"""Content of the demo's workspace: members, roles, channels, and what is written in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from server.demo.world import ALICE, BOB, BOT, CAROL, DEMO_PEOPLE, Dialogue
+from store.base.ids import UserId
+from store.workspaces.permissions import Permission
+from store.workspaces.policy import ChannelKind
+
+WORKSPACE, DOMAIN, OWNER = "Lakeside Hikers", "lakeside", ALICE
+MEMBERS = (*(user.id for user in DEMO_PEOPLE if user.id != OWNER), BOT)
+TRIPS = "Trips"
+"""The category of channels."""
+
+GENERAL, LAKE, PLANNING, OLD_ROUTES = "#general", "#lake", "#planning", "#old-routes"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRole:
+    """A role and its members."""
+
+    name: str
+    color: str
+    permissions: Permission
+    members: tuple[UserId, ...]
+
+
+ROLES = (
+    DemoRole("Guide", "#2e7d32", Permission.MANAGE_MESSAGES | Permission.MENTION_EVERYONE, (BOB, CAROL)),
+    DemoRole("Organiser", "#1565c0", Permission.ADMINISTRATOR, (CAROL,)),
+)
+"""Lowest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoChannel:
+    """A channel. Its name has no `#`. An archived one is archived after all messages were sent."""
+
+    where: str
+    topic: str
+    kind: ChannelKind = ChannelKind.PUBLIC
+    category: str | None = None
+    members: tuple[UserId, ...] = ()
+    is_default: bool = False
+    is_archived: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self.where.removeprefix("#")
+
+
+CHANNELS = (
+    DemoChannel(GENERAL, "Everything about hiking. Be kind, and bring snacks.", is_default=True),
+    DemoChannel(LAKE, "The way round the lake, all fourteen kilometres of it", category=TRIPS),
+    DemoChannel(PLANNING, "For guides", ChannelKind.PRIVATE, TRIPS, members=(BOB, CAROL)),
+    DemoChannel(OLD_ROUTES, "Routes that are closed", is_archived=True),
+)
+
+CHANNEL_STEPS: Mapping[int, tuple[Dialogue, ...]] = {
+    0: (
+        Dialogue(
+            OLD_ROUTES,
+            """
+dave: The ridge is closed: the bridge is gone.
+carol: Then we need another way. I archive this channel when we have one.
+""",
+        ),
+    ),
+    1: (
+        Dialogue(
+            GENERAL,
+            """
+alice: Welcome, hikers! The lake has a channel, photos go here.
+dave: I took the train to the wrong lake once. It was lovely.
+erin: >Which one?
+dave: I still do not know.
+""",
+        ),
+        Dialogue(
+            PLANNING,
+            """
+carol: Only guides see this channel. Who takes the front?
+bob: Me. I have the map.
+carol: Then I take the back, and the plasters.
+""",
+        ),
+    ),
+    3: (
+        Dialogue(
+            LAKE,
+            """
+bob: @all The 8:12 from platform 3, on Saturday.
+dave: I'll be on platform 2, out of habit.
+alice: /forecast saturday lake
+trailbot: >Saturday at the lake: dry until four, 19 degrees, light wind from the west.
+erin: @alice Are you bringing the sandwiches?
+""",
+        ),
+    ),
+    5: (
+        Dialogue(
+            GENERAL,
+            """
+erin: Whose red boots are these, in front of the station?
+carol: Mine. They have character.
+""",
+        ),
+    ),
+}
+"""Steps by the number of the moment in `MOMENTS`."""

@@ -1,0 +1,100 @@
+"""Every operation on workspaces, their channels and roles, for tests that run each operation once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.base.workspace_ids import WorkspaceId
+from tests.api.channels import calls as channels
+from tests.api.client import HISTORY, Api, Subscriber
+from tests.api.workspaces import calls as workspaces
+from tests.api.workspaces import role_calls as roles
+
+WORKSPACE_EVENTS = "subscription ($id: ID!) { workspaceEvents(workspaces: [{id: $id}]) { __typename } }"
+CHANNEL_EVENTS = "subscription ($id: ID!) { channelEvents(channels: [{id: $id}]) { __typename } }"
+
+
+@dataclass
+class WorkspaceOperations:
+    """A workspace with channels and a role. The owner is Alice, Bob and Carol are members, Dave is not."""
+
+    api: Api
+    alice: str
+    bob: str
+    carol: str
+    dave: str
+    id: str = ""
+    general: str = ""
+    staff: str = ""
+    category: str = ""
+    role: str = ""
+
+    async def create(self) -> Subscriber:
+        """Create everything, and return a device that looks at the workspace."""
+        api, alice = self.api, self.alice
+        fields = {"isOpen": True, "domain": "shards", "idempotencyKey": "w"}
+        self.id = await workspaces.create_workspace(api, alice, **fields)
+        assert await workspaces.create_workspace(api, alice, idempotencyKey="w") == self.id
+        input_ = {"workspaceId": self.id, "name": "general", "isDefault": True, "idempotencyKey": "c"}
+        for _ in range(2):
+            self.general = (await api.data(alice, channels.CREATE, input=input_))["createChannel"]["id"]
+        codes = [await workspaces.create_invite(api, alice, self.id, maxUses=1) for _ in range(2)]
+        await api.data(self.bob, workspaces.JOIN, code=codes[0])
+        await api.data(alice, workspaces.REVOKE_INVITE, code=codes[1])
+        await workspaces.add_members(api, self.id, self.carol)
+        private = {"workspaceId": self.id, "name": "staff", "kind": "PRIVATE", "memberIds": [self.bob]}
+        self.staff = (await api.data(alice, channels.CREATE, input=private))["createChannel"]["id"]
+        category = await api.data(alice, channels.CREATE_CATEGORY, id=self.id, name="Trips")
+        self.category = category["createCategory"]["id"]
+        self.role = await roles.create_role(api, alice, self.id, "Guide", "MANAGE_MESSAGES", isMentionable=True)
+        await roles.set_roles(api, alice, self.id, self.bob, self.role)
+        return await api.subscribe(self.bob, WORKSPACE_EVENTS, id=self.id)
+
+    async def read(self) -> None:
+        """Read everything. The operations may be repeated."""
+        api, id_ = self.api, self.id
+        await workspaces.own_workspace(api, self.carol, id_)
+        assert await workspaces.my_workspaces(api, self.bob) == [id_]
+        for arguments in ({}, {"query": "al"}, {"query": "a-long-one"}, {"role": f"r_{id_[2:]}"}, {"role": self.role}):
+            await workspaces.list_members(api, self.bob, id_, **arguments)
+        for query in (None, "sp", "another"):
+            await api.data(self.dave, workspaces.OPEN, query=query)
+        await api.data(self.dave, workspaces.PREVIEW, code="1-aaaaaaaaaaaaaaaa")
+        search = 'query ($id: ID) { searchUsers(query: "b", workspaceId: $id) { edges { node { id } } } }'
+        await api.data(self.alice, search, id=id_)
+        await api.data(self.bob, channels.LIST, id=id_)
+        for channel in (self.general, self.staff):
+            await api.data(self.bob, channels.FIND, id=channel)
+            sent = await api.send(self.bob, channel, "hello", mentions=[self.alice], idempotencyKey=None)
+            await api.edit(self.bob, sent["message"]["id"], "hello you")
+            await api.data(self.alice, HISTORY, id=channel, last=10)
+            await api.own_session(self.bob, channel)
+        await api.data(self.bob, roles.EXPLAIN, channel=self.general)
+        await api.data(self.bob, roles.ROLES, id=id_)
+        device = await api.subscribe(self.bob, CHANNEL_EVENTS, id=self.general)
+        await device.next()
+        await device.stop()
+
+    async def change(self) -> None:
+        """Change everything once, and delete the workspace at the end."""
+        api, alice, id_ = self.api, self.alice, self.id
+        await workspaces.nickname(api, self.bob, id_, "Bobby")
+        await api.data(self.bob, 'mutation { updateMe(displayName: "Robert") { id } }')
+        overwrite = {"channel": self.general, "role": self.role, "deny": ["ADD_REACTIONS"]}
+        await api.data(alice, roles.SET_OVERWRITE, **overwrite)
+        await api.data(alice, roles.UPDATE_ROLE, id=self.role, input={"name": "Guides"})
+        changed = {"name": "all", "topic": "Everything", "categoryId": self.category, "position": 1}
+        await api.data(alice, channels.UPDATE, id=self.general, input=changed)
+        await api.data(alice, channels.UPDATE_CATEGORY, id=self.category, name="Journeys", position=0)
+        await api.data(alice, channels.ARCHIVE, id=self.general)
+        await api.data(alice, channels.DELETE_CATEGORY, id=self.category)
+        await api.data(alice, roles.DELETE_ROLE, id=self.role)
+        await api.data(alice, channels.DELETE, id=self.staff)
+        await api.data(alice, workspaces.UPDATE, id=id_, input={"name": "Renamed", "isOpen": False})
+        await api.data(self.carol, workspaces.LEAVE, id=id_)
+        await api.data(alice, workspaces.TRANSFER, id=id_, user=self.bob)
+        await api.data(self.bob, workspaces.DELETE, id=id_)
+        removal = api.services.app.store.workspace_removal
+        assert await removal.run() == 0
+        while await removal.step(WorkspaceId(id_)):
+            pass
