@@ -82,6 +82,8 @@ async def test_the_first_look_at_a_private_channel_takes_the_trips_of_one_that_d
     store, trips = workspace.store, []
     unknown = workspace.staff.rpartition(".")[0] + ".98"
     query = "query ($id: ID!) { channel(id: $id) { id } }"
+    # The first refusal in a workspace caches its policy version.
+    await meter.api.data(workspace.other, query, id=unknown)
     for user, channel in ((workspace.owner, workspace.staff), (workspace.admin, unknown)):
         await meter.api.data(user, query, id=workspace.general)
         before = store.mongo.trips
