@@ -19,8 +19,6 @@ from store.workspaces.permissions import Permission
 from store.workspaces.policy import MemberFacts, Policy
 from store.workspaces.workspace_info import Plan, WorkspaceInfo, update_of_info
 
-_MOST_RETENTION_DAYS = 36_500
-
 
 @dataclass(frozen=True, slots=True)
 class ProfileUpdate:
@@ -31,8 +29,6 @@ class ProfileUpdate:
     sets_icon: bool = False
     is_open: bool | None = None
     plan: Plan | None = None
-    retention_days: int | None = None
-    """0: messages are kept."""
     metadata: object = None
     """A JSON value."""
 
@@ -44,7 +40,6 @@ class ProfileUpdate:
             icon_url=self.icon_url if self.sets_icon else info.icon_url,
             is_open=info.is_open if self.is_open is None else self.is_open,
             plan=info.plan if self.plan is None else self.plan,
-            retention_days=info.retention_days if self.retention_days is None else self.retention_days or None,
             metadata=info.metadata if metadata is None else metadata,
         )
 
@@ -57,10 +52,6 @@ async def update_workspace(app: Confab, caller: Caller, workspace: str, update: 
     if update.name is not None:
         update = replace(update, name=accept_name(update.name, "name"))
     check_avatar_url(update.icon_url, "iconUrl")
-    if update.retention_days is not None and not 0 <= update.retention_days <= _MOST_RETENTION_DAYS:
-        raise InvalidInput(
-            f"retentionDays must be from 1 to {_MOST_RETENTION_DAYS:,}; 0 keeps messages", field="retentionDays"
-        )
     metadata = encode_metadata(update.metadata)
 
     async def decide(policy: Policy) -> ProposedPolicyChange | None:

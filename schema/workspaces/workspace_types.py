@@ -151,13 +151,6 @@ class WorkspaceType(Node):
     def metadata(self, info: Info) -> JSON | None:
         return self._if_member(info, self.record.metadata)
 
-    @strawberry.field(
-        description="Messages older than this are deleted; null: kept. In updateWorkspace 0 means kept; 1 to 36500 "
-        "else."
-    )
-    def retention_days(self, info: Info) -> int | None:
-        return self._if_member(info, self.record.retention_days)
-
     @strawberry.field(description="Null to non-members.")
     def viewer(self, info: Info) -> WorkspaceMember | None:
         return then(

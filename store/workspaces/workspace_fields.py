@@ -22,8 +22,6 @@ class WorkspaceField:
     """Beginnings of SEARCH_NAME; open workspaces only."""
     INVITE_COUNT = "iv"
     """Number of rows in `invites`."""
-    RETENTION_DAYS = "rd"
-    """Absent: messages are kept."""
     CREATED_BY = "by"
     CREATED_AT = "ct"
     DELETED_AT = "del"

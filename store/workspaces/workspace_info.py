@@ -23,7 +23,7 @@ class Plan(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceInfo:
-    """A workspace without its policy, as of one read. `metadata`: JSON text. `retention_days`: None: kept for ever."""
+    """A workspace without its policy, as of one read. `metadata`: JSON text."""
 
     id: WorkspaceId
     name: str
@@ -37,7 +37,6 @@ class WorkspaceInfo:
     plan: Plan = Plan.FREE
     metadata: str | None = None
     is_open: bool = False
-    retention_days: int | None = None
 
 
 def info_from(row: Document) -> WorkspaceInfo:
@@ -54,7 +53,6 @@ def info_from(row: Document) -> WorkspaceInfo:
         plan=Plan(row.get(WorkspaceField.PLAN, Plan.FREE)),
         metadata=row.get(WorkspaceField.METADATA),
         is_open=row.get(WorkspaceField.IS_OPEN, False),
-        retention_days=row.get(WorkspaceField.RETENTION_DAYS),
     )
 
 
@@ -67,7 +65,6 @@ def info_fields(info: WorkspaceInfo) -> Document:
         WorkspaceField.PLAN: info.plan.value if info.plan is not Plan.FREE else None,
         WorkspaceField.METADATA: info.metadata,
         WorkspaceField.MEMBER_COUNT: info.member_count,
-        WorkspaceField.RETENTION_DAYS: info.retention_days,
         WorkspaceField.CREATED_BY: info.owner,
         WorkspaceField.CREATED_AT: info.created_at_ms,
     }

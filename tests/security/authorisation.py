@@ -349,7 +349,7 @@ SENDER_ONLY = """
 
 MEMBERS_ONLY = """
     Group: members viewerRole
-    Workspace: members roles metadata retentionDays
+    Workspace: members roles metadata
 """
 """Null, or empty, for former members and for users who only see that a workspace is open."""
 

@@ -1606,7 +1606,6 @@ export type UpdateWorkspaceInput = {
   iconUrl?: InputMaybe<Scalars['String']['input']>;
   isOpen?: InputMaybe<Scalars['Boolean']['input']>;
   plan?: InputMaybe<WorkspacePlan>;
-  retentionDays?: InputMaybe<Scalars['Int']['input']>;
   metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
 
@@ -1653,8 +1652,6 @@ export type Workspace = Node & {
   rev: Scalars['Timestamp']['output'];
   owner: User;
   metadata?: Maybe<Scalars['JSON']['output']>;
-  /** Messages older than this are deleted; null: kept. In updateWorkspace 0 means kept; 1 to 36500 else. */
-  retentionDays?: Maybe<Scalars['Int']['output']>;
   /** Null to non-members. */
   viewer?: Maybe<WorkspaceMember>;
   viewerPermissions: Array<Permission>;

@@ -74,3 +74,17 @@ async def test_an_invisible_channel_takes_the_round_trips_of_one_that_does_not_e
 
             trips.append((await meter.measure(read, None), await meter.measure(send, None)))
         assert trips[0] == trips[1]
+
+
+async def test_a_first_look_at_a_private_channel_is_like_one_at_none(meter: Meter, workspace: SampleChannels) -> None:
+    store, trips = workspace.store, []
+    unknown = workspace.staff.rpartition(".")[0] + ".98"
+    query = "query ($id: ID!) { channel(id: $id) { id } }"
+    # The first refusal in a workspace caches its policy version.
+    await meter.api.data(workspace.other, query, id=unknown)
+    for user, channel in ((workspace.owner, workspace.staff), (workspace.admin, unknown)):
+        await meter.api.data(user, query, id=workspace.general)
+        before = store.mongo.trips
+        assert (await meter.api.data(user, query, id=channel))["channel"] is None
+        trips.append(store.mongo.trips - before)
+    assert trips == [1, 1]

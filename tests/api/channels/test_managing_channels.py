@@ -301,3 +301,14 @@ async def test_followers_that_a_dead_server_left_are_notified(
     changes._incomplete.add(made.id)  # type: ignore[arg-type]
     await changes.complete_incomplete()
     assert (await device.next())["reason"] == "MEMBERSHIP"
+
+
+async def test_memberships_are_read_again_when_a_channel_becomes_private_again(api: Api, made: Made) -> None:
+    channel = (await made.create(kind="PRIVATE", memberIds=[made.member]))["id"]
+    await api.send(made.member, channel)
+    await made.update(channel, kind="PUBLIC")
+    # The member stops following, which changes no rights in a PUBLIC channel.
+    row = {"_id": f"{channel} {made.member}"}
+    await api.services.app.store.mongo.update_one("members", row, {"$set": {"i": [[1, 1]]}})
+    await made.update(channel, kind="PRIVATE")
+    assert (await api.expect_send_refusal(made.member, channel)).code == "NOT_FOUND"

@@ -14,7 +14,7 @@ from store.workspaces.policy import Policy, Role
 from tests.api.client import Api, Json, make_caller
 
 MEMBER = "nickname joinedAt timedOutUntil user { id displayName }"
-WORKSPACE = f"""id name domain iconUrl plan metadata isOpen owner {{ id }} memberCount retentionDays createdAt
+WORKSPACE = f"""id name domain iconUrl plan metadata isOpen owner {{ id }} memberCount createdAt
     viewerPermissions viewer {{ {MEMBER} }}"""
 CREATE = f"mutation ($input: CreateWorkspaceInput!) {{ createWorkspace(input: $input) {{ {WORKSPACE} }} }}"
 BY_ID = f"query ($id: ID!) {{ workspace(id: $id) {{ {WORKSPACE} }} }}"

@@ -34,7 +34,6 @@ FIELDS: Any = {
     "name": "Renamed",
     "iconUrl": "https://x.test/new.png",
     "isOpen": True,
-    "retentionDays": 30,
     "metadata": {"b": [2]},
 }
 
@@ -60,13 +59,11 @@ async def test_one_field_changes_and_all_others_stay(api: Api, other_api: Api, f
     assert await api.stored_documents() == stored
 
 
-async def test_retention_and_icon_are_removed(api: Api) -> None:
+async def test_an_icon_is_removed(api: Api) -> None:
     (alice,) = await api.create_users("alice")
     workspace = await create_workspace(api, alice, iconUrl="https://x.test/i.png")
-    await api.data(alice, UPDATE, id=workspace, input={"retentionDays": 1})
-    changed = {"retentionDays": 0, "iconUrl": None}
-    updated = (await api.data(alice, UPDATE, id=workspace, input=changed))["updateWorkspace"]
-    assert (updated["retentionDays"], updated["iconUrl"]) == (None, None)
+    updated = (await api.data(alice, UPDATE, id=workspace, input={"iconUrl": None}))["updateWorkspace"]
+    assert updated["iconUrl"] is None
 
 
 async def test_open_workspaces_follow_the_changes(api: Api) -> None:
@@ -95,8 +92,6 @@ async def test_open_workspaces_follow_the_changes(api: Api) -> None:
     [
         ({"name": ""}, "name"),
         ({"iconUrl": "x"}, "iconUrl"),
-        ({"retentionDays": -1}, "retentionDays"),
-        ({"retentionDays": 36_501}, "retentionDays"),
         ({"metadata": "m" * 8_192}, "metadata"),
         ({"plan": "GOLD"}, None),
     ],
@@ -208,13 +203,13 @@ async def test_changes_at_once_are_all_made(api: Api, other_api: Api) -> None:
     before = version_of(api, workspace)
     await gather_all(
         api.data(alice, UPDATE, id=workspace, input={"name": "New"}),
-        other_api.data(alice, UPDATE, id=workspace, input={"retentionDays": 7}),
+        other_api.data(alice, UPDATE, id=workspace, input={"metadata": {"a": 7}}),
         api.data(users[0], LEAVE, id=workspace),
         other_api.data(users[1], LEAVE, id=workspace),
         api.data(users[2], JOIN, id=workspace),
         other_api.data(users[3], JOIN, id=workspace),
     )
     seen = await own_workspace(api, alice, workspace)
-    assert (seen["name"], seen["retentionDays"], seen["memberCount"]) == ("New", 7, 3)
+    assert (seen["name"], seen["metadata"], seen["memberCount"]) == ("New", {"a": 7}, 3)
     assert version_of(api, workspace) == before + 4
     assert await member_ids(other_api, alice, workspace) == [alice, *users[2:]]

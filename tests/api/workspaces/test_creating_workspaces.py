@@ -30,7 +30,7 @@ async def test_the_creator_owns_the_workspace_and_is_its_only_member(api: Api) -
     assert created == await own_workspace(api, alice, created["id"])
     assert created["owner"] == {"id": alice} and created["memberCount"] == 1
     assert {name: created[name] for name in fields} == fields
-    assert (created["plan"], created["isOpen"], created["retentionDays"]) == ("FREE", False, None)
+    assert (created["plan"], created["isOpen"]) == ("FREE", False)
     assert created["viewer"]["user"]["id"] == alice and created["viewer"]["nickname"] is None
     assert created["viewer"]["joinedAt"] == created["createdAt"]
     assert await workspace_of(api, bob, created["id"]) is None

@@ -85,7 +85,7 @@ async def test_nothing_is_sent_when_nothing_changes(api: Api, people: tuple[str,
     await nickname(api, bob, workspace, "Bobby")
     devices = [await listen(api, user, workspace) for user in (alice, bob, carol)]
     unchanged = [
-        (alice, UPDATE, {"input": {"name": "Before", "retentionDays": 0}}),
+        (alice, UPDATE, {"input": {"name": "Before"}}),
         (bob, SET_NICKNAME, {"nickname": "Bobby"}),
         (bob, JOIN, {}),
     ]
