@@ -83,3 +83,9 @@ class ChannelClient:
                 self.channels.pop(gone, None)
             self.received += len(delta["channels"]) + len(delta["gone"])
             self.cursor, has_more, self.attention = delta["cursor"], delta["hasMore"], delta["attention"]
+
+
+ADD = "mutation ($id: ID!, $users: [ID!]!) { addToChannel(channelId: $id, userIds: $users) { id memberCount } }"
+REMOVE = "mutation ($id: ID!, $user: ID!) { removeFromChannel(channelId: $id, userId: $user) { id memberCount } }"
+READ_ALL = """mutation ($id: ID!, $category: ID) {
+    markChannelsRead(workspaceId: $id, categoryId: $category) { unread mentions } }"""

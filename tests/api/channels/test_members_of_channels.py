@@ -10,14 +10,19 @@ from store.base.ids import ConversationId
 from store.mongo.collections import MEMBERS, members_of
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
-from tests.api.channels.session_calls import FOLLOW, LIVE, attention_of, change, followed_by, session_of
+from tests.api.channels.session_calls import (
+    ADD,
+    FOLLOW,
+    LIVE,
+    READ_ALL,
+    REMOVE,
+    attention_of,
+    change,
+    followed_by,
+    session_of,
+)
 from tests.api.client import Api, Refusal
 from tests.api.sample_channels import SampleChannels
-
-ADD = "mutation ($id: ID!, $users: [ID!]!) { addToChannel(channelId: $id, userIds: $users) { id memberCount } }"
-REMOVE = "mutation ($id: ID!, $user: ID!) { removeFromChannel(channelId: $id, userId: $user) { id memberCount } }"
-READ_ALL = """mutation ($id: ID!, $category: ID) {
-    markChannelsRead(workspaceId: $id, categoryId: $category) { unread mentions } }"""
 
 
 @pytest.fixture

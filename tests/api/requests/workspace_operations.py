@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from store.base.workspace_ids import WorkspaceId
 from tests.api.channels import calls as channels
+from tests.api.channels import session_calls as sessions
+from tests.api.channels.session_calls import ADD, READ_ALL, REMOVE
 from tests.api.client import HISTORY, Api, Subscriber
 from tests.api.workspaces import calls as workspaces
 from tests.api.workspaces import role_calls as roles
@@ -69,6 +71,16 @@ class WorkspaceOperations:
             await api.edit(self.bob, sent["message"]["id"], "hello you")
             await api.data(self.alice, HISTORY, id=channel, last=10)
             await api.own_session(self.bob, channel)
+            await api.data(self.bob, sessions.MUTE, id=channel, muted=True)
+            await api.data(self.alice, sessions.READ, id=channel, seq=1)
+        for follow in (False, True):
+            await api.data(self.bob, sessions.FOLLOW, id=self.general, follow=follow)
+        await sessions.followed_by(api, self.bob, id_)
+        await sessions.ChannelClient(api, self.bob).sync()
+        await api.data(self.bob, READ_ALL, id=id_)
+        await api.data(self.alice, ADD, id=self.staff, users=[self.carol])
+        await api.data(self.alice, REMOVE, id=self.staff, user=self.carol)
+        await api.data(self.alice, ADD, id=self.general, users=[self.carol])
         await api.data(self.bob, roles.EXPLAIN, channel=self.general)
         await api.data(self.bob, roles.ROLES, id=id_)
         device = await api.subscribe(self.bob, CHANNEL_EVENTS, id=self.general)
