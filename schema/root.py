@@ -34,6 +34,7 @@ from schema.workspaces.category_types import find_category
 from schema.workspaces.channel_mutations import ChannelMutations
 from schema.workspaces.channel_queries import ChannelQueries
 from schema.workspaces.channel_types import ChannelType
+from schema.workspaces.following_mutations import FollowingMutations
 from schema.workspaces.role_mutations import PermissionQueries, RoleMutations
 from schema.workspaces.role_types import RoleType
 from schema.workspaces.workspace_mutations import WorkspaceMutations
@@ -103,6 +104,7 @@ class Mutation(
     GroupMutations,
     WorkspaceMutations,
     ChannelMutations,
+    FollowingMutations,
     RoleMutations,
     TypingMutations,
     ConnectionMutations,

@@ -46,6 +46,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "list_categories": _USER,
     "list_changed": _USER,
     "get_totals": _USER,
+    "list_followed": _USER,
     "list_names": _USER,
     "list_page": _USER,
     "list_undelivered": _USER,

@@ -8,11 +8,13 @@ from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
 from store.channels.announcements import ChannelAnnouncements
 from store.channels.channel_contents import ChannelContents
+from store.channels.channel_follows import ChannelFollows
 from store.channels.channel_mentions import ChannelMentions
 from store.channels.channel_removal import ChannelRemoval
 from store.channels.channel_rights import ChannelRightsFinder
 from store.channels.channel_rows import ChannelClaims
 from store.channels.channel_sessions import ChannelSessions
+from store.channels.channel_sync import ChannelSync
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -83,6 +85,8 @@ class Store:
     channel_rights: ChannelRightsFinder
     channel_sessions: ChannelSessions
     channel_mentions: ChannelMentions
+    channel_follows: ChannelFollows
+    channel_sync: ChannelSync
     channel_claims: ChannelClaims
     channel_announcements: ChannelAnnouncements
     channel_removal: ChannelRemoval
@@ -131,6 +135,7 @@ def build_store(
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
+    clocks = SharedClocks(cache, keys, clock)
     user_workspaces = UserWorkspaces(mongo)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
@@ -163,12 +168,14 @@ def build_store(
         stale_caches=stale_caches,
         incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
-        clocks=SharedClocks(cache, keys, clock),
+        channel_sync=ChannelSync(cache, sessions, clocks),
+        clocks=clocks,
         policies=policies,
         policy_changes=PolicyChanges(mongo, cache, keys, clock, policies),
         channel_rights=channel_rights,
         channel_sessions=ChannelSessions(conversations, channel_rights),
         channel_mentions=ChannelMentions(mongo, policies, channel_rights),
+        channel_follows=ChannelFollows(mongo, cache, clock, locks, sessions),
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),

@@ -30,7 +30,7 @@ class SyncCursors:
 
     def encode(self, at: Position) -> bytes:
         """Return a position as a cursor of the API, in ASCII."""
-        epoch, tick, ahead, began = at
+        epoch, tick, ahead, began = at[:4]
         if self._key != (epoch, began):
             self._encode_start(epoch, began)
         ticks = b"%d" % tick
@@ -49,13 +49,21 @@ class SyncCursors:
 
 def encode_sync(deployment: str, user: UserId, at: Position) -> str:
     """Return a position on the user's clock as a cursor of the API."""
+    if at.channels_ms:
+        numbers = (at.began, at.channels_ms, at.channels_end_ms, at.tick)
+        return _encode("\n".join(("c2", deployment, user, at.epoch, at.channel, *map(str, numbers))))
     return SyncCursors(deployment, user).encode(at).decode()
 
 
 def decode_sync(deployment: str, user: UserId, text: str) -> Position | None:
     """Return the position of a cursor; None if it is invalid, or of another user or deployment."""
     parts = (_decode(text) or "").split("\n")
-    if len(parts) < 6 or parts[:3] != ["c1", deployment, user] or not all(map(is_number, parts[4:])):
+    if len(parts) < 6 or parts[1:3] != [deployment, user]:
+        return None
+    if parts[0] == "c2" and len(parts) == 9 and all(map(is_number, parts[5:])):
+        began, channels_ms, channels_end_ms, tick = map(int, parts[5:])
+        return Position(parts[3], tick, (), began, channels_ms, channels_end_ms, parts[4])
+    if parts[0] != "c1" or not all(map(is_number, parts[4:])):
         return None
     began, tick, *ahead = map(int, parts[4:])
     return Position(parts[3], tick, tuple(ahead), began)

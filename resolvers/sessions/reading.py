@@ -89,7 +89,7 @@ async def _read(
         due = []
         for name, session in before.items():
             if is_channel(name):
-                decided = await _decide_in_channel(app, session, up_to_seq, is_new=name in named.new)
+                decided = await decide_in_channel(app, session, up_to_seq, is_new=name in named.new)
             else:
                 decided = await _decide(app, session, up_to_seq) if not session.is_gateway else None
             if decided is not None:
@@ -130,7 +130,7 @@ async def _read_up_to(app: Confab, session: Session, seq: int) -> Acknowledgemen
     return _take_mark_away(session)
 
 
-async def _decide_in_channel(
+async def decide_in_channel(
     app: Confab, session: Session, up_to_seq: int | None, *, is_new: bool
 ) -> Acknowledgement | None:
     """Return the acknowledgement up to a seq of a channel; None if all is read and there is no unread mark.

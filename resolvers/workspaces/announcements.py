@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
+from resolvers.sessions.follow_events import refresh_follows
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId
 from store.base.workspace_ids import WorkspaceId
@@ -28,6 +29,7 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
     When this returns, no server shows events under the rights before the change. Raises StoreError: repeat it.
     """
     await app.shared_events.announce_policy(policy, change)
+    await refresh_follows(app, change.follows)
     announcements = app.store.channel_announcements
     for channel, messages, followers in await announcements.list_waiting(policy.workspace, change.channels):
         if followers is not None:

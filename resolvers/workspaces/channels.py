@@ -16,7 +16,7 @@ from store.workspaces.permissions import Permission
 from store.workspaces.policy import Channel, ChannelCategory, ChannelKind
 from store.workspaces.rights import rights_in_channel
 
-_CURSOR = "wc"
+CURSOR = "wc"
 
 
 class _Order(NamedTuple):
@@ -33,16 +33,16 @@ async def list_channels(app: Confab, access: WorkspaceAccess, first: int | None,
     Raises InvalidInput.
     """
     size = check_page_size(first, "first")
-    start = _decode_order(after) if after is not None else None
+    start = decode_order(after) if after is not None else None
     if access.facts is None:
         return Page([], has_next=False, has_previous=False)
     visible = await app.store.channel_rights.list_visible(access.policy, access.facts)
-    ordered = sorted(_order_of(rights) for rights in visible)
+    ordered = sorted(order_of(rights) for rights in visible)
     waiting = [place for place in ordered if start is None or place > start]
     part = waiting[:size]
     accesses = await access_conversations(app, access.facts.user, [place.channel for place in part])
     edges = [
-        Edge(found, (_CURSOR, *place))
+        Edge(found, (CURSOR, *place))
         for place, found in zip(part, accesses, strict=True)
         # It may have been deleted meanwhile.
         if found is not None
@@ -50,13 +50,15 @@ async def list_channels(app: Confab, access: WorkspaceAccess, first: int | None,
     return Page(edges, has_next=len(waiting) > size, has_previous=start is not None)
 
 
-def _order_of(rights: ChannelRights) -> _Order:
+def order_of(rights: ChannelRights) -> _Order:
+    """Return the place of a channel in the list of its workspace."""
     category = rights.policy.categories.get(rights.channel.category) if rights.channel.category is not None else None
     return _Order(category.position + 1 if category is not None else 0, rights.channel.position, rights.channel.id)
 
 
-def _decode_order(after: str) -> _Order:
-    parts = decode_page(_CURSOR, after, "after")
+def decode_order(after: str) -> _Order:
+    """Return the place in a cursor. Raises InvalidInput."""
+    parts = decode_page(CURSOR, after, "after")
     if len(parts) != 3 or not all(map(is_number, parts[:2])):
         raise InvalidInput("after must be a cursor of this list", field="after")
     return _Order(int(parts[0]), int(parts[1]), ConversationId(parts[2]))

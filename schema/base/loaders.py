@@ -63,6 +63,11 @@ class Loaders:
         return BatchLoader(self._load_sessions)
 
     @cached_property
+    def channel_member_counts(self) -> BatchLoader[ConversationId, int]:
+        """Numbers of members or followers by channel."""
+        return BatchLoader(self._load_channel_member_counts)
+
+    @cached_property
     def workspaces(self) -> BatchLoader[WorkspaceId, WorkspaceAccess | None]:
         """Workspaces with the viewer's membership; None if there is no such workspace."""
         return BatchLoader(self._load_workspaces)
@@ -183,6 +188,10 @@ class Loaders:
             found = await self._app.store.policies.find_members(workspace, users)
             nicknames |= {(workspace, user): facts.nickname for user, facts in found.items()}
         return [nicknames.get(member) for member in members]
+
+    async def _load_channel_member_counts(self, channels: list[ConversationId]) -> list[int]:
+        found = await self._app.store.channel_follows.count_members(channels)
+        return [found.get(channel, 0) for channel in channels]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
         store, viewer = self._app.store, self._viewer.id

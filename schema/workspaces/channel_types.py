@@ -11,13 +11,16 @@ import strawberry
 
 from resolvers.base.pages import Edge, Page
 from resolvers.conversations.access import Access, FoundConversation, access_conversation, access_from, no_conversation
+from resolvers.following import synchronising
+from resolvers.following.followed_channels import FollowedChannel
+from resolvers.sessions.session_lists import sync_cursor
 from resolvers.users.callers import CallerRole
 from resolvers.workspaces.channels import find_write_time
 from resolvers.workspaces.revs import read_with_rev
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
-from schema.base.scalars import JSON, DateTime, Timestamp
+from schema.base.scalars import JSON, Cursor, DateTime, Timestamp
 from schema.compiler import reads, then
 from schema.conversations.conversation_types import (
     Conversation,
@@ -25,7 +28,7 @@ from schema.conversations.conversation_types import (
     HistoryVisibility,
     load_session,
 )
-from schema.sessions.session_types import SessionType
+from schema.sessions.session_types import AttentionType, SessionType, session_from
 from schema.workspaces.category_types import ChannelCategoryType, category_from
 from schema.workspaces.permission_types import (
     PermissionOverwrite,
@@ -36,6 +39,7 @@ from schema.workspaces.permission_types import (
 from store.base.ids import ConversationId, ConversationKind
 from store.base.workspace_ids import workspace_of_channel
 from store.conversations.conversation import Head
+from store.sessions.session import Session
 from store.workspaces import policy
 from store.workspaces.permissions import Permission
 from store.workspaces.rights import rights_in_workspace
@@ -60,6 +64,7 @@ class ChannelType(Conversation, Node):
     known_rev: strawberry.Private[int | None]
     """A position that the state includes; None: not known."""
     record: strawberry.Private[policy.Channel]
+    known_session: strawberry.Private[Session | None] = None
     id: strawberry.ID = reads("record.id")
     kind: ChannelKindType = reads("record.kind")
     name: str = reads("record.name")
@@ -111,7 +116,22 @@ class ChannelType(Conversation, Node):
 
     @strawberry.field(description="The caller's read state; null if they never followed, wrote or read here.")
     def session(self, info: Info) -> SessionType | None:
+        if self.known_session is not None:
+            return session_from(self.known_session)
         return load_session(info.context, self.conversation_id)
+
+    @strawberry.field
+    def viewer_follows(self, info: Info) -> bool:
+        if self.known_session is not None:
+            return self.known_session.follows
+        return then(
+            info.context.loaders.sessions.load(self.conversation_id),
+            lambda session: session is not None and session.follows,
+        )
+
+    @strawberry.field(description="PRIVATE: its members. PUBLIC: its followers.")
+    def member_count(self, info: Info) -> int:
+        return then(info.context.loaders.channel_member_counts.load(self.conversation_id), lambda count: count)
 
     @strawberry.field
     def workspace(self, info: Info) -> WorkspaceRef:
@@ -170,7 +190,7 @@ async def _load_for_service(context: Context, channel: ConversationId) -> Channe
 
 @strawberry.type
 class ChannelEdge:
-    edge: strawberry.Private[Edge[Access]]
+    edge: strawberry.Private[Edge[Access] | Edge[FollowedChannel]]
     node: ChannelType
     cursor: str = reads("edge.cursor")
 
@@ -199,6 +219,41 @@ def last_seen_channel(record: policy.Channel, rev: int) -> ChannelType:
         conversation_id=record.id,
         type=ConversationType.CHANNEL,
     )
+
+
+def followed_connection(page: Page[FollowedChannel]) -> ChannelConnection:
+    """Return a page of followed channels as a Relay connection."""
+    edges = [ChannelEdge(edge=edge, node=followed_channel(edge.node)) for edge in page.edges]
+    return ChannelConnection(edges=edges, page_info=PageInfo(page=page))
+
+
+@strawberry.type(description="gone: no longer followed, or no longer visible.")
+class ChannelDelta:
+    channels: list[ChannelType]
+    gone: list[strawberry.ID]
+    cursor: Cursor
+    has_more: bool
+    attention: AttentionType
+    reset: bool
+
+
+def channel_delta(context: Context, delta: synchronising.ChannelChangesSince) -> ChannelDelta:
+    """Return the GraphQL object of the changes since a cursor."""
+    return ChannelDelta(
+        channels=[followed_channel(each) for each in delta.channels],
+        gone=[strawberry.ID(channel) for channel in delta.gone],
+        cursor=Cursor(sync_cursor(context.app, context.viewer, delta.cursor)),
+        has_more=delta.has_more,
+        attention=AttentionType(record=delta.attention),
+        reset=delta.reset,
+    )
+
+
+def followed_channel(followed: FollowedChannel | synchronising.SyncedChannel) -> ChannelType:
+    """Return the GraphQL object of a channel with the viewer's session there, as far as it was read."""
+    channel = channel_from(followed.access)
+    channel.known_session = followed.session
+    return channel
 
 
 def channel_from(access: Access, rev: int | None = None) -> ChannelType:

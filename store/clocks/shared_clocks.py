@@ -134,9 +134,13 @@ class SharedClocks:
 
         `recent_margin`: how much earlier the newest messages of channels may be.
         """
-        calls = [self._call("clock_read_changes", owner, tick, recent_margin) for owner, tick in since.items()]
+        calls = [self.changes_call(owner, tick, recent_margin) for owner, tick in since.items()]
         answers = await self._cache.run(calls)
-        return {owner: _changes(answer) for owner, answer in zip(since, answers, strict=True)}
+        return {owner: parse_changes(answer) for owner, answer in zip(since, answers, strict=True)}
+
+    def changes_call(self, owner: str, since: int, recent_margin: int = 0) -> Call:
+        """Return the call that reads what changed on a clock after a tick. `parse_changes` reads its answer."""
+        return self._call("clock_read_changes", owner, since, recent_margin)
 
     async def read_log(
         self, owner: str, since: int, limit: int, *, epoch: str = ""
@@ -204,7 +208,8 @@ def _reading(answer: Sequence[bytes]) -> ClockReading:
     return ClockReading(epoch.decode(), int(clock), int(version) if version else None)
 
 
-def _changes(answer: Sequence[Any]) -> ChangesSince:
+def parse_changes(answer: Sequence[Any]) -> ChangesSince:
+    """Return the answer of `SharedClocks.changes_call`."""
     first_changed = 5 + 2 * answer[4]
     recent, changed = answer[5:first_changed], answer[first_changed:]
     return ChangesSince(_reading(answer), bool(answer[3]), _pairs(recent), _pairs(changed))

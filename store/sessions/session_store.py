@@ -66,6 +66,14 @@ class LivePosition(NamedTuple):
     route_until: int
 
 
+class ChannelChanges(NamedTuple):
+    """Sessions in channels that have changed, all channels that the user follows, and sums, at one moment."""
+
+    snapshot: Snapshot
+    totals: UnreadTotals
+    followed: Sequence[ConversationId]
+
+
 def list_name(sub_biz: str | None, category: str | None) -> str:
     """Return the name of the list with the sessions in a subBiz, a category or both; neither: the main list."""
     if sub_biz is not None and category is not None:
@@ -101,6 +109,13 @@ class SessionStore:
         positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
         return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
 
+    async def list_followed(self, user: UserId, name: str) -> Snapshot:
+        """Return the sessions of a list of followed channels, or of all these lists. One round trip if cached."""
+        answer = await self._read(user, "list_followed", (name,))
+        if isinstance(answer, LoadedState):
+            return answer.followed(name)
+        return _snapshot_from(user, answer[:3], answer[3:])
+
     async def list_names(self, user: UserId, name: str) -> list[ConversationId]:
         """Return the conversations of a list, all at one moment."""
         return [
@@ -118,24 +133,26 @@ class SessionStore:
         rows = (await self._run_on_state(user, "list_unread", ()))[1:]
         return [session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
 
-    async def list_changed(
-        self, user: UserId, after: int, limit: int, *, valid_until: int, channels: bool = False
-    ) -> Snapshot:
+    async def list_changed(self, user: UserId, after: int, limit: int, *, valid_until: int) -> Snapshot:
         """Return sessions whose `active_ts` is past a position, oldest change first. No two have the same `active_ts`.
 
-        Args:
-            user: Their user.
-            after: The position.
-            limit: Largest number of sessions.
-            valid_until: Position up to which only valid sessions are returned.
-            channels: Return those of channels instead of all others.
+        valid_until: Position up to which only valid sessions are returned.
         """
-        answer = await self._read(user, "list_changed", (after, limit, valid_until, int(channels)))
+        answer = await self._read(user, "list_changed", (after, limit, valid_until, 0))
         if isinstance(answer, LoadedState):
-            return answer.changed(after, limit, valid_until=valid_until, channels=channels)
-        rows = answer[3:]
-        sessions = tuple(session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
-        return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions)
+            return answer.changed(after, limit, valid_until=valid_until)
+        return _snapshot_from(user, answer[:3], answer[3:])
+
+    async def list_changed_channels(self, user: UserId, after: int, limit: int) -> ChannelChanges:
+        """Return sessions in channels whose `active_ts` is past a position, oldest change first. See ChannelChanges."""
+        answer = await self._read(user, "list_changed", (after, limit, 0, 1))
+        if isinstance(answer, LoadedState):
+            return ChannelChanges(answer.changed(after, limit, valid_until=0, channels=True), *answer.followed_names())
+        return parse_changed_channels(user, answer)
+
+    def changed_channels_call(self, user: UserId, after: int, limit: int) -> Call:
+        """Return the call of `list_changed_channels`. Its answer is empty if the user's state is not cached."""
+        return Call("list_changed", self._keys.user(user), (self._clock.now_ms(), after, limit, 0, 1))
 
     async def list_categories(self, user: UserId) -> list[Category]:
         """Return the categories that have sessions, the one with the newest message first."""
@@ -237,7 +254,7 @@ class SessionStore:
 
         `parse_results` reads its answer. token: of the user's lock, which the same step releases.
         """
-        now = max(self._clock.now_ms(), *(change.at for change in changes))
+        now = max([self._clock.now_ms(), *(change.at for change in changes)])
         flat = [part for change in changes for part in (change.kind, change.text)]
         return Call("apply", self._keys.user(user), (now, token, *flat))
 
@@ -273,6 +290,20 @@ class SessionStore:
     async def load(self, user: UserId) -> None:
         """Make the user's state cached. Does nothing if it is."""
         await self._loader.load(user)
+
+
+def parse_changed_channels(user: UserId, answer: Sequence[Any]) -> ChannelChanges:
+    """Return the answer of `changed_channels_call`."""
+    end = 5 + answer[4]
+    followed = [_conversation_id(name) for name in answer[5:end]]
+    snapshot = _snapshot_from(user, answer[:3], answer[end:])
+    return ChannelChanges(snapshot, UnreadTotals(answer[2], answer[3]), followed)
+
+
+def _snapshot_from(user: UserId, meta: Sequence[Any], rows: Sequence[Any]) -> Snapshot:
+    """Return the sessions in an answer: epoch, clock and total, then conversation and record in turn."""
+    sessions = tuple(session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2))
+    return Snapshot(meta[0].decode(), int(meta[1]), meta[2], sessions)
 
 
 def _sessions_from(user: UserId, conversations: Sequence[ConversationId], answer: list[Any]) -> list[Session]:

@@ -115,8 +115,13 @@ class UserLocks:
             grant.set()
 
     @asynccontextmanager
-    async def hold(self, user: UserId, conversations: Sequence[ConversationId]) -> AsyncIterator[UserLock]:
-        """Hold the user's lock for the time of the block. Raises LockTimeout, Unreachable."""
+    async def hold(
+        self, user: UserId, conversations: Sequence[ConversationId], *, loads: bool = True
+    ) -> AsyncIterator[UserLock]:
+        """Hold the user's lock for the time of the block. Raises LockTimeout, Unreachable.
+
+        loads: Load the user's state if it is not cached. If false, `at` may be before the user's clock.
+        """
         deadline = asyncio.get_running_loop().time() + MAX_WAIT_SECONDS
         is_alone = user not in self._local
         local = self._local.setdefault(user, asyncio.Lock())
@@ -130,7 +135,7 @@ class UserLocks:
             except TimeoutError as error:
                 raise _timeout(user) from error
         try:
-            lock = await self._acquire(user, conversations, deadline)
+            lock = await self._acquire(user, conversations, deadline, loads=loads)
             try:
                 yield lock
             finally:
@@ -143,7 +148,9 @@ class UserLocks:
         finally:
             local.release()
 
-    async def _acquire(self, user: UserId, conversations: Sequence[ConversationId], deadline: float) -> UserLock:
+    async def _acquire(
+        self, user: UserId, conversations: Sequence[ConversationId], deadline: float, *, loads: bool
+    ) -> UserLock:
         """Wait in the queue until the lock is ours."""
         owner = secrets.token_hex(8)
         loop = asyncio.get_running_loop()
@@ -153,7 +160,7 @@ class UserLocks:
                 args = (self._clock.now_ms(), owner, self._server, LOCK_MS, *conversations)
                 answer = await self._cache.one(Call("lock", self._keys.user(user), args))
                 if answer[0] == 1:
-                    return await self._taken(user, conversations, owner, answer)
+                    return await self._taken(user, conversations, owner, answer, loads=loads)
                 remaining = deadline - loop.time()
                 if remaining <= 0:
                     raise _timeout(user)
@@ -171,10 +178,10 @@ class UserLocks:
             del self._grants[owner]
 
     async def _taken(
-        self, user: UserId, conversations: Sequence[ConversationId], owner: str, answer: Sequence[bytes]
+        self, user: UserId, conversations: Sequence[ConversationId], owner: str, answer: Sequence[bytes], *, loads: bool
     ) -> UserLock:
         _, fence, epoch, clock, *records = answer
-        if epoch:
+        if epoch or not loads:
             found = {c: session_from(user, c, text) for c, text in zip(conversations, records, strict=True) if text}
             tick = int(clock)
         else:

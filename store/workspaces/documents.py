@@ -14,6 +14,7 @@ from store.workspaces.policy import (
     Channel,
     ChannelCategory,
     ChannelKind,
+    Follow,
     MemberFacts,
     Overwrite,
     Overwrites,
@@ -73,7 +74,7 @@ def pending_fields(pending: PendingChange) -> Document:
         PendingField.CHANGES_RIGHTS: pending.changes_rights,
         PendingField.CHANNELS: sorted(pending.channels),
         PendingField.MEMBERS: sorted(pending.members),
-    }
+    } | ({PendingField.FOLLOWS: sorted(map(list, pending.follows))} if pending.follows else {})
 
 
 def channel_from(row: Document) -> Channel:
@@ -182,6 +183,7 @@ def _pending_from(row: Mapping[str, Any]) -> PendingChange:
         row[PendingField.CHANGES_RIGHTS],
         frozenset(map(ConversationId, row[PendingField.CHANNELS])),
         frozenset(map(UserId, row[PendingField.MEMBERS])),
+        frozenset(Follow(*each) for each in row.get(PendingField.FOLLOWS, ())),
     )
 
 

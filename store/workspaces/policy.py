@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import CategoryId, RoleId, WorkspaceId, everyone_id
@@ -89,6 +90,19 @@ class Channel:
     metadata: str | None = None
 
 
+class Follow(NamedTuple):
+    """A user begins to follow a channel, or stops."""
+
+    user: UserId
+    channel: ConversationId
+    follows: bool
+
+
+def _newest_follows(earlier: frozenset[Follow], later: frozenset[Follow]) -> frozenset[Follow]:
+    newest = {each[:2]: each for each in (*earlier, *later)}
+    return frozenset(newest.values())
+
+
 @dataclass(frozen=True, slots=True)
 class PendingChange:
     """Changes of a policy that are durable, and not complete: some server may still use an older version.
@@ -100,6 +114,7 @@ class PendingChange:
         changes_rights: Channels may have become visible to somebody, or hidden.
         channels: Channels that are new, or whose settings have changed.
         members: Members who have changed, or whose membership of a PRIVATE channel has.
+        follows: Users who follow a channel from now on (True), or no longer.
     """
 
     since_ms: int
@@ -108,6 +123,7 @@ class PendingChange:
     changes_rights: bool = False
     channels: frozenset[ConversationId] = frozenset()
     members: frozenset[UserId] = frozenset()
+    follows: frozenset[Follow] = frozenset()
 
     def after(self, earlier: PendingChange) -> PendingChange:
         """Return what is pending after this change and an earlier one."""
@@ -118,6 +134,7 @@ class PendingChange:
             self.changes_rights or earlier.changes_rights,
             self.channels | earlier.channels,
             self.members | earlier.members,
+            _newest_follows(earlier.follows, self.follows),
         )
 
 

@@ -54,6 +54,8 @@ class PendingField:
     CHANGES_RIGHTS = "r"
     CHANNELS = "c"
     MEMBERS = "u"
+    FOLLOWS = "f"
+    """List of [user, channel, follows]. Absent: none."""
 
 
 ALL_CHANNELS = "*"

@@ -22,12 +22,18 @@ class Position(NamedTuple):
 
     `ahead`: later ticks whose events were delivered too. `began`: the clock's tick when a client began to page through
     all of its sessions; set until it has the last page.
+    `channels_ms`: time up to which a client has what happened in channels, if it is not `tick`; 0: it is.
+    `channels_end_ms`, `channel`: while a client pages through channels, the same time after the last page, and the last
+    channel that it has at `channels_ms`.
     """
 
     epoch: str
     tick: int
     ahead: tuple[int, ...] = ()
     began: int = 0
+    channels_ms: int = 0
+    channels_end_ms: int = 0
+    channel: str = ""
 
 
 class MailboxEvent(NamedTuple):

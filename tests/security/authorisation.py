@@ -109,6 +109,19 @@ ROOT_FIELDS = [
     query("message", "message(id: $id) { content }", CURRENT_MEMBERS, id="@later"),
     query("offlineMessages", "offlineMessages { edges { node { id } } }", SIGNED_IN),
     query("conversation", "conversation(id: $id) { id title }", CURRENT_AND_FORMER, **_GROUP),
+    query("followedChannels", "followedChannels(workspaceId: $id) { edges { cursor } }", SIGNED_IN, id="@workspace"),
+    mutation("markChannelsRead", "markChannelsRead(workspaceId: $id) { unread }", in_workspace(INVISIBLE, OK, OK),
+        id="@workspace"),
+    mutation("addToChannel", "addToChannel(channelId: $id, userIds: []) { id }",
+        in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel"),
+    mutation("addToChannel", "addToChannel(channelId: $id, userIds: []) { id }",
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("removeFromChannel", "removeFromChannel(channelId: $id, userId: $user) { id }",
+        in_workspace(INVISIBLE, INVISIBLE, "NOT_A_MEMBER"), id="@secret", user="@outsider"),
+    query("syncChannels", "syncChannels { cursor }", SIGNED_IN),
+    mutation("followChannel", "followChannel(channelId: $id) { id }", in_workspace(INVISIBLE, OK, OK), id="@channel"),
+    mutation("followChannel", "followChannel(channelId: $id) { id }", in_workspace(INVISIBLE, INVISIBLE, OK),
+        id="@secret"),
     query("channel", 'channel(id: "c_1.1") { name }', outcomes_by_relation(*[NULL] * 5)),
     query("channel", "channel(id: $id) { name }", in_workspace(NULL, OK, OK), id="@channel"),
     query("channel", "channel(id: $id) { name }", in_workspace(NULL, NULL, OK), id="@secret"),
@@ -251,7 +264,8 @@ VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
     Channel: workspace id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
-    Channel: historyVisibility slowModeSeconds messageCount
+    Channel: historyVisibility slowModeSeconds messageCount memberCount
+    ChannelDelta: channels gone cursor hasMore attention reset
     ChannelCategory: id workspaceId name position
     ChannelConnection: edges pageInfo
     ChannelEdge: node cursor
@@ -309,7 +323,7 @@ VIEWERS_OWN = """
     PrivateConversation: lastMessage session
     SubBizGateway: lastMessage session
     Group: lastMessage session visibleRanges
-    Channel: lastMessage session overwrites viewerPermissions viewerMayWriteAt
+    Channel: lastMessage session viewerFollows overwrites viewerPermissions viewerMayWriteAt
     ChannelCategory: overwrites
     Message: replyTo
     SendMessagePayload: session

@@ -123,16 +123,21 @@ async def _compare_answers(store: Store, state: LoadedState) -> None:
                 after = (page.positions[-1], page.sessions[-1].conversation)
     for after_tick, valid_until in ((0, 0), (0, 1 << 53), (0, NOW + 115), (NOW + 110, 0), (state.clock, 0)):
         for limit in (2, 20):
-            for channels in (False, True):
-                delta = await sessions.list_changed(user, after_tick, limit, valid_until=valid_until, channels=channels)
-                loaded = state.changed(after_tick, limit, valid_until=valid_until, channels=channels)
-                assert _plain(loaded) == _plain(delta)
-                assert all(name.startswith("c_") is channels for name, _ in _plain(delta)[3])
+            delta = await sessions.list_changed(user, after_tick, limit, valid_until=valid_until)
+            assert _plain(state.changed(after_tick, limit, valid_until=valid_until)) == _plain(delta)
+            assert not any(name.startswith("c_") for name, _ in _plain(delta)[3])
+            found = await sessions.list_changed_channels(user, after_tick, limit)
+            loaded = state.changed(after_tick, limit, valid_until=0, channels=True)
+            assert (_plain(loaded), *state.followed_names()) == (_plain(found[0]), *found[1:])
+            assert all(name.startswith("c_") for name, _ in _plain(loaded)[3])
+    for list_of_followed in ("f7", "f8", "f"):
+        followed = await sessions.list_followed(user, list_of_followed)
+        assert sorted(_plain(followed)[3]) == sorted(_plain(state.followed(list_of_followed))[3])
     names = [ConversationId(name) for name in ("b_shop", "b_spa", "g_1", "g_unknown", "p_ann_ben", "c_7.1")]
-    found = await sessions.find_many(user, names)
-    assert _plain(state.find(names)) == _plain(found)
+    present = await sessions.find_many(user, names)
+    assert _plain(state.find(names)) == _plain(present)
     assert await sessions.read_totals(user) == state.lists.totals == _totals(list(state.records), state)
-    for session in found.sessions:
+    for session in present.sessions:
         _compare_rules(session, [entry.partition("\n")[0] for entry in _entries_of(state, session)])
 
 

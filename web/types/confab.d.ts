@@ -74,6 +74,9 @@ export type Channel = Conversation & Node & {
    */
   slowModeSeconds: Scalars['Int']['output'];
   rev: Scalars['Timestamp']['output'];
+  viewerFollows: Scalars['Boolean']['output'];
+  /** PRIVATE: its members. PUBLIC: its followers. */
+  memberCount: Scalars['Int']['output'];
   workspace: Workspace;
   category?: Maybe<ChannelCategory>;
   /** Null without MANAGE_ROLES. inheritsPermissions: the category's overwrites apply. */
@@ -124,6 +127,17 @@ export type ChannelConnection = {
   __typename: 'ChannelConnection';
   edges: Array<ChannelEdge>;
   pageInfo: PageInfo;
+};
+
+/** gone: no longer followed, or no longer visible. */
+export type ChannelDelta = {
+  __typename: 'ChannelDelta';
+  channels: Array<Channel>;
+  gone: Array<Scalars['ID']['output']>;
+  cursor: Scalars['Cursor']['output'];
+  hasMore: Scalars['Boolean']['output'];
+  attention: Attention;
+  reset: Scalars['Boolean']['output'];
 };
 
 export type ChannelEdge = {
@@ -597,6 +611,21 @@ export type Mutation = {
   updateCategory: ChannelCategory;
   /** Its channels stay, without a category. */
   deleteCategory: Scalars['Boolean']['output'];
+  /**
+   * Following puts a channel into followedChannels, and its activity into workspaceEvents, from now on (everything so far
+   * is read). A PUBLIC channel can be read, written to and watched with channelEvents without following it. Unfollowing
+   * keeps the read position. In a PRIVATE channel, unfollowing leaves it.
+   */
+  followChannel: Channel;
+  /** Marks every followed channel of the workspace (or category) as read: one change, one event. */
+  markChannelsRead: Attention;
+  /**
+   * A PRIVATE channel: INVITE_MEMBERS; adds them and lets them follow it. A PUBLIC channel: lets members of the workspace
+   * follow it. At most 1,000 users.
+   */
+  addToChannel: Channel;
+  /** PRIVATE only. Ends their membership interval; live events to them end before this is answered. */
+  removeFromChannel: Channel;
   /** MANAGE_ROLES, only below the caller's own highest role, granting only what the caller has. At most 250 per workspace. */
   createRole: Role;
   updateRole: Role;
@@ -853,6 +882,30 @@ export type MutationDeleteCategoryArgs = {
 };
 
 
+export type MutationFollowChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  follow?: Scalars['Boolean']['input'];
+};
+
+
+export type MutationMarkChannelsReadArgs = {
+  workspaceId: Scalars['ID']['input'];
+  categoryId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+export type MutationAddToChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  userIds: Array<Scalars['ID']['input']>;
+};
+
+
+export type MutationRemoveFromChannelArgs = {
+  channelId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+};
+
+
 export type MutationCreateRoleArgs = {
   workspaceId: Scalars['ID']['input'];
   input: RoleInput;
@@ -1064,6 +1117,17 @@ export type Query = {
   /** What an invitation leads to, before joining. */
   invite?: Maybe<InvitePreview>;
   channel?: Maybe<Channel>;
+  /**
+   * Channels the caller follows, by category and position. unreadOnly: those with unread messages. At most 500 followed
+   * per workspace.
+   */
+  followedChannels: ChannelConnection;
+  /**
+   * Followed channels in which something happened, or whose session changed, after the cursor. The same cursors as
+   * syncSessions. A channel may be returned again although it did not change: it is whole and overwrites. Cost: the number
+   * of channels that changed in the caller's workspaces, or the number they follow, whichever is less.
+   */
+  syncChannels: ChannelDelta;
   /** What a member may do in a channel, and which rule decided each permission. About oneself, or with MANAGE_ROLES. */
   explainPermissions: Array<PermissionReason>;
   node?: Maybe<Node>;
@@ -1170,6 +1234,20 @@ export type QueryInviteArgs = {
 
 export type QueryChannelArgs = {
   id: Scalars['ID']['input'];
+};
+
+
+export type QueryFollowedChannelsArgs = {
+  workspaceId: Scalars['ID']['input'];
+  unreadOnly?: InputMaybe<Scalars['Boolean']['input']>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QuerySyncChannelsArgs = {
+  since?: InputMaybe<Scalars['Cursor']['input']>;
+  first?: InputMaybe<Scalars['Int']['input']>;
 };
 
 

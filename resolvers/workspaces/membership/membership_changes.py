@@ -10,12 +10,12 @@ from resolvers.base.names import accept_name
 from resolvers.workspaces.changes import change_as_member, require
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
-from store.sessions.changes import INVALIDATE
+from store.channels.channel_memberships import end_sessions
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.member_search import changed_search_fields
 from store.workspaces.membership_store import ends_of_memberships
 from store.workspaces.permissions import Permission
-from store.workspaces.policy import MemberFacts, Policy
+from store.workspaces.policy import Follow, MemberFacts, Policy
 from store.workspaces.rights import highest_position
 from subscriptions.realtime.nicknames import announce_nickname
 
@@ -31,8 +31,6 @@ async def leave_workspace(app: Confab, user: UserId, workspace: str) -> None:
         return await end_memberships(app, policy, [facts])
 
     await change_as_member(app, user, workspace, decide)
-    # The user's cached state has channels that the user follows no more.
-    await app.store.cache.run([app.store.sessions.apply_call(user, INVALIDATE)])
 
 
 async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts]) -> ProposedPolicyChange:
@@ -44,7 +42,11 @@ async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts
     return ProposedPolicyChange(
         policy,
         members=[MemberChange(member, None) for member in members],
-        writes=ends_of_memberships(policy, users, ends),
+        follows=frozenset(Follow(member.user, channel, False) for channel, member in in_channels),
+        writes=[
+            *ends_of_memberships(policy, users, ends),
+            *end_sessions([(channel, member.user) for channel, member in in_channels], app.store.clock.now_ms()),
+        ],
     )
 
 

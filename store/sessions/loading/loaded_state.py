@@ -14,7 +14,7 @@ from store.base.ids import ConversationId, UserId
 from store.sessions.fields import FOLLOWED
 from store.sessions.records import Records
 from store.sessions.session import Session
-from store.sessions.session_lists import SessionLists, is_channel, is_valid, list_entry, parse_entry
+from store.sessions.session_lists import SessionLists, UnreadTotals, is_channel, is_valid, list_entry, parse_entry
 
 _ACTIVE_TS = Session.active_ts.stored
 
@@ -72,6 +72,10 @@ class LoadedState:
         """Return the sessions of a list of followed channels, or of all these lists, in no order."""
         entries = self.lists.entries_of(name) if name != FOLLOWED else self.lists.followed_entries()
         return self._snapshot(parse_entry(entry)[1] for entry in entries)
+
+    def followed_names(self) -> tuple[UnreadTotals, list[ConversationId]]:
+        """Return the sums over all sessions, and all followed channels in the order of their lists."""
+        return self.lists.totals, [parse_entry(entry)[1] for entry in sorted(self.lists.followed_entries())]
 
     def changed(self, after: int, limit: int, *, valid_until: int, channels: bool = False) -> Snapshot:
         """Return sessions whose `active_ts` is past a position, oldest change first.

@@ -14,7 +14,7 @@ from store.mongo.client import Document
 from store.mongo.collections import workspace_row_id
 from store.workspaces.documents import CHANNEL_SETTINGS, channel_document, channel_settings
 from store.workspaces.permissions import NOTHING
-from store.workspaces.policy import Channel, MemberFacts, PendingChange, Policy, Role
+from store.workspaces.policy import Channel, Follow, MemberFacts, PendingChange, Policy, Role
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
 Operation = InsertOne[Document] | UpdateOne | DeleteOne
@@ -59,6 +59,7 @@ class ProposedPolicyChange:
         writes: Further writes of the same transaction: collection and operations.
         deletes: The workspace is deleted.
         renews_members: Facts about members that were read before are not used any more.
+        follows: Users who follow a channel from now on, or no longer. `writes` has the writes of their rows.
     """
 
     policy: Policy
@@ -68,6 +69,7 @@ class ProposedPolicyChange:
     writes: Sequence[tuple[str, Sequence[Operation]]] = ()
     deletes: bool = False
     renews_members: bool = False
+    follows: frozenset[Follow] = frozenset()
 
     def changes(self, before: Policy) -> bool:
         """Return whether anything is different from before."""
@@ -108,6 +110,7 @@ class ProposedPolicyChange:
             changes_rights=self.deletes or _hides_or_shows(before, after),
             channels=frozenset(id for id, channel in after.channels.items() if channel != before.channels.get(id)),
             members=members,
+            follows=self.follows,
         )
 
 

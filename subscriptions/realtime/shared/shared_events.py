@@ -149,6 +149,7 @@ class SharedEvents:
                 is_deleted=policy.is_deleted,
                 channels=tuple(sorted(change.channels)),
                 members=tuple(sorted(change.members)),
+                follows=tuple(sorted(change.follows)),
             )
         )
 

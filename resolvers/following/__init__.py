@@ -1,0 +1,1 @@
+"""Use cases on followed channels: following, lists, synchronisation."""

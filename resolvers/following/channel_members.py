@@ -1,0 +1,115 @@
+"""Lets members of a workspace join PRIVATE channels and follow others, and removes them from PRIVATE channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from resolvers.base.app import Confab
+from resolvers.base.errors import Archived, InvalidInput, NotAMember
+from resolvers.conversations.access import Access
+from resolvers.following.following import follow_for
+from resolvers.users.users import check_user_ids
+from resolvers.workspaces.channel_decisions import change_channel, no_channel, show_channel
+from store.base.ids import ConversationId, UserId
+from store.channels.channel_memberships import join_writes, leave_writes
+from store.channels.channel_rights import ChannelRights
+from store.conversations.conversation import Head, Member
+from store.workspaces.changing.proposed_change import ProposedPolicyChange
+from store.workspaces.permissions import Permission
+from store.workspaces.policy import ChannelKind, Follow
+
+MAX_USERS = 1_000
+
+
+async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequence[str]) -> Access:
+    """Make users members of a PRIVATE channel, or let them follow another one. Those who do so already are skipped.
+
+    Raises InvalidInput, NotFound, NotAMember, Forbidden, Archived, LimitReached, RateLimited: then nobody was added to
+    a PRIVATE channel.
+    """
+    check_user_ids(users, "userIds")
+    wanted = list(dict.fromkeys(map(UserId, users)))
+    if len(wanted) > MAX_USERS:
+        raise InvalidInput(f"userIds must name at most {MAX_USERS} users", field="userIds")
+
+    async def decide(rights: ChannelRights) -> ProposedPolicyChange | None:
+        if rights.channel.is_archived:
+            raise Archived("this channel is archived: it can't be followed", field="channelId")
+        found = await app.store.policies.find_members(rights.policy.workspace, wanted, rights.policy.version)
+        if len(found) < len(wanted):
+            raise NotAMember("userIds must name members of the workspace", field="userIds")
+        if rights.channel.kind is ChannelKind.PRIVATE:
+            return await _decide_to_add(app, rights, wanted)
+        viewers = await app.store.channel_rights.find_viewers(rights.channel.id, wanted, rights.policy.version)
+        if len(viewers) < len(wanted):
+            raise NotAMember("userIds must name members who can see the channel", field="userIds")
+        return None
+
+    seen = await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide)
+    if seen.channel.kind is not ChannelKind.PRIVATE:
+        for user in wanted:
+            await follow_for(app, user, seen.channel.id)
+    return await show_channel(app, actor, seen)
+
+
+async def _decide_to_add(app: Confab, rights: ChannelRights, users: Sequence[UserId]) -> ProposedPolicyChange | None:
+    channel, policy, now_ms = rights.channel.id, rights.policy, app.store.clock.now_ms()
+    known = await app.store.channel_follows.read_members(channel, users)
+    new = [user for user in users if user not in known or not known[user].is_current]
+    head = await _find_head(app, channel)
+    if not new:
+        return None
+    newest = head.newest
+    place = (newest.seq, newest.n) if newest is not None else (0, 0)
+    begun = ((place[0] + 1, None),)
+    members = [
+        replace(known[user], intervals=(*known[user].intervals, *begun), joined_at_ms=now_ms)
+        if user in known
+        else Member(user, "", begun, now_ms)
+        for user in new
+    ]
+    return ProposedPolicyChange(
+        policy,
+        channel_members=frozenset((channel, user) for user in new),
+        follows=frozenset(Follow(user, channel, True) for user in new),
+        writes=join_writes(policy.workspace, channel, members, place, now_ms),
+    )
+
+
+async def remove_from_channel(app: Confab, actor: UserId, channel: str, user: str) -> Access:
+    """End a user's membership of a PRIVATE channel. When this returns, no live event reaches them any more.
+
+    Raises InvalidInput, NotFound, NotAMember, Forbidden, RateLimited: then nothing was changed.
+    """
+    target = UserId(user)
+
+    async def decide(rights: ChannelRights) -> ProposedPolicyChange:
+        if target == actor:
+            raise InvalidInput("you can't remove yourself; unfollow the channel to leave it", field="userId")
+        if rights.channel.kind is not ChannelKind.PRIVATE:
+            raise InvalidInput("users can be removed from PRIVATE channels only", field="channelId")
+        name = rights.channel.id
+        member = (await app.store.channel_follows.read_members(name, [target])).get(target)
+        if member is None or not member.is_current:
+            raise NotAMember("this user is not in the channel", field="userId")
+        head = await _find_head(app, name)
+        return ProposedPolicyChange(
+            rights.policy,
+            channel_members=frozenset({(name, target)}),
+            follows=frozenset({Follow(target, name, False)}),
+            writes=leave_writes(rights.policy.workspace, name, [member], head.seq, app.store.clock.now_ms()),
+        )
+
+    return await show_channel(app, actor, await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide))
+
+
+async def _find_head(app: Confab, channel: ConversationId) -> Head:
+    head = await app.store.conversations.find(channel)
+    if head is None:
+        raise no_channel()
+    return head
+
+
+async def _read_members(app: Confab, channel: ConversationId, users: Sequence[UserId]) -> dict[UserId, Member]:
+    return await app.store.channel_follows.read_members(channel, users)
