@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from tests.api.client import Api
-from tests.api.requests.test_budgets import Meter
+from tests.api.requests.test_budgets import RUNS, Meter
 from tests.api.sample_channels import SampleChannels
 
 PAGE = """query ($id: ID!) { messages(conversationId: $id, last: 50) { edges { node {
@@ -82,9 +82,13 @@ async def test_a_first_look_at_a_private_channel_is_like_one_at_none(meter: Mete
     query = "query ($id: ID!) { channel(id: $id) { id } }"
     # The first refusal in a workspace caches its policy version.
     await meter.api.data(workspace.other, query, id=unknown)
-    for user, channel in ((workspace.owner, workspace.staff), (workspace.admin, unknown)):
-        await meter.api.data(user, query, id=workspace.general)
-        before = store.mongo.trips
-        assert (await meter.api.data(user, query, id=channel))["channel"] is None
-        trips.append(store.mongo.trips - before)
+    for channel in (workspace.staff, unknown):
+        runs = []
+        for _ in range(RUNS):
+            store.channel_rights.members._kept.clear()
+            before = store.mongo.trips
+            assert (await meter.api.data(workspace.other, query, id=channel))["channel"] is None
+            runs.append(store.mongo.trips - before)
+        # Housekeeping may add to single runs.
+        trips.append(min(runs))
     assert trips == [1, 1]
