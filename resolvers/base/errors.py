@@ -14,7 +14,7 @@ ConfabError
 ├── GroupFull                GROUP_FULL
 ├── OwnerCannotLeave         OWNER_CANNOT_LEAVE
 ├── PrivateCannotDelete      PRIVATE_CANNOT_DELETE
-├── SlowDown                 SLOW_MODE               retryable
+├── SlowModeActive           SLOW_MODE               retryable
 ├── Archived                 ARCHIVED
 ├── LimitReached             LIMIT_REACHED
 └── Unavailable              UNAVAILABLE             retryable
@@ -126,8 +126,8 @@ class PrivateCannotDelete(ConfabError):
     code = "PRIVATE_CANNOT_DELETE"
 
 
-class SlowDown(ConfabError):
-    """Raised for a message in a channel with slow mode, too soon after the user's last one there."""
+class SlowModeActive(ConfabError):
+    """Raised if a member writes in a channel with slow mode before the wait is over."""
 
     code = "SLOW_MODE"
     retryable = True

@@ -17,7 +17,7 @@ from resolvers.live.channel_sources import (
     OwnSource,
     WorkspaceSource,
 )
-from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, Several, is_after
+from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, PayloadBatch, is_after
 from resolvers.live.newest_states import NewestStates
 from resolvers.live.patient_reads import read_patiently
 from resolvers.live.shared_positions import SharedPosition, check_positions
@@ -201,7 +201,7 @@ class _ChannelView:
                 events.append(LiveEvent(ChannelCaughtUp(name, seen.tick, is_reset), seen))
         yield events
 
-    def show(self, event: Event, position: Position) -> LivePayload | Several | None:
+    def show(self, event: Event, position: Position) -> LivePayload | PayloadBatch | None:
         """Return what the subscriber sees of an event, and the ends of accesses."""
         message = self._app.shared_events.own_messages.convert(event, position)
         if message is not None:
@@ -243,13 +243,13 @@ class _ChannelView:
     def _has_access(self, name: ConversationId) -> bool:
         return self._sources.by_conversation[name].has_access(name)
 
-    def _end_all(self) -> Several | None:
+    def _end_all(self) -> PayloadBatch | None:
         return self._end(sorted(name for name in self._visible if not self._has_access(name)))
 
-    def _end(self, names: Sequence[ConversationId]) -> Several | None:
+    def _end(self, names: Sequence[ConversationId]) -> PayloadBatch | None:
         """Show nothing more of conversations. Return the events that say so."""
         self._visible.difference_update(names)
-        return Several(map(_access_ended, names)) if names else None
+        return PayloadBatch(map(_access_ended, names)) if names else None
 
 
 class _MissedChannelMessages(NamedTuple):

@@ -49,7 +49,7 @@ class LiveEvent(NamedTuple):
     cursor: Position | None
 
 
-class Several(tuple[LivePayload, ...]):
+class PayloadBatch(tuple[LivePayload, ...]):
     """Several events that a subscriber sees of one item."""
 
     __slots__ = ()
@@ -62,7 +62,7 @@ Parts = AsyncIterator[Sequence[LiveEvent]]
 class View(Protocol):
     """Decides what one subscriber sees of the items in its mailbox. It is asked once for each item, in order."""
 
-    def show(self, event: Event, position: Position) -> LivePayload | Several | None:
+    def show(self, event: Event, position: Position) -> LivePayload | PayloadBatch | None:
         """Return what the subscriber sees of an event; None: nothing."""
         ...
 
@@ -219,7 +219,7 @@ class LiveStream:
         match item:
             case MailboxEvent(position, event):
                 payload = self._view.show(event, position)
-                if isinstance(payload, Several):
+                if isinstance(payload, PayloadBatch):
                     self._put_first(LiveEvent(each, position) for each in payload)
                     return None
                 return LiveEvent(payload, position) if payload is not None else None
@@ -243,7 +243,7 @@ class LiveStream:
         payload = self._view.show(event, position)
         if payload is None:
             return True
-        if isinstance(payload, Several):
+        if isinstance(payload, PayloadBatch):
             self._put_first(LiveEvent(each, position) for each in payload)
             self._ready()
         else:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotFound
-from resolvers.live.live_stream import LiveEvent, LiveStream, Parts, Several, is_after
+from resolvers.live.live_stream import LiveEvent, LiveStream, Parts, PayloadBatch, is_after
 from resolvers.live.patient_reads import read_patiently
 from resolvers.live.shared_positions import SharedPosition, check_positions
 from store.base.ids import ConversationId, UserId
@@ -209,7 +209,7 @@ class _WorkspaceView:
         parts = [LiveEvent(event, Position(start.epoch, tick)) for tick, event in events if tick <= until.tick]
         return [*parts, LiveEvent(WorkspaceCaughtUp(workspace, until.tick, reset=False), until)]
 
-    def show(self, event: Event, position: Position) -> Several | ChannelActivity | None:
+    def show(self, event: Event, position: Position) -> PayloadBatch | ChannelActivity | None:
         """Return what the subscriber sees of an event."""
         if isinstance(event, ChannelActivity):
             seen = self._seen.get(workspace_of_channel(event.channel))
@@ -223,7 +223,7 @@ class _WorkspaceView:
         if seen is None:
             return None
         shown = list(self._updates(event, seen, is_new=is_after(position, seen.position)))
-        return Several(shown) if shown else None
+        return PayloadBatch(shown) if shown else None
 
     def _updates(self, event: WorkspaceUpdate, seen: _Seen, *, is_new: bool) -> Iterable[object]:
         workspace, rev = event.workspace, event.rev

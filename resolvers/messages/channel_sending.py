@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Archived, ConfabError, Forbidden, SlowDown, Unavailable
+from resolvers.base.errors import Archived, ConfabError, Forbidden, SlowModeActive, Unavailable
 from resolvers.conversations.access import no_conversation
 from resolvers.conversations.channel_access import check_may_write
 from resolvers.messages.new_messages import mentioned_outsider, unknown_role
 from store.base.workspace_ids import workspace_of_channel
 from store.channels.channel_rights import ChannelRights
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox_store import ChannelTerms, OutdatedRights, Refusal, SlowMode
+from store.messages.outbox_store import ChannelTerms, OutdatedRights, Refusal, SlowModeWait
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import Policy
 
@@ -23,7 +23,7 @@ async def reserve_in_channel(app: Confab, message: Message) -> ReservedMessage |
     Rights are judged as this process knows them, which costs no round trip. The reservation refuses the message if they
     have changed since.
 
-    Raises NotFound, Forbidden, Archived, SlowDown, InvalidInput: then nothing was stored.
+    Raises NotFound, Forbidden, Archived, SlowModeActive, InvalidInput: then nothing was stored.
     """
     store, channel, at_least = app.store, message.conversation, 0
     for _ in range(_ATTEMPTS):
@@ -31,8 +31,8 @@ async def reserve_in_channel(app: Confab, message: Message) -> ReservedMessage |
         match place:
             case OutdatedRights(version):
                 at_least = version
-            case SlowMode(wait_ms):
-                raise SlowDown("this channel has slow mode; wait before you send again", retry_after_ms=wait_ms)
+            case SlowModeWait(wait_ms):
+                raise SlowModeActive("this channel has slow mode; wait before you send again", retry_after_ms=wait_ms)
             case Refusal.ALREADY_RESERVED:
                 return None
             case ReservedMessage():

@@ -13,7 +13,7 @@ from resolvers.base.errors import (
     NotAMember,
     NotFound,
     RateLimited,
-    SlowDown,
+    SlowModeActive,
     Unavailable,
 )
 from resolvers.base.metadata import encode_metadata
@@ -59,8 +59,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
     send SYSTEM messages to any conversation.
 
     Raises:
-        InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited, SlowDown, Archived: Nothing was
-            stored.
+        InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited, SlowModeActive, Archived:
+            Nothing was stored.
         Unavailable, Unreachable: The message may have been stored. Sending it again with the same key is safe.
     """
     check_content(new.content)
@@ -106,7 +106,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         # Checked here only: replays are not limited.
         check_rate(app.store.rate_limits.sends, sender)
         return await _send(app, message._replace(id=claimed), may_create=may_create)
-    except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited, SlowDown, Archived):
+    except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited, SlowModeActive, Archived):
         await app.store.claims.release(sender, message.key, claim)
         raise
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
 from store.messages.message import ReservedMessage
-from store.messages.outbox_store import OutboxStore, OutdatedRights, Refusal, SlowMode
+from store.messages.outbox_store import OutboxStore, OutdatedRights, Refusal, SlowModeWait
 from store.store import Store
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class _OutboxInTurn(OutboxStore):
 
     async def reserve_in_channel(
         self, *args: Any, **options: Any
-    ) -> ReservedMessage | Refusal | OutdatedRights | SlowMode:
+    ) -> ReservedMessage | Refusal | OutdatedRights | SlowModeWait:
         turn = _turn.get()
         await turn.wait()
         return _end_turn(turn, await super().reserve_in_channel(*args, **options))

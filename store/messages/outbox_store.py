@@ -44,7 +44,7 @@ class OutdatedRights(NamedTuple):
     version: int
 
 
-class SlowMode(NamedTuple):
+class SlowModeWait(NamedTuple):
     """A message got no place in a channel, because its sender has to wait (ms)."""
 
     wait_ms: int
@@ -89,7 +89,7 @@ class OutboxStore:
 
     async def reserve_in_channel(
         self, message: Message, terms: ChannelTerms, *, replaces_taken_place: bool = False
-    ) -> ReservedMessage | Refusal | OutdatedRights | SlowMode:
+    ) -> ReservedMessage | Refusal | OutdatedRights | SlowModeWait:
         """Like `reserve`, in a channel. Refuses the message if rights have changed since they were judged.
 
         Args:
@@ -109,7 +109,7 @@ class OutboxStore:
             case b"outdated_rights":
                 return OutdatedRights(answer[1])
             case b"slow_mode":
-                return SlowMode(answer[1])
+                return SlowModeWait(answer[1])
             case refusal:
                 return Refusal(refusal.decode())
 

@@ -88,7 +88,7 @@ class InviteStore:
         self._mongo = mongo
 
     async def insert(self, invite: InviteRecord, most: int) -> None:
-        """Store a new invitation. One awaited transaction; if there are too many, useless ones are removed first.
+        """Store a new invitation. One awaited transaction; if there are too many, unusable ones are removed first.
 
         Raises TooManyInvites and WorkspaceGone.
         """
@@ -114,7 +114,7 @@ class InviteStore:
         await self._mongo.transaction(work)
 
     async def find(self, code: InviteCode) -> InviteRecord | None:
-        """Return an invitation, useless ones too. One round trip."""
+        """Return an invitation, unusable ones too. One round trip."""
         row = await self._mongo.find_one(INVITES, {"_id": code.row_id})
         return _invite_from(row) if row is not None else None
 
@@ -124,8 +124,8 @@ class InviteStore:
 
     async def _remove_useless(self, workspace: WorkspaceId, now_ms: int) -> int:
         rows = await self._mongo.find(INVITES, rows_of_workspace(workspace))
-        useless = [row["_id"] for row in rows if not _invite_from(row).is_usable(now_ms)]
-        return await self._delete(workspace, useless)
+        unusable = [row["_id"] for row in rows if not _invite_from(row).is_usable(now_ms)]
+        return await self._delete(workspace, unusable)
 
     async def _delete(self, workspace: WorkspaceId, ids: list[str]) -> int:
         deleted = 0

@@ -29,7 +29,7 @@ from store.users.search_text import SearchQuery, id_keys, name_keys, normalize, 
 from store.workspaces.changing.proposed_change import Operation, set_or_remove
 from store.workspaces.documents import facts_from
 from store.workspaces.policy import MemberFacts
-from store.workspaces.user_workspaces import UserWorkspaces, made_again, summary_id
+from store.workspaces.user_workspaces import UserWorkspaces, summary_id, update_of_summary
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
 _USERS_PER_CHECK = 1_000
@@ -195,7 +195,7 @@ def changed_search_fields(
     user: UserId, name: str | None, nickname: str | None
 ) -> tuple[Document, list[tuple[str, list[Operation]]]]:
     """Return the fields of a row for another nickname (None: absent), and what else the same transaction writes."""
-    return _all_fields(user, name, nickname), [(WORKSPACES_OF, [made_again(user, _version(name))])]
+    return _all_fields(user, name, nickname), [(WORKSPACES_OF, [update_of_summary(user, _version(name))])]
 
 
 def _all_fields(user: UserId, name: str | None, nickname: str | None) -> Document:

@@ -48,7 +48,7 @@ class NotOpen(Exception):
     """The workspace does not exist any more, or may not be joined without an invitation."""
 
 
-class UselessInvite(Exception):
+class UnusableInvite(Exception):
     """The invitation was revoked, has expired, or was used as often as allowed."""
 
 
@@ -110,7 +110,7 @@ class MembershipStore:
             needs_open: Refuse if the workspace may not be joined without an invitation.
             follows: Channels that the users follow from now on.
 
-        Raises AlreadyMember, TooManyWorkspaces, UselessInvite and NotOpen.
+        Raises AlreadyMember, TooManyWorkspaces, UnusableInvite and NotOpen.
         """
         searches = [search_fields_of(workspace, member.user, member.name, None) for member in members]
         rows = [
@@ -135,7 +135,7 @@ class MembershipStore:
                     INVITES, usable_invite(invite, at_ms), used_once(), session=session
                 )
                 if used is None:
-                    raise UselessInvite
+                    raise UnusableInvite
             # Last, because everybody who joins writes this document, and waits while this transaction locks it.
             count = {"$inc": {WorkspaceField.MEMBER_COUNT: len(members)}}
             if await self._mongo.find_one_and_update(WORKSPACES, joinable, count, session=session) is None:

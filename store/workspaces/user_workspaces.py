@@ -76,7 +76,7 @@ class UserWorkspaces:
         """
         # A user with too many workspaces is not found by the query, and the upsert collides with the row that exists.
         summaries = [
-            UpdateOne({"_id": summary_id(user), "n": {"$not": {"$gte": most}}}, _one_more(version), upsert=True)
+            UpdateOne({"_id": summary_id(user), "n": {"$not": {"$gte": most}}}, _update_for_join(version), upsert=True)
             for user, version in users
         ]
         rows = [{"_id": workspace_of_user_row_id(user, workspace), "j": at_ms} for user, _ in users]
@@ -103,12 +103,12 @@ def ends(user: UserId, workspace: WorkspaceId) -> list[Operation]:
     ]
 
 
-def made_again(user: UserId, version: int) -> UpdateOne:
+def update_of_summary(user: UserId, version: int) -> UpdateOne:
     """Return the update of a summary when search fields of one membership are made from a version of the name."""
     return UpdateOne({"_id": summary_id(user)}, [{"$set": {"sv": _common_version(version)}}])
 
 
-def _one_more(version: int) -> list[dict[str, Any]]:
+def _update_for_join(version: int) -> list[dict[str, Any]]:
     """Return the update of a summary for a membership whose search fields were made from a version of the name."""
     count = {"$add": [{"$ifNull": ["$n", 0]}, 1]}
     return [{"$set": {"n": count, "sv": _common_version(version)}}]

@@ -68,7 +68,7 @@ async def revoke_invite(app: Confab, viewer: UserId, code: str) -> None:
 
 
 async def find_preview(app: Confab, viewer: UserId, code: str) -> Preview | None:
-    """Return what an invitation leads to, or None if it is useless. Raises RateLimited."""
+    """Return what an invitation leads to, or None if it is unusable. Raises RateLimited."""
     invite = await _find_usable(app, viewer, code)
     workspace = await app.store.workspaces.find(invite.code.workspace) if invite is not None else None
     return Preview(invite, workspace) if invite is not None and workspace is not None else None

@@ -16,7 +16,7 @@ from resolvers.workspaces.workspaces import too_many_workspaces
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.workspaces.invite_store import InviteCode
-from store.workspaces.membership_store import USERS_AT_ONCE, NewMember, NotOpen, UselessInvite
+from store.workspaces.membership_store import USERS_AT_ONCE, NewMember, NotOpen, UnusableInvite
 from store.workspaces.policy import Policy
 from store.workspaces.user_workspaces import AlreadyMember, TooManyWorkspaces
 from store.workspaces.workspace_info import WorkspaceInfo
@@ -63,7 +63,7 @@ async def join_workspace(app: Confab, user: UserId, workspace: str | None, code:
 async def _join(app: Confab, user: UserId, policy: Policy, code: InviteCode | None, failure: NotFound) -> None:
     try:
         await _make_members(app, policy, [user], invite=code, needs_open=code is None)
-    except (UselessInvite, NotOpen) as error:
+    except (UnusableInvite, NotOpen) as error:
         raise failure from error
     except TooManyWorkspaces as error:
         raise too_many_workspaces(app) from error

@@ -25,7 +25,7 @@ from tests.api.workspaces.calls import (
 )
 from tests.clock import ManualClock
 
-USELESS = Refusal("NOT_FOUND", "code")
+UNUSABLE = Refusal("NOT_FOUND", "code")
 MINUTE_MS = 60_000
 
 
@@ -89,7 +89,7 @@ async def test_members_use_nothing_up(api: Api) -> None:
     await api.data(carol, JOIN, code=code)
 
 
-async def test_an_expired_code_is_useless(open_api: OpenApi) -> None:
+async def test_an_expired_code_is_unusable(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("expiry", clock) as api:
         alice, bob = await api.create_users("alice", "bob")
@@ -101,11 +101,11 @@ async def test_an_expired_code_is_useless(open_api: OpenApi) -> None:
         clock.ms += MINUTE_MS
         before = await api.stored_documents()
         assert await preview(api, bob, code) is None
-        assert await api.expect_refusal(bob, JOIN, code=code) == USELESS
+        assert await api.expect_refusal(bob, JOIN, code=code) == UNUSABLE
         assert await api.stored_documents() == before
 
 
-async def test_a_revoked_code_is_useless_everywhere_at_once(api: Api, other_api: Api) -> None:
+async def test_a_revoked_code_is_unusable_everywhere_at_once(api: Api, other_api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     workspace = await create_workspace(api, alice)
     await add_members(api, workspace, bob)
@@ -114,8 +114,8 @@ async def test_a_revoked_code_is_useless_everywhere_at_once(api: Api, other_api:
     assert (await api.data(bob, REVOKE_INVITE, code=code))["revokeInvite"] is True
     before = await api.stored_documents()
     assert await preview(other_api, carol, code) is None
-    assert await other_api.expect_refusal(carol, JOIN, code=code) == USELESS
-    assert await api.expect_refusal(bob, REVOKE_INVITE, code=code) == USELESS
+    assert await other_api.expect_refusal(carol, JOIN, code=code) == UNUSABLE
+    assert await api.expect_refusal(bob, REVOKE_INVITE, code=code) == UNUSABLE
     assert await api.stored_documents() == before
     assert invite_count(api, workspace) == 0
 
@@ -142,8 +142,8 @@ async def test_only_the_creator_and_managers_revoke(api: Api) -> None:
     code = await create_invite(api, bob, workspace)
     before = await api.stored_documents()
     assert await api.expect_refusal(carol, REVOKE_INVITE, code=code) == Refusal("FORBIDDEN")
-    assert await api.expect_refusal(outsider, REVOKE_INVITE, code=code) == USELESS
-    assert await api.expect_refusal(carol, REVOKE_INVITE, code="1-aaaaaaaaaaaaaaaa") == USELESS
+    assert await api.expect_refusal(outsider, REVOKE_INVITE, code=code) == UNUSABLE
+    assert await api.expect_refusal(carol, REVOKE_INVITE, code="1-aaaaaaaaaaaaaaaa") == UNUSABLE
     assert await api.stored_documents() == before
     assert (await api.data(alice, REVOKE_INVITE, code=code))["revokeInvite"] is True
 
@@ -183,11 +183,11 @@ async def test_a_code_of_another_workspace_is_refused(api: Api) -> None:
     before = await api.stored_documents()
     assert await api.expect_refusal(bob, JOIN, id=other, code=code) == Refusal("INVALID_INPUT", "code")
     forged = f"{other[2:]}-{code.partition('-')[2]}"
-    assert await api.expect_refusal(bob, JOIN, code=forged) == USELESS
+    assert await api.expect_refusal(bob, JOIN, code=forged) == UNUSABLE
     assert await api.stored_documents() == before
 
 
-async def test_useless_codes_make_room_for_new_ones(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unusable_codes_make_room_for_new_ones(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resolvers.workspaces.membership.invites.MOST_INVITES", 3)
     alice, bob = await api.create_users("alice", "bob")
     workspace = await create_workspace(api, alice)

@@ -124,7 +124,7 @@ async def test_nobody_is_added_if_one_is_in_too_many_workspaces(open_api: OpenAp
 
 
 @pytest.mark.parametrize("code", ["", "x", "1-aaaaaaaaaaaaaaaa", "1-aaaaaaaaaaaaaaaa\n", "0" * 5_000])
-async def test_an_unknown_code_is_useless(api: Api, code: str) -> None:
+async def test_an_unknown_code_is_unusable(api: Api, code: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
     workspace = await create_workspace(api, alice, isOpen=True)
     assert await api.expect_refusal(bob, JOIN, code=code) == Refusal("NOT_FOUND", "code")
