@@ -11,7 +11,7 @@ from resolvers.workspaces.changes import change_as_member
 from resolvers.workspaces.channel_decisions import no_channel, show_channel
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import workspace_of_channel
-from store.channels.channel_follows import ChannelClosed, TooManyFollowed
+from store.channels.channel_follows import ChannelClosed, TooManyFollowedChannels
 from store.channels.channel_memberships import leave_writes
 from store.channels.channel_rights import ChannelRights
 from store.conversations.conversation import Head
@@ -55,7 +55,7 @@ async def _set_follows(app: Confab, user: UserId, head: Head, *, follow: bool) -
             changed = await follows.follow(user, name, place, MAX_FOLLOWED, follow_entry(name))
         else:
             changed = await follows.unfollow(user, name, follow_entry(name))
-    except TooManyFollowed as error:
+    except TooManyFollowedChannels as error:
         raise LimitReached(f"a user can follow at most {MAX_FOLLOWED} channels of a workspace") from error
     except ChannelClosed as error:
         raise await _why_closed(app, user, name) from error

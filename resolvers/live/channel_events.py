@@ -14,7 +14,7 @@ from resolvers.conversations.access import access_conversations
 from resolvers.live.channel_sources import (
     ChannelSource,
     MissedMessages,
-    OwnSource,
+    UserSource,
     WorkspaceSource,
 )
 from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, PayloadBatch, is_after
@@ -94,7 +94,7 @@ class _Sources:
         self._app = app
         self._shared = SharedSubscription(app.shared_events, user)
         self._own: Mailbox | None = None
-        self.own: OwnSource | None = None
+        self.own: UserSource | None = None
         self.by_conversation: dict[ConversationId, ChannelSource] = {}
 
     @classmethod
@@ -117,7 +117,7 @@ class _Sources:
                 sources.by_conversation |= dict.fromkeys(channels, source)
             if own:
                 sources._own = await app.hub.attach(user, budget)
-                sources.own = OwnSource(app, user, sources._own.start, own)
+                sources.own = UserSource(app, user, sources._own.start, own)
                 # A membership may have ended before.
                 await sources.own.refresh()
                 sources.by_conversation |= dict.fromkeys(own, sources.own)
@@ -203,7 +203,7 @@ class _ChannelView:
 
     def show(self, event: Event, position: Position) -> LivePayload | PayloadBatch | None:
         """Return what the subscriber sees of an event, and the ends of accesses."""
-        message = self._app.shared_events.own_messages.convert(event, position)
+        message = self._app.shared_events.user_clock_messages.convert(event, position)
         if message is not None:
             seen = self._seen.get(message.conversation)
             if seen is None or not is_after(position, seen):

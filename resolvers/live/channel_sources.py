@@ -118,7 +118,7 @@ class WorkspaceSource:
         """Do nothing: rights are kept up to date."""
 
 
-class OwnSource:
+class UserSource:
     """The user's own clock: private conversations and groups."""
 
     def __init__(self, app: Confab, user: UserId, start: Position, conversations: Collection[ConversationId]) -> None:
@@ -142,7 +142,8 @@ class OwnSource:
         if replay is None:
             return None
         found = [
-            (item.position, self._app.shared_events.own_messages.convert(item.event, item.position)) for item in replay
+            (item.position, self._app.shared_events.user_clock_messages.convert(item.event, item.position))
+            for item in replay
         ]
         items = [(at, event) for at, event in found if event is not None and event.conversation in conversations]
         return MissedMessages(items, max([rev, *(item.position.tick for item in replay)]))

@@ -1,4 +1,4 @@
-"""Positions on shared clocks, as clients name them: an id, and a rev from which on they have nothing."""
+"""Positions on shared clocks, as clients give them: an id, and the last rev that they have."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from resolvers.base.app import Confab
 from store.base.ids import ConversationId, UserId
-from store.channels.channel_follows import Followed
+from store.channels.channel_follows import ChangedFollow
 from store.sessions.fields import SyncReason
 from store.workspaces.policy import Follow
 from subscriptions.realtime.events.sessions import SessionChanged
@@ -21,7 +21,7 @@ def follow_entry(channel: ConversationId) -> str:
     return SessionChanged.log_entry(SyncReason.MEMBERSHIP, [channel])
 
 
-async def publish_follows(app: Confab, user: UserId, changed: Sequence[Followed]) -> None:
+async def publish_follows(app: Confab, user: UserId, changed: Sequence[ChangedFollow]) -> None:
     """Send each change to the user's devices. Of a channel that the user no longer sees, only the clock moves."""
     outgoing = OutgoingEvents()
     for channel, at, result in changed:

@@ -54,7 +54,9 @@ async def access_workspace(app: Confab, viewer: UserId, workspace: str, field: s
     return access
 
 
-async def access_any(app: Confab, viewer: UserId, workspace: str, field: str = "workspaceId") -> WorkspaceAccess:
+async def access_any_workspace(
+    app: Confab, viewer: UserId, workspace: str, field: str = "workspaceId"
+) -> WorkspaceAccess:
     """Return a workspace whether or not the viewer is a member, for services and admins. Raises NotFound."""
     access = await _find(app, viewer, workspace)
     if access is None:

@@ -1,4 +1,4 @@
-"""Revs of workspaces and channels: positions before the state that they come with, so that no later event is missed."""
+"""The `rev` of workspaces and channels: read before the rest of the object, so that no later event is missed."""
 
 from __future__ import annotations
 

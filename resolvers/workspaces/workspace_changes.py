@@ -1,4 +1,4 @@
-"""Changes of workspaces: their profile, their owner, their end."""
+"""Changes of workspaces: profile, owner, deletion."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def transfer_workspace(app: Confab, actor: UserId, workspace: str, user: s
 
 
 async def delete_workspace(app: Confab, actor: UserId, workspace: str) -> None:
-    """End a workspace: nobody finds it any more. Its rows are removed in the background.
+    """Delete a workspace. From then on it is not found. Its rows are removed in the background.
 
     Raises NotFound, Forbidden and RateLimited.
     """
@@ -110,7 +110,7 @@ async def delete_workspace(app: Confab, actor: UserId, workspace: str) -> None:
         info = await app.store.workspaces.find(policy.workspace)
         if info is None:
             raise no_workspace()
-        fields, writes = app.store.workspaces.end_of(info)
+        fields, writes = app.store.workspaces.deletion_writes(info)
         return ProposedPolicyChange(policy, workspace=fields, writes=writes, deletes=True)
 
     await change_as_member(app, actor, workspace, decide)

@@ -1,1 +1,1 @@
-"""Channels: memberships of PRIVATE ones, and the rights of users in them."""
+"""Channels: rights, memberships, followers, sessions and removal."""

@@ -38,7 +38,7 @@ _READ_SEQ, _READ_N = Session.acknowledged_seq.stored, Session.read_n.stored
 _DELIVERED_SEQ, _MENTIONS = Session.received_seq.stored, Session.mentions.stored
 
 
-class TooManyFollowed(Exception):
+class TooManyFollowedChannels(Exception):
     """The user follows as many channels of the workspace as allowed."""
 
 
@@ -46,7 +46,7 @@ class ChannelClosed(Exception):
     """The channel is archived, has become PRIVATE, or does not exist any more."""
 
 
-class Followed(NamedTuple):
+class ChangedFollow(NamedTuple):
     """A session of a channel that the user follows from now on, or no longer, after the change.
 
     `at`: the time that MongoDB has, ms.
@@ -101,8 +101,8 @@ class ChannelFollows:
 
     async def follow(
         self, user: UserId, channel: ConversationId, place: tuple[int, int], most: int, event: str
-    ) -> Followed | None:
-        """Let a user follow a channel that is not PRIVATE. None: they do so already.
+    ) -> ChangedFollow | None:
+        """Let a user follow a channel that is not PRIVATE. Returns None if they follow it already.
 
         Args:
             user: The user.
@@ -112,7 +112,7 @@ class ChannelFollows:
             event: The entry in the user's log.
 
         Raises:
-            TooManyFollowed: Nothing was changed. So with ChannelClosed.
+            TooManyFollowedChannels: Nothing was changed. So with ChannelClosed.
             StoreError: It may have been changed.
         """
         row = member_row_id(channel, user)
@@ -121,7 +121,7 @@ class ChannelFollows:
                 if await self._mongo.find_one(MEMBERS, {"_id": row}) is not None:
                     return None
                 if await self.count_followed(user, channel) >= most:
-                    raise TooManyFollowed
+                    raise TooManyFollowedChannels
                 member = Member(user, "", ((place[0] + 1, None),), lock.at).to_fields()
                 session = follow_session(user, channel, place, lock.at)
                 try:
@@ -130,8 +130,8 @@ class ChannelFollows:
                     continue
         raise ChannelClosed
 
-    async def unfollow(self, user: UserId, channel: ConversationId, event: str) -> Followed | None:
-        """Let a user no longer follow a channel that is not PRIVATE. None: they don't. Raises as `follow` does."""
+    async def unfollow(self, user: UserId, channel: ConversationId, event: str) -> ChangedFollow | None:
+        """End the following of a channel that is not PRIVATE. None: the user does not follow it. Raises as `follow`."""
         row = member_row_id(channel, user)
         for _ in range(_ATTEMPTS):
             async with self._locks.hold(user, (), loads=False) as lock:
@@ -153,7 +153,7 @@ class ChannelFollows:
         session_update: UpdateOne,
         count: int,
         event: str,
-    ) -> Followed:
+    ) -> ChangedFollow:
         """Store a change of a follower, all or nothing, and apply it. Raises Superseded: another change was first."""
         is_open: Document = {
             "_id": workspace_row_id(workspace_of_channel(channel), channel),
@@ -184,7 +184,7 @@ class ChannelFollows:
             (followed,) = await self._apply_rows(lock, user, (channel,), event)
         return followed
 
-    async def refresh(self, user: UserId, channels: Sequence[ConversationId], event: str) -> list[Followed]:
+    async def refresh(self, user: UserId, channels: Sequence[ConversationId], event: str) -> list[ChangedFollow]:
         """Bring the cached sessions of a user in channels up to date with MongoDB. It may be repeated."""
         async with self._locks.hold(user, (), loads=False) as lock:
             with lock.changing():
@@ -192,7 +192,7 @@ class ChannelFollows:
 
     async def _apply_rows(
         self, lock: UserLock, user: UserId, channels: Sequence[ConversationId], event: str
-    ) -> list[Followed]:
+    ) -> list[ChangedFollow]:
         """Apply the rows of sessions to the cached state, and release the lock. Raises Fenced."""
         ids = [session_row_id(user, channel) for channel in channels]
         rows = await self._mongo.find(SESSIONS, {"_id": {"$in": ids}})
@@ -205,7 +205,7 @@ class ChannelFollows:
         results = parse_results(user, answer) if changes else []
         if results == [NOT_CACHED]:
             results = [NOT_CACHED] * len(changes)
-        return [Followed(channel, at, result) for (channel, at, _), result in zip(changes, results, strict=True)]
+        return [ChangedFollow(channel, at, result) for (channel, at, _), result in zip(changes, results, strict=True)]
 
 
 def _change_to(channel: ConversationId, row: Document, event: str) -> tuple[ConversationId, int, LoggedChange]:

@@ -39,7 +39,7 @@ class ChannelRemoval:
         return removed
 
     async def _take_over(self, channel: str, at_ms: int) -> bool:
-        """Keep other servers away for a while. False if another one was faster."""
+        """Keep other servers away for a while. False if another one has taken it."""
         now = {"$set": {"at": self._clock.now_ms()}}
         return bool(await self._mongo.update_one(REMOVALS, {"_id": channel, "at": at_ms}, now))
 

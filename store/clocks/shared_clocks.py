@@ -34,7 +34,7 @@ class ClockEntry:
 
     Attributes:
         text: The log entry. No two events of a clock have the same one.
-        version: The version of the rights that decide who may see it, as far as the caller knows.
+        version: The policy version under which subscribers may see it, as far as the caller knows.
         objects: The objects of the event, each with its list.
         may_repeat_from_ms: Set if the entry may be in the log already: a time before it was appended.
     """
@@ -52,7 +52,7 @@ class Appended(NamedTuple):
         epoch: The clock's epoch.
         tick: The event's tick; 0 if the same entry was in the log already.
         previous: The tick before it.
-        version: The version of the rights that decide who may see it.
+        version: The policy version under which subscribers may see it.
         servers: The servers with connections that look at the clock.
     """
 
@@ -64,7 +64,7 @@ class Appended(NamedTuple):
 
 
 class LoggedEvent(NamedTuple):
-    """An event in the log: its tick, its entry, and the version of the rights that decide who may see it."""
+    """An event in the log: its tick, its entry, and the policy version under which subscribers may see it."""
 
     tick: int
     entry: bytes

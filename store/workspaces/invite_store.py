@@ -142,13 +142,13 @@ class InviteStore:
         return deleted
 
 
-def usable_invite(code: InviteCode, now_ms: int) -> dict[str, Any]:
+def usable_filter(code: InviteCode, now_ms: int) -> dict[str, Any]:
     """Return the query for an invitation that somebody may join with."""
     unlimited, unused = {"m": 0}, {"$expr": {"$lt": ["$u", "$m"]}}
     return {"_id": code.row_id, "$and": [{"$or": [unlimited, unused]}, {"$or": [{"x": None}, {"x": {"$gt": now_ms}}]}]}
 
 
-def used_once() -> dict[str, Any]:
+def use_update() -> dict[str, Any]:
     """Return the update of an invitation that is used."""
     return {"$inc": {"u": 1}}
 

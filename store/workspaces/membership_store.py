@@ -33,7 +33,7 @@ from store.sessions.session import Session
 from store.workspaces import user_workspaces
 from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.documents import member_document
-from store.workspaces.invite_store import InviteCode, usable_invite, used_once
+from store.workspaces.invite_store import InviteCode, usable_filter, use_update
 from store.workspaces.member_search import search_fields_of
 from store.workspaces.policy import ChannelKind, MemberFacts, Policy
 from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces
@@ -132,7 +132,7 @@ class MembershipStore:
                 await self._mongo.bulk_write(collection, operations, session=session)
             if invite is not None:
                 used = await self._mongo.find_one_and_update(
-                    INVITES, usable_invite(invite, at_ms), used_once(), session=session
+                    INVITES, usable_filter(invite, at_ms), use_update(), session=session
                 )
                 if used is None:
                     raise UnusableInvite
@@ -146,7 +146,7 @@ class MembershipStore:
             await self._mongo.transaction(work)
 
 
-def ends_of_memberships(
+def membership_end_writes(
     policy: Policy, users: Iterable[UserId], in_channels: Iterable[tuple[ConversationId, Member, int]]
 ) -> list[tuple[str, list[Operation]]]:
     """Return what the transaction that ends memberships of a workspace writes, besides the members' documents.
@@ -163,7 +163,7 @@ def ends_of_memberships(
             UpdateOne({"_id": session_row_id(member.user, channel)}, {"$unset": {Session.follows.stored: ""}})
         )
         counts[channel] += 1
-    in_workspaces = [write for user in users for write in user_workspaces.ends(user, policy.workspace)]
+    in_workspaces = [write for user in users for write in user_workspaces.user_row_removals(user, policy.workspace)]
     channels: list[Operation] = [
         UpdateOne({"_id": workspace_row_id(policy.workspace, channel)}, {"$inc": {ChannelField.MEMBER_COUNT: -count}})
         for channel, count in counts.items()

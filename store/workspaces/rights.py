@@ -135,7 +135,7 @@ def highest_position(policy: Policy, facts: MemberFacts) -> int:
 
 
 def changed_permissions(before: Overwrites, after: Overwrites) -> Permission:
-    """Return all permissions that are allowed or denied to somebody in another way than before."""
+    """Return all permissions that are allowed or denied differently than before."""
     one, other = _by_target(before), _by_target(after)
     changed = NOTHING
     for target in one.keys() | other.keys():

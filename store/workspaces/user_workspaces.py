@@ -95,7 +95,7 @@ def summary_id(user: UserId) -> str:
     return f"{user} "
 
 
-def ends(user: UserId, workspace: WorkspaceId) -> list[Operation]:
+def user_row_removals(user: UserId, workspace: WorkspaceId) -> list[Operation]:
     """Return the writes of the transaction in which a user's membership ends."""
     return [
         DeleteOne({"_id": workspace_of_user_row_id(user, workspace)}),

@@ -116,7 +116,7 @@ class WorkspaceRemoval:
             )
             users = [_second(row) for row in found]
             if users:
-                ends = [write for user in users for write in user_workspaces.ends(UserId(user), workspace)]
+                ends = [write for user in users for write in user_workspaces.user_row_removals(UserId(user), workspace)]
                 await self._mongo.bulk_write(WORKSPACES_OF, ends, session=session)
                 await self._mongo.delete_ids(WORKSPACE_MEMBERS, [row["_id"] for row in found], session=session)
 

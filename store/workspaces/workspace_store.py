@@ -104,7 +104,7 @@ class WorkspaceStore:
         except DuplicateKeyError as error:
             raise failure from error
 
-    def end_of(self, info: WorkspaceInfo) -> tuple[dict[str, Document], list[tuple[str, list[Operation]]]]:
+    def deletion_writes(self, info: WorkspaceInfo) -> tuple[dict[str, Document], list[tuple[str, list[Operation]]]]:
         """Return what the transaction that deletes a workspace writes: the update of its document, and other writes.
 
         It is in no index of open workspaces then, and another workspace may have its domain.

@@ -22,7 +22,7 @@ MOST_FOLLOWED = 500
 _USERS_AT_ONCE = 500
 
 
-async def list_defaults(app: Confab, policy: Policy) -> list[DefaultChannel]:
+async def list_default_channels(app: Confab, policy: Policy) -> list[DefaultChannel]:
     """Return the channels that users follow who join now. One round trip to Redis if there are any."""
     channels = sorted(
         (
@@ -66,7 +66,7 @@ async def complete_following(app: Confab, user: UserId, policy: Policy) -> None:
 
     The server that made the user a member may have died before it changed the cached state.
     """
-    channels = await list_defaults(app, policy)
+    channels = await list_default_channels(app, policy)
     if channels:
         invalidate = logged_change(Invalidate(unless_cached=channels[0].id), 0, "")
         await app.store.cache.run([app.store.sessions.apply_call(user, invalidate)])

@@ -9,8 +9,12 @@ from resolvers.base.errors import Forbidden, InvalidInput, NotFound, Unavailable
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import access_users
-from resolvers.workspaces.access import access_any, no_workspace
-from resolvers.workspaces.membership.default_channels import announce_followed, complete_following, list_defaults
+from resolvers.workspaces.access import access_any_workspace, no_workspace
+from resolvers.workspaces.membership.default_channels import (
+    announce_followed,
+    complete_following,
+    list_default_channels,
+)
 from resolvers.workspaces.membership.invites import access_invite, no_invite
 from resolvers.workspaces.workspaces import too_many_workspaces
 from store.base.ids import UserId
@@ -30,7 +34,7 @@ _TRIES = 5
 
 
 async def join_workspace(app: Confab, user: UserId, workspace: str | None, code: str | None) -> WorkspaceInfo:
-    """Make the user a member. Members stay members: then nothing changes, and the invitation is not used.
+    """Make the user a member. For a member nothing changes, and the invitation is not used.
 
     Raises InvalidInput, NotFound, LimitReached and RateLimited.
     """
@@ -77,7 +81,7 @@ async def _make_members(
 ) -> None:
     """Make users members, who follow the default channels. Raises as `MembershipStore.add`."""
     store = app.store
-    channels = await list_defaults(app, policy)
+    channels = await list_default_channels(app, policy)
     profiles = await store.users.find_many(users)
     members = [NewMember(user, profiles[user].name if user in profiles else None) for user in users]
     now_ms, most = store.clock.now_ms(), app.limits.max_workspaces_per_user
@@ -106,7 +110,7 @@ async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: S
         raise Forbidden("only callers with role service or admin may do this")
     if len(users) > MOST_ADDED:
         raise InvalidInput(f"give at most {MOST_ADDED} users in one call", field="userIds")
-    access = await access_any(app, caller.user_id, workspace)
+    access = await access_any_workspace(app, caller.user_id, workspace)
     wanted = await access_users(app, users, "userIds")
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
     await _check_limits(app, access.info.id, wanted)

@@ -26,7 +26,7 @@ async def list_members(
         first: Size of the page.
         after: A cursor of this list.
         query: The beginning of a word of the name or nickname, or of the id.
-        role: Only members with this role. No role of the workspace: nobody.
+        role: Only members with this role; no members if the workspace has no such role.
     """
     size = check_page_size(first, "first")
     wanted = check_query(query) if query is not None else None

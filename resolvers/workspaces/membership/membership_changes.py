@@ -13,7 +13,7 @@ from store.base.workspace_ids import WorkspaceId
 from store.channels.channel_memberships import end_sessions
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.member_search import changed_search_fields
-from store.workspaces.membership_store import ends_of_memberships
+from store.workspaces.membership_store import membership_end_writes
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import Follow, MemberFacts, Policy
 from store.workspaces.rights import highest_position
@@ -44,7 +44,7 @@ async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts
         members=[MemberChange(member, None) for member in members],
         follows=frozenset(Follow(member.user, channel, False) for channel, member in in_channels),
         writes=[
-            *ends_of_memberships(policy, users, ends),
+            *membership_end_writes(policy, users, ends),
             *end_sessions([(channel, member.user) for channel, member in in_channels], app.store.clock.now_ms()),
         ],
     )

@@ -1,5 +1,5 @@
 -- Appends an event to a shared clock.
--- ARGV: now (ms), log entry, version of the rights that decide who may see it, tick after which the same entry may be
+-- ARGV: now (ms), log entry, policy version, tick after which the same entry may be
 -- in the log already ('' if it is not), then list ('recent' or 'changed') and member in turn.
 -- Returns { epoch, tick, tick before, version, server, ... }; with tick 0 and the present clock as the tick before it
 -- if the entry is in the log already.

@@ -39,9 +39,9 @@ from subscriptions.realtime.server_calls import ServerGone
 from subscriptions.realtime.shared.activity import ActivityFeed
 from subscriptions.realtime.shared.audience import Audience
 from subscriptions.realtime.shared.hub_clocks import HubClocks
-from subscriptions.realtime.shared.own_messages import OwnMessages
 from subscriptions.realtime.shared.replay import SharedReplayer
 from subscriptions.realtime.shared.subscription import SharedSubscription
+from subscriptions.realtime.shared.user_clock_messages import UserClockMessages
 
 _log = structlog.get_logger()
 
@@ -71,7 +71,7 @@ class SharedEvents:
         self._store = store
         self._bus = bus
         self._audiences: dict[str, Audience] = {}
-        self.own_messages = OwnMessages()
+        self.user_clock_messages = UserClockMessages()
         self._activities: dict[str, ActivityFeed] = {}
         self.viewers: dict[ConversationId, dict[Mailbox, UserId]] = {}
         """The subscriptions that look at each conversation, with their users."""

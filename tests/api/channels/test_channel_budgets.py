@@ -76,7 +76,9 @@ async def test_an_invisible_channel_takes_the_round_trips_of_one_that_does_not_e
         assert trips[0] == trips[1]
 
 
-async def test_a_first_look_at_a_private_channel_is_like_one_at_none(meter: Meter, workspace: SampleChannels) -> None:
+async def test_hidden_and_missing_channels_cost_the_same_without_caches(
+    meter: Meter, workspace: SampleChannels
+) -> None:
     store, trips = workspace.store, []
     unknown = workspace.staff.rpartition(".")[0] + ".98"
     query = "query ($id: ID!) { channel(id: $id) { id } }"

@@ -38,7 +38,7 @@ async def test_messages_edits_and_recalls_arrive_on_all_servers(
         await subscriber.expect_no_event()
 
 
-async def test_what_was_missed_comes_first_and_only_once(api: Api, other_api: Api, workspace: SampleChannels) -> None:
+async def test_missed_events_come_first_and_only_once(api: Api, other_api: Api, workspace: SampleChannels) -> None:
     first, start = await live(api, workspace.other, workspace.general)
     for content in ("a", "b", "c"):
         await api.send(workspace.member, workspace.general, content)

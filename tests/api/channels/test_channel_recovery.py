@@ -39,7 +39,7 @@ async def test_a_message_whose_place_is_taken_gets_another_one(api: Api, workspa
     assert [message["content"] for message in history] == ["1", "2", *["more"] * 5]
 
 
-async def test_no_second_place_under_rights_that_have_ended(api: Api, workspace: SampleChannels) -> None:
+async def test_no_second_place_is_given_under_rights_that_have_ended(api: Api, workspace: SampleChannels) -> None:
     store, message = workspace.store, make_message(workspace)
     parts = store.conversations, store.channel_rights, store.outbox
     assert isinstance(await reserve_again_in_channel(*parts, message), ReservedMessage)

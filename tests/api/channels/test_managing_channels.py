@@ -85,7 +85,9 @@ async def test_a_private_channel_exists_for_its_members_only(api: Api, made: Mad
         ({"idempotencyKey": ""}, "INVALID_INPUT", "idempotencyKey"),
     ],
 )
-async def test_bad_input_makes_no_channel(api: Api, made: Made, fields: dict[str, Any], code: str, field: str) -> None:
+async def test_invalid_input_creates_no_channel(
+    api: Api, made: Made, fields: dict[str, Any], code: str, field: str
+) -> None:
     fields = {name: [made.outsider] if value == ["@outsider"] else value for name, value in fields.items()}
     before = await api.stored_documents()
     assert await made.refuse_create(made.owner, **fields) == Refusal(code, field)
@@ -204,7 +206,7 @@ async def test_a_deleted_channel_is_gone_at_once_and_its_rows_later(api: Api, ot
     assert rows == []
 
 
-async def test_positions_shift(api: Api, made: Made) -> None:
+async def test_other_positions_shift_when_a_channel_moves(api: Api, made: Made) -> None:
     for name in ("a", "b", "c"):
         await made.create(name)
     await made.create("first", position=0)

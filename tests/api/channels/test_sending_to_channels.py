@@ -74,7 +74,7 @@ async def test_a_refused_message_releases_its_key(api: Api, workspace: SampleCha
         ("outsider", "old", "NOT_FOUND"),
     ],
 )
-async def test_who_may_not_write_changes_nothing(
+async def test_a_message_without_the_right_to_write_changes_nothing(
     api: Api, workspace: SampleChannels, sender: str, channel: str, code: str
 ) -> None:
     target, user = getattr(workspace, channel), getattr(workspace, sender)
@@ -182,7 +182,7 @@ async def test_mentions_need_people_who_can_see_the_channel(api: Api, workspace:
     assert sent["message"]["mentions"] == [{"id": workspace.moderator}]
 
 
-async def test_roles_and_everybody_are_mentioned_with_the_right_to(api: Api, workspace: SampleChannels) -> None:
+async def test_mentions_of_roles_and_everybody_need_the_permission(api: Api, workspace: SampleChannels) -> None:
     query = "query ($id: ID!) { message(id: $id) { mentionsAll mentionedRoles { id name } } }"
     own = await api.send(workspace.member, workspace.general, mentionRoleIds=[workspace.guide_role])
     found = await api.data(workspace.other, query, id=own["message"]["id"])

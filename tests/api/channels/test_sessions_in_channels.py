@@ -74,7 +74,7 @@ async def test_changes_of_a_session_survive_the_loss_of_the_cache(
     assert (read["readSeq"], read["unreadStatus"], read["muteStatus"]) == (3, False, True)
 
 
-async def test_what_changes_nothing_moves_no_clock(api: Api, workspace: SampleChannels) -> None:
+async def test_a_change_without_effect_moves_no_clock(api: Api, workspace: SampleChannels) -> None:
     await api.send(workspace.other, workspace.general)
     await change(api, workspace.member, READ, id=workspace.general)
     await change(api, workspace.member, MUTE, id=workspace.general, muted=True)
@@ -112,7 +112,7 @@ async def test_devices_learn_of_changes_and_of_own_messages(api: Api, workspace:
         (ASSIGN, {"category": "work"}, "conversationIds"),
     ],
 )
-async def test_what_does_not_apply_to_channels_is_refused(
+async def test_operations_that_do_not_apply_to_channels_are_refused(
     api: Api, workspace: SampleChannels, query: str, variables: dict[str, object], field: str
 ) -> None:
     await api.send(workspace.member, workspace.general)

@@ -62,7 +62,7 @@ async def test_the_channel_shows_when_the_caller_may_write(
     assert shown == {"slowModeSeconds": 30, "viewerMayWriteAt": None}
 
 
-async def test_of_messages_sent_at_once_one_gets_a_place(api: Api, workspace: SampleChannels) -> None:
+async def test_only_one_of_several_concurrent_messages_gets_a_place(api: Api, workspace: SampleChannels) -> None:
     answers = await gather_all(
         *(api.run(workspace.member, SEND, input=message_input(workspace.general)) for _ in range(5))
     )

@@ -33,7 +33,7 @@ async def test_a_new_client_gets_all_followed_channels(api: Api, workspace: Samp
     assert client.attention == {"unread": 0, "mentions": 1}
 
 
-async def test_only_what_changed_is_returned(api: Api, workspace: SampleChannels, without_margin: None) -> None:
+async def test_only_changed_channels_are_returned(api: Api, workspace: SampleChannels, without_margin: None) -> None:
     await workspace.change_channel(workspace.old, is_archived=False)
     for channel in (workspace.general, workspace.old):
         await change(api, workspace.member, FOLLOW, id=channel)
@@ -71,7 +71,7 @@ async def test_unfollowed_and_hidden_channels_are_gone(api: Api, workspace: Samp
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", "other user"])
-async def test_a_useless_cursor_is_a_reset(api: Api, workspace: SampleChannels, cursor: str) -> None:
+async def test_an_unusable_cursor_is_a_reset(api: Api, workspace: SampleChannels, cursor: str) -> None:
     await change(api, workspace.member, FOLLOW, id=workspace.general)
     if cursor == "other user":
         cursor = (await api.data(workspace.other, SYNC_CHANNELS))["syncChannels"]["cursor"]

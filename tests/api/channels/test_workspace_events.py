@@ -95,7 +95,9 @@ async def test_changes_of_the_workspace_and_its_channels_arrive_on_all_servers(
         await subscriber.expect_no_event()
 
 
-async def test_channels_appear_and_go_with_the_rights_of_each(api: Api, workspace: SampleChannels) -> None:
+async def test_channels_appear_and_disappear_with_the_rights_of_each_member(
+    api: Api, workspace: SampleChannels
+) -> None:
     concerned, _ = await live(api, workspace.member, workspace.id)
     other, _ = await live(api, workspace.other, workspace.id)
     await workspace.overwrite(workspace.general, workspace.member, Permission.VIEW_CHANNEL)
@@ -119,7 +121,7 @@ async def test_channels_appear_and_go_with_the_rights_of_each(api: Api, workspac
         assert (gone["__typename"], gone["channelId"]) == ("ChannelGone", workspace.staff)
 
 
-async def test_the_own_membership_is_told_to_oneself_alone_and_its_end_is_the_last_event(
+async def test_membership_events_reach_only_the_member_and_the_end_comes_last(
     api: Api, workspace: SampleChannels
 ) -> None:
     own, _ = await live(api, workspace.member, workspace.id)
@@ -138,7 +140,9 @@ async def test_the_own_membership_is_told_to_oneself_alone_and_its_end_is_the_la
     await own.expect_no_event()
 
 
-async def test_what_changed_meanwhile_comes_whole_and_once(api: Api, other_api: Api, workspace: SampleChannels) -> None:
+async def test_objects_that_changed_meanwhile_are_sent_whole_and_once(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
     await follow(workspace, workspace.other, workspace.general)
     _, start = await live(api, workspace.other, workspace.id)
     await api.send(workspace.member, workspace.general, "a")

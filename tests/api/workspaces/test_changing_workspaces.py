@@ -123,7 +123,7 @@ async def test_only_services_set_the_plan(api: Api) -> None:
     assert (await own_workspace(api, alice, workspace))["plan"] == "FREE"
 
 
-async def test_the_new_owner_may_what_the_old_one_may_no_more(api: Api, other_api: Api) -> None:
+async def test_the_new_owner_gets_the_rights_that_the_old_owner_loses(api: Api, other_api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     workspace = await create_workspace(api, alice)
     await add_members(api, workspace, bob, carol)

@@ -63,7 +63,7 @@ async def test_codes_cannot_be_guessed(api: Api) -> None:
     assert all(len({secret[place] for secret in secrets}) > 5 for place in range(16))
 
 
-async def test_of_two_who_take_the_last_use_exactly_one_gets_in(api: Api, other_api: Api) -> None:
+async def test_the_last_use_of_a_code_admits_exactly_one_user(api: Api, other_api: Api) -> None:
     alice, *users = await api.create_users("alice", *(f"u{number}" for number in range(8)))
     workspace = await create_workspace(api, alice)
     code = await create_invite(api, alice, workspace, maxUses=2)
@@ -77,7 +77,7 @@ async def test_of_two_who_take_the_last_use_exactly_one_gets_in(api: Api, other_
     expect_right_counts(api, workspace)
 
 
-async def test_members_use_nothing_up(api: Api) -> None:
+async def test_members_do_not_use_up_an_invitation(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     workspace = await create_workspace(api, alice)
     code = await create_invite(api, alice, workspace, maxUses=2)
@@ -120,7 +120,7 @@ async def test_a_revoked_code_is_unusable_everywhere_at_once(api: Api, other_api
     assert invite_count(api, workspace) == 0
 
 
-async def test_joining_and_revoking_at_once_lets_nobody_in_afterwards(api: Api, other_api: Api) -> None:
+async def test_no_user_joins_after_a_concurrent_revocation(api: Api, other_api: Api) -> None:
     alice, *users = await api.create_users("alice", *(f"u{number}" for number in range(6)))
     workspace = await create_workspace(api, alice)
     code = await create_invite(api, alice, workspace)

@@ -185,7 +185,7 @@ async def test_new_members_follow_the_default_channels_read_up_to_now(api: Api, 
     assert await api.stored_documents() == before
 
 
-async def test_who_leaves_follows_nothing_and_follows_defaults_when_joining_again(api: Api) -> None:
+async def test_users_who_leave_follow_no_channel_until_they_join_again(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     workspace = await create_workspace(api, alice, isOpen=True)
     default = await create_channel(api, alice, workspace, isDefault=True)
@@ -228,7 +228,7 @@ async def test_a_workspace_that_closes_meanwhile_is_not_joined(api: Api, monkeyp
         await api.data(alice, UPDATE, id=workspace, input={"isOpen": False})
         return []
 
-    monkeypatch.setattr("resolvers.workspaces.membership.joining.list_defaults", close)
+    monkeypatch.setattr("resolvers.workspaces.membership.joining.list_default_channels", close)
     assert await api.expect_refusal(bob, JOIN, id=workspace) == Refusal("NOT_FOUND", "workspaceId")
     assert await my_workspaces(api, bob) == []
     expect_right_counts(api, workspace)

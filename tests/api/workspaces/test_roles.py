@@ -278,7 +278,7 @@ async def test_a_role_is_not_given_by_those_who_lack_its_permissions(staff: Staf
     await api.data(bob, UPDATE_ROLE, id=staff.role["guest"], input={"permissions": []})
 
 
-async def test_the_right_to_manage_roles_without_a_role_reaches_nothing(staff: Staff, api: Api) -> None:
+async def test_manage_roles_without_an_own_role_changes_no_role(staff: Staff, api: Api) -> None:
     alice, dave, workspace = staff.user["alice"], staff.user["dave"], staff.workspace
     await api.data(alice, UPDATE_ROLE, id=everyone(workspace), input={"permissions": ["MANAGE_ROLES"]})
     for call in (create(), update("@everyone", name="x"), give("@dave", "@guest"), update("@guest", name="x")):

@@ -18,7 +18,7 @@ _CHANGES: dict[type[Event], MessageChange] = {
 _REMEMBERED_EVENTS = 256
 
 
-class OwnMessages:
+class UserClockMessages:
     """Converts events, each once for all users whose clocks gave it the same tick. That is usual."""
 
     def __init__(self) -> None:
