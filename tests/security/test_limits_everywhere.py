@@ -113,7 +113,11 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
     }
     assert {type_ for type_, _, _ in paged_fields()} <= query_by_type.keys() and len(paged_fields()) >= 8
     for type_, name, argument in paged_fields():
-        needed_arguments = {"messages": f'conversationId: "{sample.group}", ', "searchUsers": 'query: "", '}
+        needed_arguments = {
+            "messages": f'conversationId: "{sample.group}", ',
+            "searchUsers": 'query: "", ',
+            "followedChannels": f'workspaceId: "{sample.workspace}", ',
+        }
         other_arguments = needed_arguments.get(name, "")
         for size, is_accepted in ((100, True), (101, False), (0, False), (-1, False), (2**31 - 1, False)):
             query = query_by_type[type_] % f"{name}({other_arguments}{argument}: {size}) {{ __typename }}"
@@ -147,6 +151,10 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
         ),
         "addToWorkspace": (
             f'mutation ($l: [ID!]!) {{ addToWorkspace(workspaceId: "{sample.workspace}", userIds: $l) {{ id }} }}',
+            user_ids,
+        ),
+        "addToChannel": (
+            f'mutation ($l: [ID!]!) {{ addToChannel(channelId: "{sample.channel}", userIds: $l) {{ id }} }}',
             user_ids,
         ),
         "createChannel": (

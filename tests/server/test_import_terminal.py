@@ -79,7 +79,7 @@ async def test_invalid_group_name_is_refused(settings: Settings, name: str) -> N
 async def test_import_reports_that_a_database_does_not_answer(
     settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.chat_import.command._START_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("server.chat_import.command.START_WAIT_SECONDS", 0.1)
     nowhere = settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
     with pytest.raises(CommandError, match=r"^MongoDB or Redis does not answer: "):
         await run_import(nowhere, SAMPLE, GROUP)

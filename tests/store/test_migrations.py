@@ -21,6 +21,7 @@ from server.settings import Settings
 from store.base.errors import Unreachable
 from store.deployment.deployment import Deployment
 from store.mongo.client import Mongo
+from store.mongo.indexes import OPTIONAL, REQUIRED
 from store.mongo.migrations import Batch, Migration, Migrator, NewerData, check_version
 from tests.server.served_app import serving_app
 from tests.server.tokens import SECRET
@@ -207,4 +208,4 @@ async def test_a_server_waits_only_for_the_unique_index_of_messages(
         gates["claims"].set()
         assert deployment.indexes._optional_build is not None
         await deployment.indexes._optional_build
-        assert built == [("c", "b", "s"), ("u", "ik"), ("until",), ("until",)]
+        assert built == [tuple(index.document["key"]) for _, index in (*REQUIRED, *OPTIONAL)]
