@@ -23,7 +23,7 @@ async def read_with_rev(
     if state is None:
         return None
     if reading is None:
-        # The clock begins only for somebody who sees the workspace.
+        # A read begins the clock, so only users who see the workspace may cause one.
         (reading,) = await app.store.clocks.read([workspace])
         state = await read()
         if state is None:

@@ -137,7 +137,7 @@ class WorkspaceType(Node):
 
         def rev_of(access: WorkspaceAccess | None) -> Any:
             if access is None or access.facts is None:
-                # The clock would tell when somebody writes there.
+                # The clock would reveal when members write there.
                 return Timestamp(self.record.created_at_ms)
             return context.loaders.revs.find(workspace) if self.known_rev is None else Timestamp(self.known_rev)
 

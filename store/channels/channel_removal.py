@@ -1,7 +1,7 @@
 """Removes the rows of deleted channels in the background.
 
 A row in `removals` (`_id`: the channel, at: ms) is stored with the deletion, and removed last. A server takes it over
-for a while; if that server dies, another one goes on.
+for a while; if that server dies, another one continues.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ChannelRemoval:
         self._clock = clock
 
     async def remove_due(self) -> int:
-        """Remove the rows of channels that are due. Return their number. Raises StoreError; the next call goes on."""
+        """Remove the rows of channels that are due. Return their number. Raises StoreError; the next call continues."""
         due = {"at": {"$lte": self._clock.now_ms() - DELAY_MS}}
         removed = 0
         for row in await self._mongo.find(REMOVALS, due, limit=_CHANNELS):

@@ -68,7 +68,7 @@ class InviteRecord:
     uses: int = 0
 
     def is_usable(self, now_ms: int) -> bool:
-        """Return whether somebody may join with it."""
+        """Return whether a user may join with it."""
         is_current = self.expires_at_ms is None or self.expires_at_ms > now_ms
         return is_current and not (self.max_uses and self.uses >= self.max_uses)
 
@@ -143,7 +143,7 @@ class InviteStore:
 
 
 def usable_filter(code: InviteCode, now_ms: int) -> dict[str, Any]:
-    """Return the query for an invitation that somebody may join with."""
+    """Return the query for an invitation that a user may join with."""
     unlimited, unused = {"m": 0}, {"$expr": {"$lt": ["$u", "$m"]}}
     return {"_id": code.row_id, "$and": [{"$or": [unlimited, unused]}, {"$or": [{"x": None}, {"x": {"$gt": now_ms}}]}]}
 

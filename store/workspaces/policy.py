@@ -111,7 +111,7 @@ class PendingChange:
         since_ms: When a server began to complete them.
         heads: Channels whose heads may have an earlier policy version; None: all.
         is_changed: The workspace's profile, owner, roles or categories have changed.
-        changes_rights: Channels may have become visible to somebody, or hidden.
+        changes_rights: Channels may have become visible to a member, or hidden.
         channels: Channels that are new, or whose settings have changed.
         members: Members who have changed, or whose membership of a PRIVATE channel has.
         follows: Users who follow a channel from now on (True), or no longer.

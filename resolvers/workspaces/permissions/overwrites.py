@@ -36,7 +36,7 @@ class OverwriteTarget:
 async def set_overwrite(
     app: Confab, actor: UserId, target: OverwriteTarget, allow: Permission, deny: Permission
 ) -> Overwrites:
-    """Set what a channel or category allows and denies to a role or a user. Nothing of both removes the overwrite.
+    """Set what a channel or category allows and denies to a role or a user. Two empty lists remove it.
 
     A channel that inherits the overwrites of its category gets a copy of them first, so that it stays as it is for all
     others. When its last overwrite is removed, it inherits again.

@@ -126,7 +126,7 @@ def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationI
 
 
 def _hides_or_shows(before: Policy, after: Policy) -> bool:
-    """Return whether a channel that exists before and after may have become visible to somebody, or hidden."""
+    """Return whether a channel that exists before and after may have become visible to a member, or hidden."""
     return (
         before.owner != after.owner
         or _changes_permissions(before, after)

@@ -71,10 +71,10 @@ async def test_only_visible_channels_can_be_looked_at(api: Api, workspace: Sampl
 _RACES = int(os.environ.get("CONFAB_TEST_FENCE_RACES", "3"))
 
 
-async def test_nothing_that_is_sent_after_an_answered_removal_is_shown(
+async def test_messages_after_the_end_of_a_right_are_not_shown(
     api: Api, other_api: Api, workspace: SampleChannels
 ) -> None:
-    """Sends on two servers race with the end of a right. Nobody waits for anything but answers."""
+    """Sends on two servers race with the end of a right. Each caller waits for answers only."""
     servers, allowed = (api, other_api), workspace.policy
     late: set[str] = set()
 

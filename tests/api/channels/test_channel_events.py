@@ -153,7 +153,7 @@ async def take(stream: LiveStream) -> LiveEvent:
     return event
 
 
-async def test_an_event_is_executed_once_for_everybody(api: Api, workspace: SampleChannels) -> None:
+async def test_an_event_is_executed_once_for_all_subscribers(api: Api, workspace: SampleChannels) -> None:
     people = [workspace.users[name] for name in ("owner", "other", "admin")]
     subscribers = [(await live(api, user, workspace.general))[0] for user in people]
     executions: list[object] = []

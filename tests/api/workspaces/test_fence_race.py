@@ -194,7 +194,7 @@ def delay_places(server: Api, random_: random.Random, monkeypatch: pytest.Monkey
     monkeypatch.setattr(outbox, "reserve_in_channel", reserve_later)
 
 
-async def test_nothing_gets_in_or_out_under_rights_that_have_ended(
+async def test_no_message_is_sent_or_shown_under_rights_that_have_ended(
     servers: list[Api], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random_ = random.Random(SEED)
