@@ -12,6 +12,7 @@ from resolvers.conversations.visibility import SeqRange, is_visible, visible_ran
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 from store.channels.channel_rights import ChannelRights
 from store.conversations.conversation import Head, Member
+from store.sessions.session_lists import is_channel
 from store.store import Store
 
 
@@ -63,7 +64,7 @@ async def find_conversations(
     One round trip if all are cached, and the rights in channels are known.
     """
     conversations = list(conversations)
-    named_channels = [c for c in conversations if kind_of(c) is ConversationKind.CHANNEL]
+    named_channels = [c for c in conversations if is_channel(c) and kind_of(c) is ConversationKind.CHANNEL]
     if named_channels:
         hidden = set(named_channels) - await store.channel_rights.select_visible(viewer, named_channels)
         conversations = [c for c in conversations if c not in hidden]

@@ -27,6 +27,7 @@ from store.mongo.collections import CONVERSATIONS, MEMBERS, SESSIONS, member_row
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.changes import new_row
+from store.sessions.session_lists import is_channel
 
 _HEAD_FIELDS = (
     HeadField.NEWEST_SEQ,
@@ -37,11 +38,16 @@ _HEAD_FIELDS = (
     ConversationField.END,
     ConversationField.ENDED_AT,
     ConversationField.GROUP_VERSION,
-    HeadField.POLICY_VERSION,
 )
-_CHANNEL_FIELDS = (ConversationField.WRITTEN_AT, ConversationField.MENTIONS_ALL)
-"""Fields that sessions in a channel take from its head. They come before its other fields."""
+_CHANNEL_HEAD_FIELDS = (
+    *_HEAD_FIELDS,
+    HeadField.POLICY_VERSION,
+    ConversationField.WRITTEN_AT,
+    ConversationField.MENTIONS_ALL,
+)
+"""Fields of the head of a channel. Its sessions take the last ones from it."""
 _VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
+_VERSIONED_CHANNEL_HEAD_FIELDS = (*_CHANNEL_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
 _KINDS = {b"P": ConversationKind.PRIVATE, b"G": ConversationKind.GROUP, b"C": ConversationKind.CHANNEL}
 _MAX_HEADS = 4_000
 """Decoded heads that a process keeps. Each takes some kilobytes at most."""
@@ -87,10 +93,12 @@ class ConversationStore:
         """Add the heads that are cached. Return the conversations of the others."""
         if not wanted:
             return []
-        rows = await self._cache.run([Call("HMGET", (self._keys.head(c),), _fields_of(c)) for c in wanted])
+        fields = [_CHANNEL_HEAD_FIELDS if is_channel(c) else _HEAD_FIELDS for c in wanted]
+        calls = [Call("HMGET", (self._keys.head(c),), names) for c, names in zip(wanted, fields, strict=True)]
+        rows = await self._cache.run(calls)
         missing = []
         for conversation, row in zip(wanted, rows, strict=True):
-            if _is_cached(conversation, row):
+            if _is_cached(row):
                 heads[conversation] = self._head_from(conversation, row)
             else:
                 missing.append(conversation)
@@ -166,29 +174,33 @@ class ConversationStore:
         found: dict[ConversationId, tuple[Head, Member | None]],
     ) -> list[ConversationId]:
         """Add cached conversations to `found`. Return the conversations of which a part is missing."""
-        groups = [kind_of(conversation) is ConversationKind.GROUP for conversation in wanted]
+        kinds = [kind_of(conversation) for conversation in wanted]
         calls = [
-            Call("HMGET", (self._keys.head(conversation),), (*_fields_of(conversation), HeadField.MEMBERSHIP_VERSION))
-            if not is_group or self._memberships.has(conversation, viewer)
+            Call(
+                "HMGET",
+                (self._keys.head(conversation),),
+                _VERSIONED_CHANNEL_HEAD_FIELDS if kind is ConversationKind.CHANNEL else _VERSIONED_HEAD_FIELDS,
+            )
+            if kind is not ConversationKind.GROUP or self._memberships.has(conversation, viewer)
             else Call(
                 "read_membership",
                 self._keys.conversation(conversation)[:2],
                 (viewer, HeadField.MEMBERS_TOTAL, *_VERSIONED_HEAD_FIELDS),
             )
-            for conversation, is_group in zip(wanted, groups, strict=True)
+            for conversation, kind in zip(wanted, kinds, strict=True)
         ]
         answers = await self._cache.run(calls) if calls else []
         missing: list[ConversationId] = []
         outdated: list[ConversationId] = []
-        for conversation, is_group, call, answer in zip(wanted, groups, calls, answers, strict=True):
+        for conversation, kind, call, answer in zip(wanted, kinds, calls, answers, strict=True):
             if call.name != "HMGET":
                 if not self._take_membership(viewer, conversation, answer, found):
                     missing.append(conversation)
                 continue
-            version = answer.pop()
+            version, is_group = answer.pop(), kind is ConversationKind.GROUP
             known = self._memberships.take(conversation, viewer, version) if is_group else None
             counter = self.groups if is_group else self.heads
-            if not _is_cached(conversation, answer):
+            if not _is_cached(answer):
                 missing.append(conversation)
                 counter.misses += 1
             elif is_group and known is None:
@@ -329,17 +341,9 @@ class ConversationStore:
         return known
 
 
-def _fields_of(conversation: ConversationId) -> tuple[str, ...]:
-    """Return the fields of a head that `_decode_head` takes, in this order."""
-    is_channel = kind_of(conversation) is ConversationKind.CHANNEL
-    return (*_CHANNEL_FIELDS, *_HEAD_FIELDS) if is_channel else _HEAD_FIELDS
-
-
-def _is_cached(conversation: ConversationId, row: Sequence[bytes | None]) -> bool:
-    """Return whether the values of `_fields_of` are those of a cached head."""
-    if kind_of(conversation) is ConversationKind.CHANNEL:
-        return row[len(_CHANNEL_FIELDS)] is not None and row[-1] is not None
-    return row[0] is not None
+def _is_cached(row: Sequence[bytes | None]) -> bool:
+    """Return whether values of _HEAD_FIELDS or _CHANNEL_HEAD_FIELDS are those of a cached head."""
+    return row[0] is not None and (len(row) == len(_HEAD_FIELDS) or row[len(_HEAD_FIELDS)] is not None)
 
 
 def _eviction_error() -> Unreachable:
@@ -352,12 +356,9 @@ def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:
 
 
 def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
-    """Return the head of the values of `_fields_of`."""
-    written_at: bytes | None = None
-    mentions_all: bytes | None = None
-    if kind_of(conversation) is ConversationKind.CHANNEL:
-        written_at, mentions_all, *row = row
-    newest_seq, newest, member_count, group, kind, end, ended_at, version, policy_version = row
+    """Return the head of the values of _HEAD_FIELDS or _CHANNEL_HEAD_FIELDS."""
+    newest_seq, newest, member_count, group, kind, end, ended_at, version, *of_channel = row
+    policy_version, written_at, mentions_all = of_channel or (None, None, None)
     return Head(
         conversation=conversation,
         kind=_KINDS.get(kind or b"", ConversationKind.PRIVATE),
