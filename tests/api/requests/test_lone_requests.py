@@ -96,4 +96,5 @@ async def test_requests_of_many_users_at_once_share_commands(api: Api, sent: Com
     rows = [count for name, collection, count in sent if (name, collection) == ("update", "sessions")]
     # One row of each reader, and of alice's sessions at most one each, for a tick that two receipts would share.
     assert len(others) <= sum(rows) <= 2 * len(others)
-    assert len(rows) <= len(others) / 2
+    # Four or five on an idle machine. On a busy one fewer requests wait at the same time.
+    assert len(rows) <= len(others) * 3 / 4
