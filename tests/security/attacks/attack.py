@@ -24,7 +24,7 @@ class Limits:
     answer_bytes: int | None = None
     """The largest answer."""
     cpu_ms: float | None = None
-    """CPU time of the server for each request of the attacker."""
+    """CPU time of the server for each request of the attacker, on a quiet machine. The short form allows more."""
     kept_mb: float = 60.0
     """Growth of the server's memory that stays after the attack."""
     peak_mb: float = 250.0

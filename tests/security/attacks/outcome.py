@@ -11,6 +11,8 @@ from tests.security.attacks.measurement import Watch, percentile
 
 _SLOWDOWN = 3.0
 _ALLOWANCE_SECONDS = 0.05
+_SHORT_FORM_CPU = 3.0
+"""The short form runs beside other tests. There the same work takes more CPU time than on a quiet machine."""
 _MAX_FETCHES = 6
 """One at the start of the server, and one in ten seconds."""
 
@@ -98,9 +100,11 @@ class Outcome:
             found.append(f"{self.codes['INTERNAL']} answers are INTERNAL")
         if limits.answer_bytes is not None and self.largest > limits.answer_bytes:
             found.append(f"an answer of {self.largest:,} bytes > {limits.answer_bytes:,}")
-        cpu_ms = 1000 * self.watch.cpu / max(1, self.requests)
-        if limits.cpu_ms is not None and cpu_ms > limits.cpu_ms:
-            found.append(f"{cpu_ms:.0f} ms of CPU for each request > {limits.cpu_ms:.0f}")
+        if limits.cpu_ms is not None:
+            cpu_ms = 1000 * self.watch.cpu / max(1, self.requests)
+            allowed = limits.cpu_ms * (_SHORT_FORM_CPU if self.rest is None else 1.0)
+            if cpu_ms > allowed:
+                found.append(f"{cpu_ms:.0f} ms of CPU for each request > {allowed:.0f}")
         before = self.watch.before.mb
         if self.watch.peak_mb - before > limits.peak_mb:
             found.append(f"memory grew from {before:.0f} to {self.watch.peak_mb:.0f} MB")
