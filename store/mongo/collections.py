@@ -120,9 +120,20 @@ def session_row_id(user: UserId, conversation: ConversationId) -> str:
     return f"{user} {conversation}"
 
 
-def sessions_of(user: UserId, after: str = "") -> dict[str, Any]:
-    """Return the query for the sessions of a user after a conversation, in the order of ids; "": all."""
-    return {"_id": {"$gt": f"{user} {after}", "$lt": f"{user}!"}}
+def sessions_without_channels(user: UserId, after: str = "") -> dict[str, Any]:
+    """Return the query for the sessions of a user that are not in channels, after a conversation, by id; "": all."""
+    first_channel, channels_end = (session_row_id(user, ConversationId(prefix)) for prefix in ("c_", "c`"))
+    start, end = f"{user} {after}", f"{user}!"
+    if start >= channels_end:
+        return {"_id": {"$gt": start, "$lt": end}}
+    before, behind = {"$gt": start, "$lt": first_channel}, {"$gte": channels_end, "$lt": end}
+    return {"$or": [{"_id": before}, {"_id": behind}]}
+
+
+def channel_sessions_of(user: UserId, after: str = "") -> dict[str, Any]:
+    """Return the query for the sessions of a user in channels after a channel, in the order of ids; "": all."""
+    first, end = (session_row_id(user, ConversationId(prefix)) for prefix in (after or "c_", "c`"))
+    return {"_id": {"$gt": first, "$lt": end}}
 
 
 def private_sessions_of(user: UserId) -> dict[str, Any]:
