@@ -25,6 +25,7 @@ from store.redis.cache import Cache
 from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_results
 from store.sessions.changes import LoggedChange, logged_change
 from store.sessions.channel_changes import ChannelChange
+from store.sessions.fields import CHANNEL
 from store.sessions.session import Session
 from store.sessions.session_store import SessionStore
 from store.sessions.user_locks import UserLock, UserLocks
@@ -61,7 +62,7 @@ def follow_session(user: UserId, channel: ConversationId, place: tuple[int, int]
     """Return the update of the session of a user who follows a channel, with everything up to a seq and n read."""
     seq, n = place
     positions = {_READ_SEQ: seq, _READ_N: n, _DELIVERED_SEQ: seq, _ACTIVE_TS: at}
-    change = {"$set": {_FOLLOWS: 1}, "$max": positions, "$pull": {_MENTIONS: {"$lte": seq}}}
+    change = {"$set": {_FOLLOWS: 1, CHANNEL: channel}, "$max": positions, "$pull": {_MENTIONS: {"$lte": seq}}}
     return UpdateOne({"_id": session_row_id(user, channel)}, change, upsert=True)
 
 

@@ -1,8 +1,8 @@
 -- Takes the user's lock and reads the sessions that a change needs, or puts the caller into the queue. When a holder
 -- releases the lock, it is handed to the first in the queue. That server gets a frame, and calls this again.
 -- ARGV: now (ms), owner, server, duration of the lock (ms), conversations.
--- Returns { 0, time until the lock expires (ms) } or { 1, fence, epoch or '', clock, record or '', ... }. The epoch is ''
--- if the state is not cached, or sessions in channels are wanted and not loaded. A fence is at
+-- Returns { 0, time until the lock expires (ms) } or { 1, fence, epoch or '', clock, record or '', ... }. The epoch is
+-- '' if the state is not cached, or sessions in channels are wanted and not loaded. A fence is at
 -- least the current time. So no fence is used twice, even if the last one was evicted, unless clocks go back.
 local owner, server, lock_ms, first_conversation = ARGV[2], ARGV[3], ARGV[4], 5
 local holder, waiter = redis.call('GET', LOCK), server .. ' ' .. owner
