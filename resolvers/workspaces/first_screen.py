@@ -1,0 +1,48 @@
+"""What a client needs for its first screen, read together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from resolvers.base.app import Confab
+from resolvers.base.pages import PageSizes
+from resolvers.sessions.attention import Attention, attention_from
+from resolvers.sessions.session_lists import SessionPage, list_sessions
+from resolvers.workspaces.access import WorkspaceAccess, list_accesses
+from store.base.ids import UserId
+
+_SESSIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class FirstScreen:
+    """A page of the main list, all workspaces of the user in the order of joining, and the numbers of a badge.
+
+    All of it includes everything up to the cursor of `sessions`.
+    """
+
+    sessions: SessionPage
+    workspaces: Sequence[WorkspaceAccess]
+    attention: Attention
+
+
+async def read_first_screen(app: Confab, user: UserId, sizes: PageSizes) -> FirstScreen:
+    """Return the first screen of a user.
+
+    One round trip to Redis, and a second one if there are mentions in channels.
+    """
+    sessions, totals, workspaces = await asyncio.gather(
+        list_sessions(app, user, _SESSIONS, None, sizes=sizes),
+        app.store.sessions.read_all_totals(user),
+        list_own_workspaces(app, user),
+    )
+    return FirstScreen(sessions, workspaces, await attention_from(app, user, totals))
+
+
+async def list_own_workspaces(app: Confab, user: UserId) -> list[WorkspaceAccess]:
+    """Return all workspaces that a user is a member of, in the order of joining."""
+    joined = await app.store.user_workspaces.list_joined(user)
+    accesses = await list_accesses(app, user, [entry.workspace for entry in joined])
+    return [access for access in accesses if access is not None and access.facts is not None]
