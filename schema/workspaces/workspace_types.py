@@ -189,7 +189,8 @@ class WorkspaceType(Node):
     ) -> WorkspaceMemberConnection:
         context = info.context
         access = await context.loaders.workspaces.load(self.record.id)
-        return member_connection(await list_members(context.app, access, first, after, query, role_id))
+        found = await list_members(context.app, access, first, after, query, role_id, online=bool(online))
+        return member_connection(found)
 
     @strawberry.field(metadata=holds(20))
     async def categories(self, info: Info) -> list[ChannelCategoryType]:
