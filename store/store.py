@@ -29,6 +29,7 @@ from store.messages.idempotency_claims import ClaimStore
 from store.messages.incomplete_deliveries import IncompleteDeliveries
 from store.messages.message_origins import OriginStore
 from store.messages.message_store import MessageStore
+from store.messages.newest_messages import NewestMessages
 from store.messages.outbox_store import OutboxStore
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
@@ -67,6 +68,7 @@ class Store:
     user_search: UserSearch
     conversations: ConversationStore
     messages: MessageStore
+    newest_messages: NewestMessages
     outbox: OutboxStore
     commits: CommitStore
     revisions: RevisionStore
@@ -154,6 +156,7 @@ def build_store(
         ),
         conversations=conversations,
         messages=messages,
+        newest_messages=NewestMessages(messages),
         outbox=OutboxStore(cache, keys, clock),
         commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
