@@ -28,9 +28,9 @@ class Ready:
     @strawberry.field(metadata=holds(10))
     def workspaces(self, info: Info) -> list[WorkspaceType]:
         known = info.context.loaders.workspaces
-        for access in self.record.workspaces:
+        for access, _ in self.record.workspaces:
             known.prime(access.info.id, access)
-        return [workspace_from(access.info) for access in self.record.workspaces]
+        return [workspace_from(access.info, rev) for access, rev in self.record.workspaces]
 
     @strawberry.field
     def attention(self) -> AttentionType:
