@@ -291,11 +291,7 @@ end
 
 -- Invalidate. c (a session; absent: none): the state is up to date if it has this session.
 function changes.doubt(change)
-  if change.c and is_channel(change.c) and find_channels() == false then
-    restart_channel_load()
-    return unchanged(change.c)
-  end
-  if change.c and state and get(change.c) then return unchanged(change.c) end
+  if change.c and get(change.c) then return unchanged(change.c) end
   return UNKNOWN
 end
 
