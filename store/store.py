@@ -45,8 +45,11 @@ from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 from store.workspaces.changing.policy_changes import PolicyChanges
+from store.workspaces.first_screen_reads import FirstScreenReads
 from store.workspaces.invite_store import InviteStore
+from store.workspaces.known_workspaces import KnownWorkspaces
 from store.workspaces.member_search import MemberSearch
+from store.workspaces.membership_stamps import MembershipStamps
 from store.workspaces.membership_store import MembershipStore
 from store.workspaces.policies import Policies
 from store.workspaces.user_workspaces import UserWorkspaces
@@ -98,6 +101,7 @@ class Store:
     policies: Policies
     policy_changes: PolicyChanges
     workspaces: WorkspaceStore
+    first_screens: FirstScreenReads
     user_workspaces: UserWorkspaces
     memberships: MembershipStore
     member_search: MemberSearch
@@ -141,6 +145,8 @@ def build_store(
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     clocks = SharedClocks(cache, keys, clock)
     user_workspaces = UserWorkspaces(mongo)
+    stamps = MembershipStamps(cache, keys, clock)
+    workspaces = WorkspaceStore(mongo, user_workspaces, stamps)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     channel_follows = ChannelFollows(mongo, cache, locks, sessions)
@@ -186,9 +192,12 @@ def build_store(
         channel_announcements=ChannelAnnouncements(mongo),
         channel_member_lists=ChannelMemberLists(mongo),
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
-        workspaces=WorkspaceStore(mongo, user_workspaces),
+        workspaces=workspaces,
+        first_screens=FirstScreenReads(
+            cache, sessions, KnownWorkspaces(cache, clocks, stamps, policies, workspaces, user_workspaces)
+        ),
         user_workspaces=user_workspaces,
-        memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows),
+        memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows, stamps),
         member_search=member_search,
         invites=InviteStore(mongo),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from store.base.ids import UserId
-from store.sessions.session_store import AllTotals
+from store.sessions.session_lists import AllTotals
 
 
 class Attention(NamedTuple):

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from resolvers.base.app import Confab
 from resolvers.base.pages import PageSizes
 from resolvers.sessions.attention import Attention, attention_from
-from resolvers.sessions.session_lists import SessionPage, list_sessions
-from resolvers.workspaces.access import WorkspaceAccess, list_accesses
+from resolvers.sessions.session_lists import SessionPage, page_from
+from resolvers.workspaces.access import WorkspaceAccess, access_from
 from store.base.ids import UserId
+from store.sessions.session_store import list_name
 
 _SESSIONS = 50
 
@@ -39,28 +40,17 @@ class FirstScreen:
 async def read_first_screen(app: Confab, user: UserId, sizes: PageSizes) -> FirstScreen:
     """Return the first screen of a user.
 
-    One round trip to Redis, and a second one if there are mentions in channels.
+    One round trip to Redis if everything is known, and a second one if there are mentions in channels.
     """
-    sessions, totals, workspaces = await asyncio.gather(
-        list_sessions(app, user, _SESSIONS, None, sizes=sizes),
-        app.store.sessions.read_all_totals(user),
-        list_own_workspaces(app, user),
+    size, name = sizes.check(_SESSIONS, "first"), list_name(None, None)
+    read = await app.store.first_screens.read(user, name, size + 1)
+    attention, accesses = await asyncio.gather(
+        attention_from(app, user, read.totals),
+        asyncio.gather(*(access_from(app, user, workspace.info) for workspace in read.workspaces)),
     )
-    return FirstScreen(sessions, workspaces, await attention_from(app, user, totals))
-
-
-async def list_own_workspaces(app: Confab, user: UserId) -> list[OwnWorkspace]:
-    """Return all workspaces that a user is a member of, in the order of joining.
-
-    Two round trips to MongoDB, and one to Redis in between, if the policies are known.
-    """
-    joined = [entry.workspace for entry in await app.store.user_workspaces.list_joined(user)]
-    if not joined:
-        return []
-    clocks = await app.store.clocks.read(joined)
-    accesses = await list_accesses(app, user, joined)
-    return [
-        OwnWorkspace(access, clock.tick)
-        for access, clock in zip(accesses, clocks, strict=True)
+    workspaces = [
+        OwnWorkspace(access, workspace.tick)
+        for access, workspace in zip(accesses, read.workspaces, strict=True)
         if access is not None and access.facts is not None
     ]
+    return FirstScreen(page_from(app, user, name, size, read.sessions), workspaces, attention)

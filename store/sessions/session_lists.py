@@ -115,6 +115,20 @@ class UnreadTotals(NamedTuple):
     mentions: int
 
 
+class AllTotals(NamedTuple):
+    """Sums over a user's valid sessions that are not muted.
+
+    Attributes:
+        messages: Unread messages, without channels.
+        mentions: Unread mentions, without channels.
+        in_channels: Unread mentions in channels. The user may not see all of these.
+    """
+
+    messages: int
+    mentions: int
+    in_channels: Mapping[ConversationId, int]
+
+
 class SubBizSums(NamedTuple):
     """Sums of the sessions in a subBiz, those of messages without muted sessions, and its newest valid session."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from store.sessions.loading.channel_loader import ChannelLoader
 from store.sessions.loading.loaded_state import LoadedState, Snapshot
 from store.sessions.loading.state_loader import StateLoader
 from store.sessions.session import Session, session_from
-from store.sessions.session_lists import UnreadTotals, is_channel
+from store.sessions.session_lists import AllTotals, UnreadTotals, is_channel
 from store.sessions.session_rows import SessionRows
 
 NAMES_PER_CALL = 1_000
@@ -70,20 +70,6 @@ class LivePosition(NamedTuple):
     route_until: int
 
 
-class AllTotals(NamedTuple):
-    """Sums over a user's valid sessions that are not muted.
-
-    Attributes:
-        messages: Unread messages, without channels.
-        mentions: Unread mentions, without channels.
-        in_channels: Unread mentions in channels. The user may not see all of these.
-    """
-
-    messages: int
-    mentions: int
-    in_channels: Mapping[ConversationId, int]
-
-
 class ChannelChanges(NamedTuple):
     """Sessions in channels that have changed, all channels that the user follows, and sums, at one moment."""
 
@@ -123,10 +109,22 @@ class SessionStore:
         answer = await self._read(user, "list_page", (name, limit, position, conversation))
         if isinstance(answer, LoadedState):
             return answer.page(name, limit, after)
-        rows = answer[3:]
-        sessions = tuple(session_from(user, _conversation_id(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3))
-        positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
-        return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
+        return _page_from(user, answer)
+
+    def first_screen_calls(self, user: UserId, name: str, limit: int) -> list[Call]:
+        """Return the calls of `list_page`, from the beginning, and `read_all_totals`."""
+        keys, now_ms = self._keys.user(user), self._clock.now_ms()
+        return [Call("list_page", keys, (now_ms, name, limit, "", "")), Call("get_totals", keys, (now_ms, 1))]
+
+    async def parse_first_screen(
+        self, user: UserId, name: str, limit: int, answers: Sequence[Any]
+    ) -> tuple[Snapshot, AllTotals]:
+        """Return the answers of `first_screen_calls`. Loads what is not cached."""
+        page, totals = answers
+        snapshot = _page_from(user, page) if page else await self.list_page(user, name, limit, None)
+        # Not read before the page: it includes all of that.
+        is_cached = page and len(totals) > _WITHOUT_CHANNELS
+        return snapshot, _totals_from(totals) if is_cached else await self.read_all_totals(user)
 
     async def list_followed(self, user: UserId, name: str) -> Snapshot:
         """Return the sessions of a list of followed channels, or of all these lists. One round trip if cached."""
@@ -192,8 +190,7 @@ class SessionStore:
 
     async def read_all_totals(self, user: UserId) -> AllTotals:
         """Return the unread messages and mentions of a user, at one moment. One round trip if cached."""
-        _, messages, mentions, *in_channels = await self._run_on_channels(user, "get_totals", (1,))
-        return AllTotals(messages, mentions, _counts_from(in_channels[1:]))
+        return _totals_from(await self._run_on_channels(user, "get_totals", (1,)))
 
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
         """Return the user's sessions of some conversations, including deleted ones. Missing ones are left out."""
@@ -340,6 +337,20 @@ def parse_changed_channels(user: UserId, answer: Sequence[Any]) -> ChannelChange
     totals = AllTotals(answer[2], answer[3], _counts_from(answer[5:mentioned_end]))
     followed = [_conversation_id(name) for name in answer[mentioned_end + 1 : followed_end]]
     return ChannelChanges(_snapshot_from(user, answer[:3], answer[followed_end:]), totals, followed)
+
+
+def _page_from(user: UserId, answer: Sequence[Any]) -> Snapshot:
+    """Return the sessions in an answer of `list_page`."""
+    rows = answer[3:]
+    sessions = tuple(session_from(user, _conversation_id(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3))
+    positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
+    return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
+
+
+def _totals_from(answer: Sequence[Any]) -> AllTotals:
+    """Return the sums in an answer of `get_totals`."""
+    _, messages, mentions, _, *in_channels = answer
+    return AllTotals(messages, mentions, _counts_from(in_channels))
 
 
 def _counts_from(rows: Sequence[Any]) -> dict[ConversationId, int]:

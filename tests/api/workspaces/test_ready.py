@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.api.channels.calls import Made, make_workspace
 from tests.api.channels.session_calls import FOLLOW, change
 from tests.api.client import Api, gather_all
 from tests.api.events import read_missed_events
 from tests.api.requests.test_budgets import Meter
-from tests.api.workspaces.calls import create_workspace
+from tests.api.workspaces.calls import add_members, create_workspace
 
 READY = """{ ready { me { id displayName } attention { unread mentions threads } cursor
     sessions { totalUnread cursor edges { cursor node { id unreadCount conversation { id title }
@@ -92,4 +94,47 @@ async def test_budget_of_ready(api: Api) -> None:
     await api.send(others[0].owner, made.owner)
     for _ in others:
         await create_workspace(api, made.owner)
-    await Meter(api).expect("ready", lambda: api.data(made.owner, READY), 2, 5)
+    await Meter(api).expect("ready", lambda: api.data(made.owner, READY), 0, 3)
+
+
+async def _workspaces_of(api: Api, user: str) -> dict[str, tuple[str, int]]:
+    """Return the name and the number of members of each workspace on a user's first screen."""
+    ready = (await api.data(user, READY))["ready"]
+    return {each["id"]: (each["name"], each["memberCount"]) for each in ready["workspaces"]}
+
+
+async def test_changes_on_one_server_are_on_the_first_screen_of_another(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await make_workspace(api)
+    both = (api, other_api)
+    for process in both:
+        assert await _workspaces_of(process, made.member) == {made.id: ("Hikers", 2)}
+        assert await _workspaces_of(process, made.outsider) == {}
+    await add_members(other_api, made.id, made.outsider)
+    for process in both:
+        assert await _workspaces_of(process, made.outsider) == {made.id: ("Hikers", 3)}
+    rename = 'mutation ($id: ID!) { updateWorkspace(workspaceId: $id, input: { name: "Climbers" }) { id } }'
+    await api.data(made.owner, rename, id=made.id)
+    for process in both:
+        assert await _workspaces_of(process, made.member) == {made.id: ("Climbers", 3)}
+    await other_api.data(made.outsider, LEAVE, id=made.id)
+    new = await create_workspace(other_api, made.member, "New")
+    for process in both:
+        assert await _workspaces_of(process, made.member) == {made.id: ("Climbers", 2), new: ("New", 1)}
+        assert await _workspaces_of(process, made.outsider) == {}
+    stamps = other_api.services.app.store.memberships._stamps
+    with monkeypatch.context() as dying:
+        # The server dies after the transaction.
+        dying.setattr(stamps, "_end", _dies)
+        with pytest.raises(AssertionError):
+            await add_members(other_api, made.id, made.outsider)
+    for process in both:
+        assert await _workspaces_of(process, made.outsider) == {made.id: ("Climbers", 3)}
+    await api.data(made.owner, "mutation ($id: ID!) { deleteWorkspace(workspaceId: $id) }", id=made.id)
+    for process in both:
+        assert await _workspaces_of(process, made.member) == {new: ("New", 1)}
+
+
+async def _dies(*_: object) -> None:
+    raise RuntimeError("the server died")
