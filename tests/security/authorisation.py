@@ -112,7 +112,7 @@ ROOT_FIELDS = [
     query("followedChannels", "followedChannels(workspaceId: $id) { edges { cursor } }", SIGNED_IN, id="@workspace"),
     mutation("markChannelsRead", "markChannelsRead(workspaceId: $id) { unread }", in_workspace(INVISIBLE, OK, OK),
         id="@workspace"),
-    mutation("setNotificationLevel", "setNotificationLevel(id: $id, level: NONE)", CURRENT_AND_FORMER, **_GROUP),
+    mutation("setNotificationLevel", "setNotificationLevel(id: $id, level: NONE)", OWN_SESSION, **_GROUP),
     mutation("setNotificationLevel", "setNotificationLevel(id: $id, level: NONE)", in_workspace(INVISIBLE, OK, OK),
         id="@channel"),
     mutation("setNotificationLevel", "setNotificationLevel(id: $id, level: NONE)",
