@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from pymongo import DeleteOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
+from store.base.errors import Refused
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Mongo
@@ -39,17 +40,17 @@ class JoinedWorkspace(NamedTuple):
 
 
 class WorkspaceNotifications(NamedTuple):
-    """What a user set for notifications of a workspace. None: not set."""
+    """A user's settings for notifications of a workspace. None: not set."""
 
     level: NotificationLevel | None = None
     suppresses_everyone: bool | None = None
 
 
-class TooManyWorkspaces(Exception):
+class TooManyWorkspaces(Refused):
     """A user is in as many workspaces as allowed."""
 
 
-class AlreadyMember(Exception):
+class AlreadyMember(Refused):
     """A user has joined meanwhile."""
 
 
