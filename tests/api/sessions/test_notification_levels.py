@@ -39,7 +39,7 @@ async def place(api: Api, request: pytest.FixtureRequest) -> tuple[str, str, str
     return alice, bob, private_id(alice, bob)
 
 
-async def test_a_level_is_told_to_all_devices_and_resumed(
+async def test_all_devices_get_a_level_and_resume_it(
     api: Api, other_api: Api, place: tuple[str, str, str]
 ) -> None:
     alice, bob, conversation = place
