@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resolvers.base.errors import Archived, Forbidden
-from resolvers.conversations.visibility import SeqRange, visible_ranges
+from resolvers.conversations.visibility import SeqRange, not_empty
 from store.base.ids import ConversationId, UserId
 from store.channels.channel_rights import ChannelRights
 from store.conversations.conversation import Head
@@ -39,10 +39,9 @@ def check_may_write(rights: ChannelRights, field: str = "conversationId") -> Non
 
 
 async def _readable_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
-    if not rights.may(Permission.READ_HISTORY):
+    history = rights.history
+    if history is None:
         return []
-    if rights.channel.full_history:
-        return [(1, None)]
-    if rights.member is not None:
-        return visible_ranges(rights.member, full_history=False)
-    return [(await store.channel_rights.find_start(rights, head.seq), None)]
+    if history.ranges is None:
+        return [(await store.channel_rights.find_start(rights, head.seq), None)]
+    return not_empty(history.ranges)

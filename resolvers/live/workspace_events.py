@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotFound
-from resolvers.live.live_stream import LiveEvent, LiveStream, Parts, PayloadBatch, is_after
+from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, PayloadBatch, is_after
 from resolvers.live.patient_reads import read_patiently
 from resolvers.live.shared_positions import SharedPosition, check_positions
 from store.base.ids import ConversationId, UserId
@@ -252,6 +252,23 @@ class _WorkspaceView:
     def show_lagged(self, lagged: Lagged) -> Parts:
         """Return the event that makes the client fetch a workspace again."""
         return self._start_over(WorkspaceId(lagged.owner), lagged.position)
+
+    def still_shows(self, payload: LivePayload) -> bool:
+        """Return False for what an event shows of a workspace or channel that the subscriber no longer sees."""
+        match payload:
+            case WorkspaceChanged(workspace):
+                return self._subscription.audience(workspace).find_facts(self._user) is not None
+            case ChannelChanged(settings):
+                return self._is_visible(settings.id)
+            case ChannelActivity():
+                return self._is_visible(payload.channel)
+            case OwnMembershipChanged(workspace, facts) if facts is not None:
+                return self._subscription.audience(workspace).find_facts(self._user) is not None
+            case _:
+                return True
+
+    def find_confirmation(self, payload: LivePayload, position: Position | None) -> None:
+        """Return None: rights in workspaces are kept up to date."""
 
     async def _start_over(self, workspace: WorkspaceId, position: Position) -> Parts:
         seen = self._seen.get(workspace)

@@ -11,9 +11,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from store.base.ids import ConversationId
 from store.base.workspace_ids import RoleId
 from store.workspaces.permissions import EVERYTHING, NEEDS_SENDING, NOTHING, WHILE_TIMED_OUT, WRITING, Permission
-from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Overwrite, Overwrites, Policy, Role
+from store.workspaces.policy import (
+    Channel,
+    ChannelCategory,
+    ChannelKind,
+    MemberFacts,
+    Overwrite,
+    Overwrites,
+    Policy,
+    Role,
+)
 
 OWNER_POSITION = 1 << 31
 """The position of the owner: above all roles."""
@@ -105,6 +115,12 @@ def rights_in_channel(
         if not rights:
             break
     return _with_implied_limits(rights)
+
+
+def rights_in_category(policy: Policy, facts: MemberFacts, category: ChannelCategory, now_ms: int) -> Permission:
+    """Return what a member may do in a PUBLIC channel that inherits the overwrites of a category."""
+    inside = Channel(ConversationId(category.id), "", ChannelKind.PUBLIC, 0, 0, category=category.id)
+    return rights_in_channel(policy, facts, inside, False, now_ms)
 
 
 def explain(

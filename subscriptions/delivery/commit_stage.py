@@ -65,13 +65,14 @@ class CommitStage:
     async def _begin_with_mentions(self, message: InFlightMessage) -> None:
         try:
             with RequestScope():
-                notified = await self._store.channel_mentions.find(message.reserved.message)
+                reserved = message.reserved
+                notified = await self._store.channel_mentions.find(reserved.message, reserved.judged_version)
         except Exception as error:
             if not isinstance(error, StoreError):
                 _log.exception("mentioned_users_not_found", message=message.reserved.message.id)
             self._in_flight.give_up(message, Unreachable(str(error)))
             return
-        message.reserved = replace(message.reserved, notified=notified)
+        message.reserved = replace(reserved, notified=notified)
         self.queue.push([message])
 
     async def _commit(self, batch: list[InFlightMessage]) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
-from store.base.snowflakes import first_id_at
 from store.base.workspace_ids import WorkspaceId
+from store.channels.channel_history import ChannelHistory, channel_history
 from store.channels.channel_members import ChannelMembers
 from store.conversations.conversation import Member
-from store.messages.message import Message
 from store.workspaces.permissions import Permission
 from store.workspaces.policies import Policies
 from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Policy
@@ -45,31 +44,20 @@ class ChannelAccess(NamedTuple):
 
     Attributes:
         joined_at_ms: When they joined the workspace.
-        intervals: First and last seq of their memberships, if the channel is PRIVATE.
-        reads_history: They may read messages from before now.
-        full_history: The history includes messages from before they joined.
+        member_since: The first seq of their membership, if the channel is PRIVATE.
+        history: What they may read; None: only messages that are sent from now on.
     """
 
     joined_at_ms: int
-    intervals: Sequence[tuple[int, int | None]]
-    reads_history: bool
-    full_history: bool
+    member_since: int | None
+    history: ChannelHistory | None
 
     def continues(self, earlier: ChannelAccess) -> bool:
         """Return whether it has not been interrupted since an earlier moment."""
         if self.joined_at_ms != earlier.joined_at_ms:
             return False
         # In a PUBLIC channel there are no memberships that could end.
-        is_member = self.intervals and earlier.intervals
-        return not is_member or self.intervals[-1][0] == earlier.intervals[-1][0]
-
-    def may_read(self, message: Message) -> bool:
-        """Return whether the history that they may read has a message."""
-        if not self.reads_history or self.full_history:
-            return self.reads_history
-        if self.intervals:
-            return any(first <= message.seq and (last is None or message.seq <= last) for first, last in self.intervals)
-        return message.id >= first_id_at(self.joined_at_ms)
+        return None in (self.member_since, earlier.member_since) or self.member_since == earlier.member_since
 
 
 class Audience:
@@ -206,7 +194,6 @@ class Audience:
             return None
         return ChannelAccess(
             facts.joined_at_ms,
-            member.intervals if is_private and member is not None else (),
-            Permission.READ_HISTORY in rights,
-            channel.full_history,
+            member.intervals[-1][0] if is_private and member is not None else None,
+            channel_history(rights, channel, facts, member if is_private else None),
         )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from resolvers.live.channel_events import ChannelCaughtUp, channel_events
-from resolvers.live.live_stream import LiveEvent, LiveStream
 from resolvers.live.shared_positions import SharedPosition
 from store.base.ids import ConversationId, UserId
 from store.messages.message import ReservedMessage
@@ -16,7 +14,7 @@ from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from subscriptions.realtime.events.shared import ChannelMessage
 from subscriptions.realtime.mailboxes import QueueBudget
-from tests.api.channels.channel_subscriber import live, look_at, texts
+from tests.api.channels.channel_subscriber import live, look_at, take, texts
 from tests.api.client import Api
 from tests.api.requests.test_budgets import Meter
 from tests.api.sample_channels import SampleChannels
@@ -141,16 +139,6 @@ async def test_a_slow_reader_is_reset_with_bounded_memory(api: Api, workspace: S
     assert all(isinstance(event, ChannelMessage) and event.rev > caught_up.rev for event in later)
     stream.close()
     assert budget.used == 0
-
-
-async def take(stream: LiveStream) -> LiveEvent:
-    """Return the next event of a stream."""
-    ready = asyncio.Event()
-    stream.on_ready(ready.set)
-    while (event := stream.take()) is None:
-        await ready.wait()
-        ready.clear()
-    return event
 
 
 async def test_an_event_is_executed_once_for_all_subscribers(api: Api, workspace: SampleChannels) -> None:
