@@ -220,10 +220,10 @@ async def test_a_message_costs_no_further_round_trip_and_no_key_for_those_who_lo
     store = api.services.app.store
     await api.send(workspace.member, workspace.general, "warm")
     await api.wait_until_idle()
-    keys = await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))
+    keys = set(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",))))
     meter = Meter(api)
     await meter.expect("sendMessage", lambda: meter.send(workspace.member, workspace.general, content="a"), 1, 2)
     await api.wait_until_idle()
-    assert sorted(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))) == sorted(keys)
+    assert keys.issuperset(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",))))
     for subscriber in subscribers:
         assert (await texts(subscriber, 2))[1] == ("CREATED", "a")
