@@ -15,6 +15,7 @@ from resolvers.live.shared_positions import SharedPosition, check_positions
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id, workspace_of_channel
 from store.workspaces.policy import Channel, MemberFacts
+from store.workspaces.visible_channels import VisibleChannels
 from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.events.shared import (
     RIGHTS_OBJECT,
@@ -145,7 +146,7 @@ class _Seen:
     """The state of one workspace as the subscriber has it."""
 
     position: Position
-    visible: frozenset[ConversationId]
+    visible: VisibleChannels
     followed: set[ConversationId]
 
 
@@ -162,7 +163,7 @@ class _WorkspaceView:
         self._revs = revs
         self._subscription = subscription
         self._seen = {
-            workspace: _Seen(subscription.start(workspace), self._list_visible(workspace), set()) for workspace in revs
+            workspace: _Seen(subscription.start(workspace), self._find_visible(workspace), set()) for workspace in revs
         }
         """By workspace, until the membership ends."""
 
@@ -192,14 +193,18 @@ class _WorkspaceView:
         if is_reset:
             app.shared_events.hub.resets += 1
             return [LiveEvent(WorkspaceCaughtUp(workspace, until.tick, reset=True), until)]
-        recent = {name: tick for name, tick in found.recent.items() if name in seen.followed & seen.visible}
+        recent = {
+            name: tick
+            for name, tick in found.recent.items()
+            if name in seen.followed and seen.visible.has(ConversationId(name))
+        }
         heads = await app.store.conversations.find_many(map(ConversationId, recent))
         events: list[tuple[int, object]] = []
         for name, tick in found.changed.items():
             channel = ConversationId(name)
             if name == WORKSPACE_OBJECT:
                 events.append((tick, WorkspaceChanged(workspace, tick)))
-            elif channel in seen.visible:
+            elif seen.visible.has(channel):
                 events += [(tick, ChannelChanged(each, tick)) for each in self._settings(workspace, (channel,))]
         for channel, head in heads.items():
             if head.newest is not None:
@@ -213,7 +218,7 @@ class _WorkspaceView:
         """Return what the subscriber sees of an event."""
         if isinstance(event, ChannelActivity):
             seen = self._seen.get(workspace_of_channel(event.channel))
-            if seen is None or event.channel not in seen.followed or event.channel not in seen.visible:
+            if seen is None or event.channel not in seen.followed or not seen.visible.has(event.channel):
                 return None
             is_new = is_after(Position(position.epoch, event.rev), seen.position)
             return event if is_new and self._is_visible(event.channel) else None
@@ -222,29 +227,31 @@ class _WorkspaceView:
         seen = self._seen.get(event.workspace)
         if seen is None:
             return None
-        shown = list(self._updates(event, seen, is_new=is_after(position, seen.position)))
+        shown = self._updates(event, seen, is_new=is_after(position, seen.position))
         return PayloadBatch(shown) if shown else None
 
-    def _updates(self, event: WorkspaceUpdate, seen: _Seen, *, is_new: bool) -> Iterable[object]:
+    def _updates(self, event: WorkspaceUpdate, seen: _Seen, *, is_new: bool) -> list[object]:
+        """Return what an update shows. It costs little for a subscriber whom it does not concern."""
         workspace, rev = event.workspace, event.rev
-        for user, channel, follows in event.follows:
-            if user == self._user:
-                (seen.followed.add if follows else seen.followed.discard)(channel)
+        for channel, follows in event.follows_by_user.get(self._user, ()):
+            (seen.followed.add if follows else seen.followed.discard)(channel)
         facts = self._subscription.audience(workspace).find_facts(self._user)
         if facts is None:
             del self._seen[workspace]
-            yield OwnMembershipChanged(workspace, None, rev)
-            return
-        before, seen.visible = seen.visible, self._list_visible(workspace)
+            return [OwnMembershipChanged(workspace, None, rev)]
+        before, seen.visible = seen.visible, self._find_visible(workspace)
+        shown: list[object] = []
         if is_new and event.is_changed:
-            yield _shared(WorkspaceChanged, workspace, rev)
-        if is_new and self._user in event.members:
-            yield OwnMembershipChanged(workspace, facts, rev)
-        changed = seen.visible.intersection(event.channels) if is_new else frozenset()
-        for settings in self._settings(workspace, sorted(changed | (seen.visible - before))):
-            yield _channel_changed(_SameObject(settings), rev)
-        for channel in sorted(before - seen.visible):
-            yield _shared(ChannelGone, channel, rev)
+            shown.append(_shared(WorkspaceChanged, workspace, rev))
+        if is_new and self._user in event.changed_members:
+            shown.append(OwnMembershipChanged(workspace, facts, rev))
+        changed = set(filter(seen.visible.has, event.channels)) if is_new else set()
+        new = seen.visible.without(before)
+        if changed or new:
+            settings = self._settings(workspace, sorted(changed | new))
+            shown += [_channel_changed(_SameObject(each), rev) for each in settings]
+        shown += [_shared(ChannelGone, channel, rev) for channel in sorted(before.without(seen.visible))]
+        return shown
 
     def show_ephemeral(self, event: EphemeralEvent) -> None:
         """Return None: typing is shown where the channel is on the screen."""
@@ -286,17 +293,16 @@ class _WorkspaceView:
     async def _read_channels(self, workspace: WorkspaceId, seen: _Seen) -> None:
         """Read which channels are followed. Changes during this have events of their own."""
         members = self._app.store.channel_rights.members
-        read = partial(members.list_followed, self._user, self._list_visible(workspace))
+        read = partial(members.list_followed, self._user, self._find_visible(workspace).all())
         seen.followed = await read_patiently(partial(self._app.catch_ups.read, self._user, read))
-        seen.visible = self._list_visible(workspace)
+        seen.visible = self._find_visible(workspace)
 
-    def _list_visible(self, workspace: WorkspaceId) -> frozenset[ConversationId]:
-        return self._subscription.audience(workspace).list_visible(self._user)
+    def _find_visible(self, workspace: WorkspaceId) -> VisibleChannels:
+        return self._subscription.audience(workspace).find_visible(self._user)
 
     def _settings(self, workspace: WorkspaceId, channels: Iterable[ConversationId]) -> Iterable[Channel]:
         policy = self._subscription.audience(workspace).policy
         return [policy.channels[channel] for channel in channels] if policy is not None else ()
 
     def _is_visible(self, channel: ConversationId) -> bool:
-        audience = self._subscription.audience(workspace_of_channel(channel))
-        return audience.find_access(self._user, channel) is not None
+        return self._find_visible(workspace_of_channel(channel)).has(channel)

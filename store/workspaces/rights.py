@@ -29,7 +29,7 @@ OWNER_POSITION = 1 << 31
 """The position of the owner: above all roles."""
 
 _MAX_KEPT_RIGHTS = 20_000
-"""Sets of roles and channels whose rights are kept for one policy."""
+"""Sets of roles and places of overwrites whose rights are kept for one policy."""
 
 _NO_OVERWRITE = Overwrite()
 
@@ -178,7 +178,7 @@ def _rules(policy: Policy, facts: MemberFacts, channel: Channel) -> Iterator[_Ru
 
 def _rights_of_roles(policy: Policy, ids: frozenset[RoleId], channel: Channel) -> Permission:
     """Return the rights of all who have these roles, before the overwrite of the member and the limits."""
-    key = (ids, channel.id)
+    key = (ids, policy.overwrite_place(channel))
     rights = policy.rights_of_roles.get(key)
     if rights is None:
         rights = NOTHING
