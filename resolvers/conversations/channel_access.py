@@ -39,9 +39,12 @@ def check_may_write(rights: ChannelRights, field: str = "conversationId") -> Non
 
 
 async def _readable_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
-    history = rights.history
-    if history is None:
-        return []
-    if history.ranges is None:
+    return await history_ranges(store, rights, head) if rights.may(Permission.READ_HISTORY) else []
+
+
+async def history_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
+    """Return the ranges of a channel that are readable with READ_HISTORY, to a user who can see it."""
+    ranges = rights.whole_history.ranges
+    if ranges is None:
         return [(await store.channel_rights.find_start(rights, head.seq), None)]
-    return not_empty(history.ranges)
+    return not_empty(ranges)

@@ -1,4 +1,4 @@
-"""The part of a channel's history that a user may read. Seqs and message ids decide, never the time of a read."""
+"""History of channels: which messages a user may read. Seqs and message ids decide, never the time of a read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from store.base.snowflakes import first_id_at
 from store.conversations.conversation import Member
 from store.messages.message import Message
-from store.workspaces.permissions import Permission
 from store.workspaces.policy import Channel, MemberFacts
 
 SeqRange = tuple[int, int | None]
@@ -19,7 +18,7 @@ _EVERYTHING: Sequence[SeqRange] = ((1, None),)
 
 @dataclass(frozen=True, slots=True)
 class ChannelHistory:
-    """The readable part of a channel.
+    """A readable part of a channel.
 
     Attributes:
         ranges: The readable seqs; None: those from the first message that was sent at `since_ms` or later.
@@ -44,15 +43,11 @@ class ChannelHistory:
         return any(first <= seq and (last is None or seq <= last) for first, last in ranges)
 
 
-def channel_history(
-    permissions: Permission, channel: Channel, facts: MemberFacts, member: Member | None
-) -> ChannelHistory | None:
-    """Return what a user who sees a channel may read of it; None without READ_HISTORY.
+def channel_history(channel: Channel, facts: MemberFacts, member: Member | None) -> ChannelHistory:
+    """Return what a user who sees a channel, and has READ_HISTORY, may read of it.
 
     member: their membership, if the channel is PRIVATE.
     """
-    if Permission.READ_HISTORY not in permissions:
-        return None
     if channel.full_history:
         return ChannelHistory(_EVERYTHING, 0)
     if member is not None:

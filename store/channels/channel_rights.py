@@ -42,8 +42,13 @@ class ChannelRights:
 
     @property
     def history(self) -> ChannelHistory | None:
-        """What the user may read of the channel; None without READ_HISTORY."""
-        return channel_history(self.permissions, self.channel, self.facts, self.member)
+        """Messages of the channel that the user may read; None without READ_HISTORY."""
+        return self.whole_history if self.may(Permission.READ_HISTORY) else None
+
+    @property
+    def whole_history(self) -> ChannelHistory:
+        """Messages of the channel that the user may read with READ_HISTORY."""
+        return channel_history(self.channel, self.facts, self.member)
 
     @property
     def slow_mode_ms(self) -> int:

@@ -250,10 +250,11 @@ class Audience:
         rights = rights_in_channel(policy, facts, channel, member is not None, self._clock.now_ms())
         if Permission.VIEW_CHANNEL not in rights:
             return None
+        reads_history = Permission.READ_HISTORY in rights
         return ChannelAccess(
             facts.joined_at_ms,
             member.intervals[-1][0] if is_private and member is not None else None,
-            channel_history(rights, channel, facts, member if is_private else None),
+            channel_history(channel, facts, member if is_private else None) if reads_history else None,
         )
 
 
