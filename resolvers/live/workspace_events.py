@@ -231,7 +231,7 @@ class _WorkspaceView:
         return PayloadBatch(shown) if shown else None
 
     def _updates(self, event: WorkspaceUpdate, seen: _Seen, *, is_new: bool) -> list[object]:
-        """Return what an update shows. It costs little for a subscriber whom it does not concern."""
+        """Return what an update shows. It costs little if it does not concern the subscriber."""
         workspace, rev = event.workspace, event.rev
         for channel, follows in event.follows_by_user.get(self._user, ()):
             (seen.followed.add if follows else seen.followed.discard)(channel)

@@ -50,7 +50,7 @@ class _Subscriber:
 
 
 class _Renewed(NamedTuple):
-    """What a refresh has found about a subscriber."""
+    """Facts that a refresh has found about a subscriber."""
 
     facts: MemberFacts | None
     memberships: dict[ConversationId, Member]
