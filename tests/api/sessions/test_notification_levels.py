@@ -39,9 +39,7 @@ async def place(api: Api, request: pytest.FixtureRequest) -> tuple[str, str, str
     return alice, bob, private_id(alice, bob)
 
 
-async def test_all_devices_get_a_level_and_resume_it(
-    api: Api, other_api: Api, place: tuple[str, str, str]
-) -> None:
+async def test_all_devices_get_a_level_and_resume_it(api: Api, other_api: Api, place: tuple[str, str, str]) -> None:
     alice, bob, conversation = place
     before = await session_of(api, alice, conversation)
     assert before["notifications"] == "ALL"
