@@ -47,11 +47,11 @@ from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 from store.workspaces.changing.policy_changes import PolicyChanges
-from store.workspaces.first_screen_reads import FirstScreenReads
+from store.workspaces.copies.first_screen_reads import FirstScreenReads
+from store.workspaces.copies.known_workspaces import KnownWorkspaces
+from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.invite_store import InviteStore
-from store.workspaces.known_workspaces import KnownWorkspaces
 from store.workspaces.member_search import MemberSearch
-from store.workspaces.membership_stamps import MembershipStamps
 from store.workspaces.membership_store import MembershipStore
 from store.workspaces.policies import Policies
 from store.workspaces.user_workspaces import UserWorkspaces

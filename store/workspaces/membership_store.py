@@ -39,10 +39,10 @@ from store.mongo.collections import (
 from store.mongo.writes import is_duplicate
 from store.sessions.user_locks import UserLock, UserLocks
 from store.workspaces.changing.proposed_change import Operation
+from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.documents import member_document
 from store.workspaces.invite_store import InviteCode, usable_filter, use_update
 from store.workspaces.member_search import search_fields_of
-from store.workspaces.membership_stamps import MembershipStamps
 from store.workspaces.policy import ChannelKind, MemberFacts, Policy
 from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces, user_row_removals
 from store.workspaces.workspace_fields import ChannelField, WorkspaceField

@@ -21,9 +21,9 @@ from store.mongo.collections import (
 )
 from store.users.search_text import SearchQuery
 from store.workspaces.changing.proposed_change import Operation
+from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.documents import member_document, policy_fields
 from store.workspaces.member_search import search_fields_of
-from store.workspaces.membership_stamps import MembershipStamps
 from store.workspaces.permissions import OF_EVERYONE
 from store.workspaces.policy import MemberFacts, Policy, Role
 from store.workspaces.user_workspaces import UserWorkspaces

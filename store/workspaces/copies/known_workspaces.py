@@ -16,7 +16,7 @@ from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.clocks.shared_clocks import ClockReading, SharedClocks, parse_reading
 from store.redis.cache import Cache, Call
-from store.workspaces.membership_stamps import MembershipStamps
+from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.policies import Policies
 from store.workspaces.user_workspaces import UserWorkspaces
 from store.workspaces.workspace_info import WorkspaceInfo

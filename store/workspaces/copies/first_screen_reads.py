@@ -9,7 +9,7 @@ from store.redis.cache import Cache
 from store.sessions.loading.loaded_state import Snapshot
 from store.sessions.session_lists import AllTotals
 from store.sessions.session_store import SessionStore
-from store.workspaces.known_workspaces import KnownWorkspace, KnownWorkspaces
+from store.workspaces.copies.known_workspaces import KnownWorkspace, KnownWorkspaces
 
 
 class FirstScreenRead(NamedTuple):
