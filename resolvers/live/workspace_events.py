@@ -238,7 +238,7 @@ class _WorkspaceView:
         before, seen.visible = seen.visible, self._list_visible(workspace)
         if is_new and event.is_changed:
             yield _shared(WorkspaceChanged, workspace, rev)
-        if is_new and self._user in event.members:
+        if is_new and self._user in (*event.members, *event.renamed):
             yield OwnMembershipChanged(workspace, facts, rev)
         changed = seen.visible.intersection(event.channels) if is_new else frozenset()
         for settings in self._settings(workspace, sorted(changed | (seen.visible - before))):

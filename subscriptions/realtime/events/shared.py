@@ -157,6 +157,7 @@ class WorkspaceUpdate(SharedEvent):
         is_deleted: True if the workspace was deleted.
         channels: Channels that are new, or whose settings have changed. Not those that were deleted.
         members: Members whose own roles, nickname, time-out, channels or membership have changed.
+        renamed: Members whose nickname has changed. It has no part in rights, and needs no new version.
         follows: Users who follow a channel from now on (True), or no longer.
     """
 
@@ -169,6 +170,7 @@ class WorkspaceUpdate(SharedEvent):
     is_deleted: bool = False
     channels: tuple[ConversationId, ...] = ()
     members: tuple[UserId, ...] = ()
+    renamed: tuple[UserId, ...] = ()
     follows: tuple[tuple[UserId, ConversationId, bool], ...] = ()
 
     @property
@@ -179,7 +181,7 @@ class WorkspaceUpdate(SharedEvent):
     @property
     def objects(self) -> Collection[tuple[ChangeList, str]]:
         """All objects that have changed."""
-        names: list[str] = [*self.channels, *map(member_object, self.members)]
+        names: list[str] = [*self.channels, *map(member_object, {*self.members, *self.renamed})]
         names += [WORKSPACE_OBJECT] if self.is_changed else []
         names += [RIGHTS_OBJECT] if self.changes_rights or self.is_deleted else []
         return [(ChangeList.CHANGED, name) for name in names]
@@ -200,6 +202,8 @@ class WorkspaceUpdate(SharedEvent):
             fields["c"] = self.channels
         if self.members:
             fields["u"] = self.members
+        if self.renamed:
+            fields["n"] = self.renamed
         if self.follows:
             fields["fo"] = [[user, channel, int(follows)] for user, channel, follows in self.follows]
         return fields
@@ -216,6 +220,7 @@ class WorkspaceUpdate(SharedEvent):
             is_deleted="d" in flags,
             channels=tuple(map(ConversationId, fields.get("c", ()))),
             members=tuple(map(UserId, fields.get("u", ()))),
+            renamed=tuple(map(UserId, fields.get("n", ()))),
             follows=tuple((UserId(u), ConversationId(c), bool(follows)) for u, c, follows in fields.get("fo", ())),
         )
 

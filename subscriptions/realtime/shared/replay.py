@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import NamedTuple
 
-from store.base.ids import ConversationId
+from store.base.ids import ConversationId, UserId
 from store.clocks.clock_constants import LOG_LENGTH
 from store.clocks.shared_clocks import SharedClocks
 from store.messages.message_store import MessageStore
-from subscriptions.realtime.events.base import LogEntry, MessagePlace, ReplayContent
-from subscriptions.realtime.events.shared import SharedEvent, parse_shared_entry
+from subscriptions.realtime.events.base import LogEntry, MessagePlace, ReplayContent, WholeEvent
+from subscriptions.realtime.events.shared import SharedEvent, WorkspaceUpdate, parse_shared_entry
 from subscriptions.realtime.mailboxes import MailboxEvent, Position
 
 ListReadable = Callable[[Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
 """Returns the messages that a user may read at present."""
 
-WaitForRights = Callable[[str, int], Awaitable[None]]
-"""Waits until rights on a clock are judged under a version or a later one."""
+WaitForRights = Callable[[str, int, Collection[UserId]], Awaitable[None]]
+"""Waits until rights on a clock are judged under a version or a later one, with the present nicknames of some users."""
 
 LONGEST_REPLAY = 5_000
 """Largest number of events in one replay; more are a reset."""
@@ -69,8 +69,10 @@ class SharedReplayer:
             return None
         present_epoch, logged = found
         versions = [int(event.version) for event in logged if event.version]
-        await self._wait_for_rights(owner, max(versions, default=0))
         entries = [(event.tick, parse_shared_entry(event.entry)) for event in logged]
+        whole = [entry.event for _, entry in entries if isinstance(entry, WholeEvent)]
+        renamed = {user for event in whole if isinstance(event, WorkspaceUpdate) for user in event.renamed}
+        await self._wait_for_rights(owner, max(versions, default=0), renamed)
         if conversations is not None:
             entries = [(at, entry) for at, entry in entries if any(c in conversations for c, _ in entry.message_places)]
         if len(entries) > LONGEST_REPLAY:
