@@ -56,7 +56,7 @@ async def list_messages(
         return None
     top = access.head.seq if high is None else min(high, access.head.seq)
     ranges = clip_ranges(access.ranges, low, top)
-    messages = await app.store.messages.list_between(access.head.conversation, ranges, size + 1, newest_first=backwards)
+    messages = await app.store.newest_messages.list_between(access.head, ranges, size + 1, newest_first=backwards)
     has_more = len(messages) > size
     messages = messages[:size]
     if backwards:

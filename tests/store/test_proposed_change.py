@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from store.base.ids import ConversationId
 from store.base.workspace_ids import role_id
 from store.workspaces.changing.proposed_change import MemberChange, channels_concerned, channels_of_member
 from store.workspaces.permissions import NOTHING, Permission
@@ -79,6 +80,9 @@ def test_the_channels_where_a_change_of_a_member_concerns_rights() -> None:
 
     assert concerned(plain, None) == {STAFF, OLD}
     assert concerned(guide, None) == set(CHANNEL_IDS)
+    for private in (frozenset[ConversationId](), frozenset({STAFF})):
+        left = MemberChange(guide, None, private_channels=private)
+        assert channels_of_member(policy, policy, left) == {GENERAL, OLD} | private
     assert concerned(plain, replace(plain, nickname="Caro")) == frozenset()
     assert concerned(plain, replace(plain, timed_out_until_ms=9)) == {STAFF, OLD}
     assert concerned(replace(plain, timed_out_until_ms=9), plain) == {STAFF, OLD}

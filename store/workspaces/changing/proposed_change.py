@@ -35,11 +35,13 @@ class MemberChange:
         before: Facts that the policy accepts.
         after: The facts after the change; None: the membership ends.
         fields: Further fields of the member's document; None removes one.
+        private_channels: PRIVATE channels that the member is in; None: not known, so it may be all.
     """
 
     before: MemberFacts
     after: MemberFacts | None
     fields: Mapping[str, Any] = field(default_factory=dict)
+    private_channels: frozenset[ConversationId] | None = None
 
     @property
     def changes_rights(self) -> bool:
@@ -64,6 +66,7 @@ class ProposedPolicyChange:
         deletes: The workspace is deleted.
         renews_members: Facts about members that were read before are not used any more.
         follows: Users who follow a channel from now on, or no longer. `writes` has the writes of their rows.
+        guards: Updates that each have to match a document. If one does not, the change is decided again.
     """
 
     policy: Policy
@@ -74,6 +77,7 @@ class ProposedPolicyChange:
     deletes: bool = False
     renews_members: bool = False
     follows: frozenset[Follow] = frozenset()
+    guards: Sequence[tuple[str, Sequence[UpdateOne]]] = ()
 
     def changes(self, before: Policy) -> bool:
         """Return whether anything is different from before."""
@@ -154,11 +158,9 @@ def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationI
 
 
 def channels_of_member(before: Policy, after: Policy, change: MemberChange) -> frozenset[ConversationId]:
-    """Return the channels where a change of a member gives the member other rights, now or during a time-out.
-
-    Whether they are in a PRIVATE channel is not known: they are taken as a member of all.
-    """
-    earlier, later = _all_rights(before, change.before), _all_rights(after, change.after)
+    """Return the channels where a change of a member gives the member other rights, now or during a time-out."""
+    private = change.private_channels
+    earlier, later = _all_rights(before, change.before, private), _all_rights(after, change.after, private)
     since, until = change.before.timed_out_until_ms, change.after.timed_out_until_ms if change.after else 0
     return frozenset(
         id
@@ -167,12 +169,20 @@ def channels_of_member(before: Policy, after: Policy, change: MemberChange) -> f
     )
 
 
-def _all_rights(policy: Policy, facts: MemberFacts | None) -> dict[ConversationId, Permission]:
-    """Return a member's rights without a time-out, in the channels where they have any."""
+def _all_rights(
+    policy: Policy, facts: MemberFacts | None, private: frozenset[ConversationId] | None
+) -> dict[ConversationId, Permission]:
+    """Return a member's rights without a time-out, in the channels where they have any.
+
+    private: PRIVATE channels that they are in; None: all.
+    """
     if facts is None:
         return {}
     facts = replace(facts, timed_out_until_ms=0)
-    rights = {id: rights_in_channel(policy, facts, channel, True, 0) for id, channel in policy.channels.items()}
+    rights = {
+        id: rights_in_channel(policy, facts, channel, private is None or id in private, 0)
+        for id, channel in policy.channels.items()
+    }
     return {id: permissions for id, permissions in rights.items() if permissions}
 
 
