@@ -110,7 +110,7 @@ class PendingChange:
         changes_rights: Channels may have become visible to a member, or hidden.
         channels: Channels that are new, or whose settings have changed.
         members: Members who have changed, or whose membership of a PRIVATE channel has.
-        renamed: Members of whom nothing but the nickname has changed. It has no part in rights.
+        renamed: Members with another nickname, and no other change. It has no part in rights.
         follows: Users who follow a channel from now on (True), or no longer.
     """
 

@@ -123,7 +123,7 @@ class ProposedPolicyChange:
         )
 
     def _changed_members(self) -> set[UserId]:
-        """Return the members of whom facts are read again."""
+        """Return the members whose facts are read again."""
         return {change.before.user for change in self.members} | {user for _, user in self.channel_members}
 
     def _pending(self, before: Policy, id: str, now_ms: int) -> PendingChange:

@@ -124,7 +124,7 @@ class Audience:
 
         Args:
             at_least: The version.
-            users: Subscribers who were added, or of whom facts were dropped. Others are ignored.
+            users: Subscribers who were added, or whose facts were dropped. Others are ignored.
 
         Raises:
             StoreError: Rights are judged as before.
