@@ -91,7 +91,7 @@ def no_permission(permission: Permission) -> Forbidden:
 
 
 _INSIDE = {"channelId": "channel", "categoryId": "category", "roleId": "role"}
-"""What the arguments name that are about a part of a workspace."""
+"""Parts of workspaces, by the arguments that name them."""
 
 
 def no_workspace(field: str = "workspaceId") -> NotFound:
