@@ -5,6 +5,7 @@
 -- old: for changes that senders are notified of, the read position (read_seq) and the number of unread messages before.
 -- following: log entries of events that come right after this one and change no session.
 local MAX_GAPS = 64
+local NEWEST_EVENTS = 100 -- events among which one is looked for that may have been logged already
 
 local UNKNOWN = { unknown = true }
 
@@ -243,6 +244,14 @@ function changes.leave(change)
   return changed_one(change, move)
 end
 
+-- Returns whether one of the newest events in the log has this entry.
+local function is_logged(entry)
+  for _, event in ipairs(redis.call('XREVRANGE', LOG, '+', '-', 'COUNT', NEWEST_EVENTS)) do
+    if event[2][4] == entry then return true end
+  end
+  return false
+end
+
 -- ChannelChange. b (the record to begin with), r (seq) and rn (n) of a new read position, d (delivered seq), f (fields
 -- to set), u (fields to remove), w (1: write_ts moves), m (seq of a message that mentions the user). All but b may be
 -- absent.
@@ -266,6 +275,9 @@ function changes.channel(change)
     local newest = before > 0 and record[MENTIONS][before] or 0
     add_mention(record, change.m)
     differs = differs or #record[MENTIONS] ~= before or record[MENTIONS][before] ~= newest
+  elseif change.m and not differs then
+    -- The user has read further, for example with a message of their own at the same moment. The event is still due.
+    differs = not is_logged(change.e)
   end
   if not differs then return unchanged(conversation) end
   return changed_one(change, { conversation = conversation, record = record, old = old, is_new = previous == nil })
