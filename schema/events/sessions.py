@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import strawberry
 
 from resolvers.base.pages import LARGEST_PAGE
+from resolvers.conversations.access import access_from
 from resolvers.live.live_stream import SessionSync
+from schema.base.context import Info
 from schema.base.list_sizes import holds
 from schema.base.scalars import Cursor
+from schema.compiler import then
 from schema.events.source import CURSOR
 from schema.sessions.session_types import SessionType, session_from
 from store.sessions.fields import SyncReason
+from store.sessions.session import Session
+from store.sessions.session_lists import is_channel
 from subscriptions.realtime.events.sessions import SessionChanged
 
 strawberry.enum(SyncReason)
@@ -22,7 +28,29 @@ strawberry.enum(SyncReason)
 class SyncSessionType:
     reason: SyncReason
     has_more: bool
-    sessions: list[SessionType] = strawberry.field(metadata=holds(LARGEST_PAGE))
+    changed: strawberry.Private[Sequence[Session]]
+
+    @strawberry.field(metadata=holds(LARGEST_PAGE))
+    def sessions(self, info: Info) -> list[SessionType]:
+        """Leaves out channels that the subscriber has lost sight of since the change: there is nothing to show."""
+        channels = [session.conversation for session in self.changed if is_channel(session.conversation)]
+        if not channels:
+            return [session_from(session) for session in self.changed]
+        conversations = info.context.loaders.conversations
+
+        def is_visible(session: Session) -> bool:
+            found: Any = conversations.find(session.conversation)
+            return found is not None and access_from(found) is not None
+
+        def visible(_: object) -> list[SessionType]:
+            return [
+                session_from(session)
+                for session in self.changed
+                if not is_channel(session.conversation) or is_visible(session)
+            ]
+
+        return then(conversations.prefetch(channels), visible)
+
     total_unread: int
     cursor: Cursor
     reset: bool
@@ -33,7 +61,7 @@ class SyncSessionType:
         return cls(
             reason=event.reason,
             has_more=isinstance(event, SessionSync) and event.has_more,
-            sessions=[session_from(session) for session in event.sessions],
+            changed=event.sessions,
             total_unread=event.total_unread,
             cursor=CURSOR,
             reset=isinstance(event, SessionSync) and event.reset,
