@@ -24,33 +24,33 @@ from subscriptions.realtime.events.sessions import SessionChanged
 strawberry.enum(SyncReason)
 
 
+def _visible_sessions(root: SyncSessionType, info: Info) -> list[SessionType]:
+    """Return the changed sessions without those in channels that the subscriber can't see any more."""
+    channels = [session.conversation for session in root.changed if is_channel(session.conversation)]
+    if not channels:
+        return [session_from(session) for session in root.changed]
+    conversations = info.context.loaders.conversations
+
+    def is_visible(session: Session) -> bool:
+        found: Any = conversations.find(session.conversation)
+        return found is not None and access_from(found) is not None
+
+    def visible(_: object) -> list[SessionType]:
+        return [
+            session_from(session)
+            for session in root.changed
+            if not is_channel(session.conversation) or is_visible(session)
+        ]
+
+    return then(conversations.prefetch(channels), visible)
+
+
 @strawberry.type(name="SyncSession", description="hasMore: further parts of CATCH_UP follow; false for live changes.")
 class SyncSessionType:
     reason: SyncReason
     has_more: bool
     changed: strawberry.Private[Sequence[Session]]
-
-    @strawberry.field(metadata=holds(LARGEST_PAGE))
-    def sessions(self, info: Info) -> list[SessionType]:
-        """Leaves out channels that the subscriber has lost sight of since the change: there is nothing to show."""
-        channels = [session.conversation for session in self.changed if is_channel(session.conversation)]
-        if not channels:
-            return [session_from(session) for session in self.changed]
-        conversations = info.context.loaders.conversations
-
-        def is_visible(session: Session) -> bool:
-            found: Any = conversations.find(session.conversation)
-            return found is not None and access_from(found) is not None
-
-        def visible(_: object) -> list[SessionType]:
-            return [
-                session_from(session)
-                for session in self.changed
-                if not is_channel(session.conversation) or is_visible(session)
-            ]
-
-        return then(conversations.prefetch(channels), visible)
-
+    sessions: list[SessionType] = strawberry.field(resolver=_visible_sessions, metadata=holds(LARGEST_PAGE))
     total_unread: int
     cursor: Cursor
     reset: bool

@@ -168,13 +168,14 @@ def shown_without_a_right(record: Record, rights: ChannelRights) -> Iterator[Vio
 def sent_without_a_right(record: Record, rights: ChannelRights) -> Iterator[Violation]:
     """Find messages that got in although their senders were not permitted to send."""
     for (user, text), tries in record.attempts().items():
-        channel = tries[0].variables["input"].get("conversationId") or ""
-        if not channel.startswith("c_"):
+        answered = [tried for tried in tries if tried.succeeded and isinstance(tried.value, dict)]
+        if not answered:
             continue
-        began = min(tried.invoked for tried in tries)
-        answered = min((tried.answered for tried in tries if tried.succeeded), default=None)
-        if answered is not None and rights.may_send(user, channel, began, answered) is False:
-            yield Violation("sent without a right", f"{text!r} of {user} in {channel}, between {began} and {answered}")
+        first = min(answered, key=lambda tried: tried.answered)
+        assert isinstance(first.value, dict)
+        channel, began = first.value["message"]["conversationId"], min(tried.invoked for tried in tries)
+        if channel.startswith("c_") and rights.may_send(user, channel, began, first.answered) is False:
+            yield Violation("sent without a right", f"{text!r} of {user} in {channel}, try {first.id}, from {began}")
 
 
 def refused_with_a_right(record: Record, rights: ChannelRights) -> Iterator[Violation]:
