@@ -15,6 +15,7 @@ from store.channels.channel_rights import ChannelRightsFinder
 from store.channels.channel_rows import ChannelClaims
 from store.channels.channel_sessions import ChannelSessions
 from store.channels.channel_sync import ChannelSync
+from store.channels.member_lists import ChannelMemberLists
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -28,6 +29,7 @@ from store.messages.idempotency_claims import ClaimStore
 from store.messages.incomplete_deliveries import IncompleteDeliveries
 from store.messages.message_origins import OriginStore
 from store.messages.message_store import MessageStore
+from store.messages.newest_messages import NewestMessages
 from store.messages.outbox_store import OutboxStore
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
@@ -66,6 +68,7 @@ class Store:
     user_search: UserSearch
     conversations: ConversationStore
     messages: MessageStore
+    newest_messages: NewestMessages
     outbox: OutboxStore
     commits: CommitStore
     revisions: RevisionStore
@@ -89,6 +92,7 @@ class Store:
     channel_sync: ChannelSync
     channel_claims: ChannelClaims
     channel_announcements: ChannelAnnouncements
+    channel_member_lists: ChannelMemberLists
     channel_removal: ChannelRemoval
     clocks: SharedClocks
     policies: Policies
@@ -139,6 +143,7 @@ def build_store(
     user_workspaces = UserWorkspaces(mongo)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
+    channel_follows = ChannelFollows(mongo, cache, locks, sessions)
     return Store(
         mongo=mongo,
         cache=cache,
@@ -152,6 +157,7 @@ def build_store(
         ),
         conversations=conversations,
         messages=messages,
+        newest_messages=NewestMessages(messages),
         outbox=OutboxStore(cache, keys, clock),
         commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
@@ -175,13 +181,14 @@ def build_store(
         channel_rights=channel_rights,
         channel_sessions=ChannelSessions(conversations, channel_rights),
         channel_mentions=ChannelMentions(mongo, policies, channel_rights),
-        channel_follows=ChannelFollows(mongo, cache, clock, locks, sessions),
+        channel_follows=channel_follows,
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),
+        channel_member_lists=ChannelMemberLists(mongo),
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
-        memberships=MembershipStore(mongo, user_workspaces),
+        memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows),
         member_search=member_search,
         invites=InviteStore(mongo),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),

@@ -39,8 +39,11 @@ def check_may_write(rights: ChannelRights, field: str = "conversationId") -> Non
 
 
 async def _readable_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
-    if not rights.may(Permission.READ_HISTORY):
-        return []
+    return await history_ranges(store, rights, head) if rights.may(Permission.READ_HISTORY) else []
+
+
+async def history_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
+    """Return the ranges of a channel that are readable with READ_HISTORY, to a user who can see it."""
     if rights.channel.full_history:
         return [(1, None)]
     if rights.member is not None:

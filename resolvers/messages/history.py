@@ -10,6 +10,7 @@ from resolvers.base.cursors import decode_page_number
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, PageSizes
 from resolvers.conversations.access import Access, access_conversation, may_be_in
+from resolvers.conversations.channel_access import history_ranges
 from resolvers.conversations.visibility import clip_ranges, is_visible
 from store.base.ids import ConversationId, UserId, parse_message_id
 from store.messages.message import Message
@@ -55,7 +56,7 @@ async def list_messages(
         return None
     top = access.head.seq if high is None else min(high, access.head.seq)
     ranges = clip_ranges(access.ranges, low, top)
-    messages = await app.store.messages.list_between(access.head.conversation, ranges, size + 1, newest_first=backwards)
+    messages = await app.store.newest_messages.list_between(access.head, ranges, size + 1, newest_first=backwards)
     has_more = len(messages) > size
     messages = messages[:size]
     if backwards:
@@ -117,12 +118,27 @@ async def _list_at_position(
 
 async def find_message(app: Confab, viewer: UserId, message: str) -> Message | None:
     """Return a message by its id, if the viewer may read it."""
-    access = await access_message(app, viewer, message)
-    return access[0] if access is not None else None
+    found = await _find_with_access(app, viewer, message)
+    return found[0] if found is not None and is_visible(found[0].seq, found[1].ranges) else None
 
 
-async def access_message(app: Confab, viewer: UserId, message: str) -> tuple[Message, Access] | None:
-    """Return a message by its id with the viewer's access to its conversation, if the viewer may read it."""
+async def access_revisable(app: Confab, user: UserId, message: str) -> tuple[Message, Access] | None:
+    """Return a message by its id with the user's access to its conversation, if the user may read it.
+
+    Senders also find their own messages in channels where they lack READ_HISTORY.
+    """
+    found = await _find_with_access(app, user, message)
+    if found is None:
+        return None
+    wanted, access = found
+    ranges = access.ranges
+    if access.rights is not None and wanted.sender == user:
+        ranges = await history_ranges(app.store, access.rights, access.head)
+    return found if is_visible(wanted.seq, ranges) else None
+
+
+async def _find_with_access(app: Confab, viewer: UserId, message: str) -> tuple[Message, Access] | None:
+    """Return a message in a conversation that the viewer has access to, readable or not."""
     wanted = parse_message_id(message)
     if wanted is None:
         return None
@@ -130,9 +146,7 @@ async def access_message(app: Confab, viewer: UserId, message: str) -> tuple[Mes
     # A message that the viewer may not read takes the same reads as one that does not exist.
     is_candidate = found is not None and may_be_in(viewer, found.conversation)
     access = await access_conversation(app, viewer, found.conversation if found and is_candidate else _NO_GROUP)
-    if found is None or access is None or not is_visible(found.seq, access.ranges):
-        return None
-    return found, access
+    return (found, access) if found is not None and access is not None else None
 
 
 def newest_visible(access: Access) -> Message | int | None:

@@ -239,5 +239,10 @@ class Loaders:
         return [found[query] for query in queries]
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
-        found = await self._app.store.messages.find_many(places)
+        channels = {c for c, _ in places if kind_of(c) is ConversationKind.CHANNEL}
+        if not channels or self._viewer.is_shared:
+            found = await self._app.store.messages.find_many(places)
+        else:
+            heads = {channel: head for channel in channels if (head := await self.head(channel)) is not None}
+            found = await self._app.store.newest_messages.find_many(heads, places)
         return [found.get(place) for place in places]

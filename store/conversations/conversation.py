@@ -76,6 +76,8 @@ class Head:
     """Channels only: time of the newest countable message's commit."""
     mentions_all: tuple[int, ...] = ()
     """Channels only: seqs of the newest messages that mention everybody, ascending."""
+    contents_version: int = 0
+    """Channels only: changes with every change of the messages up to `seq`; 0: not known."""
 
     @property
     def has_ended(self) -> bool:

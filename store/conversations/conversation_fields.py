@@ -78,6 +78,10 @@ class HeadField:
     """Outbox entry of the pending group change; the next change waits for it."""
     POLICY_VERSION = "pv"
     """Channels only: the smallest policy version under which rights may be judged. It only grows."""
+    CONTENTS_VERSION = "cv"
+    """Changes with every change of stored messages up to NEWEST_SEQ. A newer message does not change it. Random when
+    the head is loaded, so that no value is used twice.
+    """
 
 
 class MemberField:

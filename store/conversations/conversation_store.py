@@ -44,8 +44,9 @@ _CHANNEL_HEAD_FIELDS = (
     HeadField.POLICY_VERSION,
     ConversationField.WRITTEN_AT,
     ConversationField.MENTIONS_ALL,
+    HeadField.CONTENTS_VERSION,
 )
-"""Fields of the head of a channel. Its sessions take the last ones from it."""
+"""Fields of the head of a channel. Its sessions take the times and mentions from it."""
 _VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
 _VERSIONED_CHANNEL_HEAD_FIELDS = (*_CHANNEL_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
 _KINDS = {b"P": ConversationKind.PRIVATE, b"G": ConversationKind.GROUP, b"C": ConversationKind.CHANNEL}
@@ -358,7 +359,7 @@ def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:
 def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
     """Return the head of the values of _HEAD_FIELDS or _CHANNEL_HEAD_FIELDS."""
     newest_seq, newest, member_count, group, kind, end, ended_at, version, *of_channel = row
-    policy_version, written_at, mentions_all = of_channel or (None, None, None)
+    policy_version, written_at, mentions_all, contents_version = of_channel or (None, None, None, None)
     return Head(
         conversation=conversation,
         kind=_KINDS.get(kind or b"", ConversationKind.PRIVATE),
@@ -372,4 +373,5 @@ def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> H
         policy_version=int(policy_version or 0),
         written_at_ms=int(written_at or 0),
         mentions_all=tuple(orjson.loads(mentions_all)) if mentions_all else (),
+        contents_version=int(contents_version or 0),
     )

@@ -160,6 +160,7 @@ def _head_fields(row: Document) -> dict[str, Any]:
         ConversationField.KIND: row[ConversationField.KIND],
         ConversationField.MEMBER_COUNT: row.get(ConversationField.MEMBER_COUNT, 0),
         HeadField.MEMBERSHIP_VERSION: secrets.randbits(40),
+        HeadField.CONTENTS_VERSION: secrets.randbits(48),
         ConversationField.GROUP_VERSION: row.get(ConversationField.GROUP_VERSION, 0),
     }
     if newest:

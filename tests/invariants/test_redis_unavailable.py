@@ -332,3 +332,26 @@ async def test_without_redis_changes_of_rights_are_in_force_on_every_server(depl
     assert row is not None and "pn" not in row
     await overwrite(one, alice, channel=channel, user=bob)
     await other.send(bob, channel, "after")
+
+
+async def test_without_redis_no_server_shows_messages_of_a_channel_that_it_has_kept(deployment: TwoServers) -> None:
+    one, other = deployment.one, deployment.other
+    (alice,) = await one.create_users("alice")
+    channel = await add_channel(one, await create_workspace(one, alice))
+    sent = [(await one.send(alice, channel, text))["message"]["id"] for text in ("first", "second", "third")]
+    edit = "mutation ($id: ID!, $text: String!) { editMessage(messageId: $id, content: $text) { id } }"
+    page = "query ($id: ID!) { messages(conversationId: $id, last: 50) { edges { node { content } } } }"
+
+    async def contents() -> list[list[str]]:
+        pages = [(await api.data(alice, page, id=channel))["messages"]["edges"] for api in (one, other)]
+        return [[edge["node"]["content"] for edge in edges] for edges in pages]
+
+    assert await contents() == [["first", "second", "third"]] * 2
+    await deployment.lose_redis()
+    await other.data(alice, edit, id=sent[0], text="1")
+    assert await contents() == [["1", "second", "third"]] * 2
+    await one.data(alice, edit, id=sent[1], text="2")
+    await deployment.bring_redis_back()
+    assert await contents() == [["1", "2", "third"]] * 2
+    await other.data(alice, edit, id=sent[2], text="3")
+    assert await contents() == [["1", "2", "3"]] * 2

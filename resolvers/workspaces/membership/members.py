@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page_text
+from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.users.people import check_query
 from resolvers.workspaces.access import WorkspaceAccess
@@ -17,6 +18,8 @@ async def list_members(
     after: str | None,
     query: str | None,
     role: str | None,
+    *,
+    online: bool,
 ) -> Page[MemberFacts]:
     """Return a page of a workspace's members, by name. Empty for viewers who are not members. Raises InvalidInput.
 
@@ -27,7 +30,10 @@ async def list_members(
         after: A cursor of this list.
         query: The beginning of a word of the name or nickname, or of the id.
         role: Only members with this role; no members if the workspace has no such role.
+        online: Those online first, which this server does not support.
     """
+    if online:
+        raise InvalidInput("online: true is not supported yet: list members by name", field="online")
     size = check_page_size(first, "first")
     wanted = check_query(query) if query is not None else None
     position = decode_page_text("m", after, "after")

@@ -49,6 +49,14 @@ local function head_exists()
   return head[1] and (head[2] ~= 'C' or head[3]) and true or false
 end
 
+-- Makes all servers forget the messages that they keep of the conversation (store/messages/newest_messages.py).
+-- Servers of the version before load heads without a contents version.
+local function change_contents_version()
+  if redis.call('HEXISTS', HEAD, HEAD_CONTENTS_VERSION) == 1 then
+    redis.call('HINCRBY', HEAD, HEAD_CONTENTS_VERSION, 1)
+  end
+end
+
 -- Returns whether everything that a writer needs is cached.
 local function is_loaded()
   if not head_exists() or not pending_change_in_outbox() then return false end

@@ -1,4 +1,4 @@
--- Replaces the newest message that readers see by its revised form.
+-- Makes a revised message visible to readers: in the head, if it is the newest one, and in what servers keep.
 -- Servers may call this in any order: a message is only replaced by a newer form of it.
 -- ARGV: seq, message (JSON) as it is stored now, time of the revision (ms).
 -- Returns 1, or 0 if the head is not cached or has another newest message.
@@ -9,6 +9,7 @@ if redis.call('HEXISTS', HEAD, HEAD_SEQ) == 0 then
   redis.call('DEL', LOADING)
   return 0
 end
+change_contents_version()
 local head = redis.call('HMGET', HEAD, HEAD_NEWEST_SEQ, HEAD_NEWEST, HEAD_MOVED_AT)
 local newest_seq, newest, moved_at_ms = tonumber(head[1]), head[2], tonumber(head[3])
 if newest_seq ~= seq or not newest then return 0 end

@@ -24,6 +24,9 @@ if countable and at_ms > written_at_ms then set(HEAD_WRITTEN_AT, ARGV[3]) end
 if seq > newest_seq then
   set(HEAD_NEWEST_SEQ, ARGV[1])
   set(HEAD_NEWEST, message)
+elseif seq > 0 and seq < newest_seq then
+  -- A later message was durable first.
+  change_contents_version()
 end
 if #fields > 0 then redis.call('HSET', HEAD, unpack(fields)) end
 if change then

@@ -26,8 +26,8 @@ OPEN = """query ($query: String, $first: Int, $after: String) {
 JOIN = f"mutation ($id: ID, $code: String) {{ joinWorkspace(workspaceId: $id, code: $code) {{ {WORKSPACE} }} }}"
 ADD = f"mutation ($id: ID!, $users: [ID!]!) {{ addToWorkspace(workspaceId: $id, userIds: $users) {{ {WORKSPACE} }} }}"
 PREVIEW = "query ($code: String!) { invite(code: $code) { workspaceId name iconUrl memberCount expiresAt } }"
-MEMBERS = f"""query ($id: ID!, $first: Int = 100, $after: String, $query: String, $role: ID) {{ workspace(id: $id) {{
-    members(first: $first, after: $after, query: $query, roleId: $role) {{
+MEMBERS = f"""query ($id: ID!, $first: Int = 100, $after: String, $query: String, $role: ID, $online: Boolean) {{
+    workspace(id: $id) {{ members(first: $first, after: $after, query: $query, roleId: $role, online: $online) {{
         edges {{ cursor node {{ {MEMBER} }} }} pageInfo {{ hasNextPage hasPreviousPage endCursor }} }} }} }}"""
 
 SERVICE = make_caller("service", CallerRole.SERVICE)

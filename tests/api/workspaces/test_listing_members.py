@@ -128,7 +128,13 @@ async def test_members_with_a_role_are_listed(api: Api) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "field"),
-    [({"first": 0}, "first"), ({"first": 101}, "first"), ({"after": "x"}, "after"), ({"query": "q" * 101}, "query")],
+    [
+        ({"first": 0}, "first"),
+        ({"first": 101}, "first"),
+        ({"after": "x"}, "after"),
+        ({"query": "q" * 101}, "query"),
+        ({"online": True}, "online"),
+    ],
 )
 async def test_invalid_arguments_are_refused(api: Api, arguments: dict[str, Any], field: str) -> None:
     (alice,) = await api.create_users("alice")

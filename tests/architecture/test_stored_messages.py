@@ -1,0 +1,25 @@
+"""Servers keep stored messages in memory, so a change of them has to change the contents version (ADR 69)."""
+
+from __future__ import annotations
+
+import re
+
+from tests.architecture.sources import PACKAGES, ROOT, modules
+
+WRITERS = {
+    "store/messages/commit_store.py": "inserts; set_newest_message changes the version if a later message was first",
+    "store/messages/revision_store.py": "edits and recalls; revise_newest_message changes the version",
+    "store/conversations/group_store.py": "inserts the first message of a group, before it has a head",
+    "store/channels/channel_contents.py": "deletes the messages of channels that nobody can see any more",
+}
+"""Modules that write messages to MongoDB, and why no server shows what it has kept."""
+
+_WRITE = re.compile(
+    r"(?:insert_one|insert_many|update_one|update_many|bulk_write|find_one_and_update|delete_\w+|Write\.\w+)"
+    r"\(\s*MESSAGES\b"
+)
+
+
+def test_only_these_modules_write_messages() -> None:
+    found = {path.relative_to(ROOT).as_posix() for path in modules(*PACKAGES) if _WRITE.search(path.read_text())}
+    assert found == WRITERS.keys()
