@@ -21,6 +21,7 @@ from store.mongo.collections import CHANNELS, PENDING_SINCE, WORKSPACE_MEMBERS, 
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.redis.request_scope import discard_request_cache
+from store.workspaces.changing.change_meter import ChangeMeter, metered
 from store.workspaces.changing.policy_fence import PolicyFence
 from store.workspaces.changing.proposed_change import ProposedPolicyChange, channel_operations, member_operations
 from store.workspaces.documents import pending_fields, policy_fields
@@ -66,7 +67,14 @@ class PolicyChanges:
         self._incomplete: set[WorkspaceId] = set()
         """Workspaces with changes that this process could not complete."""
         self.announce: Announce = _announce_nothing
+        self.meter = ChangeMeter()
 
+    @property
+    def incomplete_workspaces(self) -> int:
+        """The number of workspaces with changes that this process could not complete."""
+        return len(self._incomplete)
+
+    @metered
     async def change(self, workspace: WorkspaceId, decide: Decide) -> Policy | None:
         """Make a change and complete it. Returns the policy after it; None if the workspace does not exist.
 
