@@ -40,7 +40,7 @@ class _Change:
 
 
 class ChannelRights:
-    """What is certain about rights at any time of a run."""
+    """Facts about rights that are certain at any time of a run."""
 
     def __init__(self, record: Record) -> None:
         self._changes: defaultdict[Key, list[_Change]] = defaultdict(list)

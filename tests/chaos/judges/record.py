@@ -151,7 +151,7 @@ class Record:
         if people is not None:
             return user in people[:2]
         if conversation in self.channels and not self.channels[conversation].is_private:
-            # Whoever can see the channel can read all of it. Rights are judged by channel_rights.py.
+            # Users who can see the channel can read all of it. Rights are judged by channel_rights.py.
             return True
         return any(a <= seq <= b for a, b in self.intervals.get(f"{conversation} {user}", ()))
 

@@ -22,7 +22,7 @@ _MARGIN_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class StoredChannels:
-    """What MongoDB has of workspaces."""
+    """Rows of workspaces in MongoDB."""
 
     messages: dict[str, list[Json]]
     """By channel, in order of seq: id, seq, sender, kind, mentions."""

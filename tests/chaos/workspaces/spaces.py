@@ -1,4 +1,4 @@
-"""Workspaces that the devices of a run share: their channels, and what the load has made of everybody's rights."""
+"""Workspaces that the devices of a run share: their channels, and the rights that the load has given."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Workspace:
     members: set[str] = field(default_factory=set)
     """Users who are members, as far as the load knows."""
     inside: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """By PRIVATE channel, the users whom the load has added."""
+    """By PRIVATE channel, the users that the load has added."""
     hidden: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """By channel, the users from whom the load has hidden it."""
+    """By channel, the users that can't see it because of an overwrite."""
     writers: set[str] = field(default_factory=set)
     archived: set[str] = field(default_factory=set)
     locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
