@@ -6,7 +6,7 @@ names are stored in logs, and read by servers of other versions: they never chan
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
@@ -152,6 +152,7 @@ class WorkspaceUpdate(SharedEvent):
         is_deleted: True if the workspace was deleted.
         channels: Channels that are new, or whose settings have changed. Not those that were deleted.
         members: Members whose own roles, nickname, time-out, channels or membership have changed.
+        renamed: Members whose nickname has changed. It has no part in rights, and needs no new version.
         follows: Users who follow a channel from now on (True), or no longer.
     """
 
@@ -164,12 +165,34 @@ class WorkspaceUpdate(SharedEvent):
     is_deleted: bool = False
     channels: tuple[ConversationId, ...] = ()
     members: tuple[UserId, ...] = ()
+    renamed: tuple[UserId, ...] = ()
     follows: tuple[tuple[UserId, ConversationId, bool], ...] = ()
+
+    # Computed once for all subscribers.
+    changed_members: frozenset[UserId] = field(init=False, compare=False, repr=False)
+    follows_by_user: Mapping[UserId, Sequence[tuple[ConversationId, bool]]] = field(
+        init=False, compare=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        """Index the members and the follows."""
+        by_user: dict[UserId, list[tuple[ConversationId, bool]]] = {}
+        for user, channel, follows in self.follows:
+            by_user.setdefault(user, []).append((channel, follows))
+        object.__setattr__(self, "changed_members", frozenset((*self.members, *self.renamed)))
+        object.__setattr__(self, "follows_by_user", by_user)
 
     @property
     def owner(self) -> str:
         """The workspace."""
         return self.workspace
+
+    @property
+    def concerned_users(self) -> Collection[UserId] | None:
+        """Its members and followers, unless the workspace or channels have changed."""
+        if self.is_changed or self.changes_rights or self.is_deleted or self.channels:
+            return None
+        return self.changed_members | self.follows_by_user.keys()
 
     @property
     def objects(self) -> Collection[tuple[ChangeList, str]]:
@@ -179,7 +202,7 @@ class WorkspaceUpdate(SharedEvent):
         names += [RIGHTS_OBJECT] if self.changes_rights or self.is_deleted else []
         return [
             *((ChangeList.CHANGED, name) for name in names),
-            *((ChangeList.MEMBERS, user) for user in self.members),
+            *((ChangeList.MEMBERS, user) for user in self.changed_members),
         ]
 
     def log_entry(self) -> str:
@@ -198,6 +221,8 @@ class WorkspaceUpdate(SharedEvent):
             fields["c"] = self.channels
         if self.members:
             fields["u"] = self.members
+        if self.renamed:
+            fields["n"] = self.renamed
         if self.follows:
             fields["fo"] = [[user, channel, int(follows)] for user, channel, follows in self.follows]
         return fields
@@ -214,6 +239,7 @@ class WorkspaceUpdate(SharedEvent):
             is_deleted="d" in flags,
             channels=tuple(map(ConversationId, fields.get("c", ()))),
             members=tuple(map(UserId, fields.get("u", ()))),
+            renamed=tuple(map(UserId, fields.get("n", ()))),
             follows=tuple((UserId(u), ConversationId(c), bool(follows)) for u, c, follows in fields.get("fo", ())),
         )
 

@@ -25,7 +25,6 @@ from store.store import Store
 from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import EphemeralEvent
-from subscriptions.realtime.events.registry import EPHEMERAL_KINDS
 from subscriptions.realtime.events.shared import (
     ChannelMessage,
     MessageChange,
@@ -35,6 +34,7 @@ from subscriptions.realtime.events.shared import (
 )
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Mailbox, QueueBudget
+from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.server_calls import ServerGone
 from subscriptions.realtime.shared.activity import ActivityFeed
 from subscriptions.realtime.shared.audience import Audience
@@ -42,12 +42,12 @@ from subscriptions.realtime.shared.counters import SharedCounters
 from subscriptions.realtime.shared.hub_clocks import HubClocks
 from subscriptions.realtime.shared.replay import SharedReplayer
 from subscriptions.realtime.shared.subscription import SharedSubscription
+from subscriptions.realtime.shared.typing_relay import TypingRelay
 from subscriptions.realtime.shared.user_clock_messages import UserClockMessages
 
 _log = structlog.get_logger()
 
 _FRAME = "shared"
-_EPHEMERAL_FRAME = "shared_ephemeral"
 _QUESTION = "rights"
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before rights are read again."""
@@ -64,10 +64,14 @@ class _Frame(NamedTuple):
     event: SharedEvent | None
 
 
+def _renamed_by(event: SharedEvent | None) -> Collection[UserId]:
+    return event.renamed if isinstance(event, WorkspaceUpdate) else ()
+
+
 class SharedEvents:
     """The events on shared clocks of one process: those that it causes, and those that its subscribers get."""
 
-    def __init__(self, store: Store, server: str, bus: Bus) -> None:
+    def __init__(self, store: Store, server: str, bus: Bus, ring: ServerRing) -> None:
         """Create the hub of shared clocks, and listen to frames on the bus."""
         self._store = store
         self._bus = bus
@@ -84,7 +88,7 @@ class SharedEvents:
         clocks = HubClocks(store.clocks, self._refresh_present)
         self.hub: Hub[str] = Hub(server, clocks, self.replayer.since, store.clock)
         bus.on_frame(_FRAME, self._receive)
-        bus.on_frame(_EPHEMERAL_FRAME, self._receive_ephemeral)
+        self.typing = TypingRelay(bus, ring, store.clock, self._deliver_ephemeral)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
 
@@ -96,6 +100,7 @@ class SharedEvents:
     async def close(self) -> None:
         """Stop delivering."""
         await end_tasks(self._tasks)
+        await self.typing.close()
         await self.hub.close()
         self.replayer.close()
 
@@ -148,19 +153,22 @@ class SharedEvents:
         return appended.tick
 
     async def announce_policy(self, policy: Policy, change: PendingChange) -> None:
-        """Announce a change of rights that is durable, and in Redis. See `announce`."""
-        await self.announce(
-            WorkspaceUpdate(
-                policy.workspace,
-                policy.version,
-                is_changed=change.is_changed,
-                changes_rights=change.changes_rights,
-                is_deleted=policy.is_deleted,
-                channels=tuple(sorted(change.channels)),
-                members=tuple(sorted(change.members)),
-                follows=tuple(sorted(change.follows)),
-            )
+        """Announce a change of rights that is durable, and in Redis. See `announce`.
+
+        If only nicknames have changed, no server is waited for.
+        """
+        update = WorkspaceUpdate(
+            policy.workspace,
+            0 if change.only_renames else policy.version,
+            is_changed=change.is_changed,
+            changes_rights=change.changes_rights,
+            is_deleted=policy.is_deleted,
+            channels=tuple(sorted(change.channels)),
+            members=tuple(sorted(change.members)),
+            renamed=tuple(sorted(change.renamed)),
+            follows=tuple(sorted(change.follows)),
         )
+        await (self.append(update) if change.only_renames else self.announce(update))
 
     async def _append(self, event: SharedEvent) -> Appended:
         version = str(event.version) if isinstance(event, WorkspaceUpdate) and event.version else ""
@@ -254,27 +262,21 @@ class SharedEvents:
             activity.close()
             self.hub.detach(activity.mailbox)
 
-    def send_ephemeral(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
-        """Send an event without a tick to the servers that look at its clock. Best effort.
+    def send_typing(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
+        """Announce that a user types in a channel, or has stopped, on the servers that look at its clock. Best effort.
 
-        Returns False if nobody but its user can get it.
+        Returns False if nobody but the user can get it.
         """
-        others = [server for server in servers if server != self.hub.server]
-        body = [event.frame, *event.encode()]
-        self._bus.send_frames(_EPHEMERAL_FRAME, dict.fromkeys(others, body))
         viewers = self.viewers.get(event.conversation, {})
-        self._deliver_ephemeral(event)
-        return bool(others) or any(viewer != event.user for viewer in viewers.values())
+        has_others = any(server != self.hub.server for server in servers)
+        if not has_others and all(viewer == event.user for viewer in viewers.values()):
+            return False
+        self.typing.send(event, servers)
+        return True
 
     def _deliver_ephemeral(self, event: EphemeralEvent) -> None:
         for mailbox in tuple(self.viewers.get(event.conversation, ())):
             mailbox.put(event)
-
-    def _receive_ephemeral(self, body: Sequence[Any]) -> None:
-        frame, *values = body
-        kind = next((kind for kind in EPHEMERAL_KINDS if kind.frame == frame), None)
-        if kind is not None:
-            self._deliver_ephemeral(kind.decode(values))
 
     def _receive(self, body: Sequence[Any]) -> None:
         owner, epoch, tick, previous, version, fields = body
@@ -285,9 +287,10 @@ class SharedEvents:
         """Hand an event to the hub, after those that wait. It waits if rights have to be read first."""
         audience = self._audiences.get(frame.owner)
         waiting = self._early.get(frame.owner)
+        renamed = _renamed_by(frame.event)
         if waiting is not None:
             waiting.append(frame)
-        elif audience is None or audience.accepts(frame.version):
+        elif audience is None or (audience.accepts(frame.version) and not audience.has_any(renamed)):
             self._hand_to_hub(frame)
         else:
             self._early[frame.owner] = deque((frame,))
@@ -299,30 +302,38 @@ class SharedEvents:
         waiting = self._early[owner]
         try:
             while waiting:
-                await self._wait_for_rights(owner, waiting[0].version)
+                await self._wait_for_rights(owner, waiting[0].version, _renamed_by(waiting[0].event))
                 self._hand_to_hub(waiting.popleft())
         finally:
             del self._early[owner]
 
     def _hand_to_hub(self, frame: _Frame) -> None:
+        event = frame.event
+        if isinstance(event, ChannelMessage) and event.conversation in self.viewers:
+            self.typing.note_message(event)
         self.hub.receive(frame.event, [(frame.owner, frame.epoch, frame.tick, frame.previous)])
 
-    async def _wait_for_rights(self, owner: str, version: int) -> None:
-        """Read rights until they are judged under a version. Repeats while a database is unavailable."""
+    async def _wait_for_rights(self, owner: str, version: int, renamed: Collection[UserId] = ()) -> None:
+        """Read rights until they are judged under a version. Repeats while a database is unavailable.
+
+        renamed: Members whose facts are read again if they subscribe, because their nickname has changed.
+        """
         pause, longest = _PAUSE_SECONDS
         while True:
             try:
-                await self._refresh(owner, version)
+                await self._refresh(owner, version, renamed)
                 return
             except StoreError as error:
                 _log.warning("rights_not_read_yet", owner=owner, reason=str(error))
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    async def _refresh(self, owner: str, version: int) -> None:
+    async def _refresh(self, owner: str, version: int, renamed: Collection[UserId] = ()) -> None:
         audience = self._audiences.get(owner)
         if audience is not None:
-            await audience.refresh(version)
+            for user in renamed:
+                self._store.policies.forget_member(WorkspaceId(owner), user)
+            await audience.refresh(version, renamed)
 
     async def _refresh_present(self, owner: str) -> None:
         """Read rights until they are judged under the present version."""
