@@ -15,6 +15,7 @@ from store.channels.channel_rights import ChannelRightsFinder
 from store.channels.channel_rows import ChannelClaims
 from store.channels.channel_sessions import ChannelSessions
 from store.channels.channel_sync import ChannelSync
+from store.channels.member_lists import ChannelMemberLists
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -91,6 +92,7 @@ class Store:
     channel_sync: ChannelSync
     channel_claims: ChannelClaims
     channel_announcements: ChannelAnnouncements
+    channel_member_lists: ChannelMemberLists
     channel_removal: ChannelRemoval
     clocks: SharedClocks
     policies: Policies
@@ -181,6 +183,7 @@ def build_store(
         channel_follows=ChannelFollows(mongo, cache, clock, locks, sessions),
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),
+        channel_member_lists=ChannelMemberLists(mongo),
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,

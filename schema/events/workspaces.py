@@ -23,7 +23,8 @@ from schema.base.scalars import Timestamp
 from schema.compiler import then
 from schema.events.registry import MessageEventType
 from schema.workspaces.channel_types import ChannelType, channel_from, last_seen_channel
-from schema.workspaces.workspace_types import WorkspaceMember, WorkspaceType, workspace_from
+from schema.workspaces.member_types import WorkspaceMember
+from schema.workspaces.workspace_types import WorkspaceType, workspace_from
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.workspaces.policy import Channel
 from subscriptions.realtime.events.shared import ChannelActivity

@@ -13,6 +13,7 @@ from resolvers.base.pages import Edge, Page
 from resolvers.conversations.access import Access, FoundConversation, access_conversation, access_from, no_conversation
 from resolvers.following import synchronising
 from resolvers.following.followed_channels import FollowedChannel
+from resolvers.following.member_lists import list_channel_members
 from resolvers.sessions.session_lists import sync_cursor
 from resolvers.users.callers import CallerRole
 from resolvers.workspaces.channels import find_write_time
@@ -30,6 +31,7 @@ from schema.conversations.conversation_types import (
 )
 from schema.sessions.session_types import AttentionType, SessionType, session_from
 from schema.workspaces.category_types import ChannelCategoryType, category_from
+from schema.workspaces.member_types import WorkspaceMemberConnection, member_connection
 from schema.workspaces.permission_types import (
     PermissionOverwrite,
     PermissionType,
@@ -132,6 +134,14 @@ class ChannelType(Conversation, Node):
     @strawberry.field(description="PRIVATE: its members. PUBLIC: its followers.")
     def member_count(self, info: Info) -> int:
         return then(info.context.loaders.channel_member_counts.load(self.conversation_id), lambda count: count)
+
+    @strawberry.field(description="PRIVATE: its members. PUBLIC: its followers. By name.")
+    async def members(
+        self, info: Info, first: int | None = 50, after: str | None = None, query: str | None = None
+    ) -> WorkspaceMemberConnection:
+        context = info.context
+        page = await list_channel_members(context.app, context.viewer, self.record.id, first, after, query)
+        return member_connection(page)
 
     @strawberry.field
     def workspace(self, info: Info) -> WorkspaceRef:

@@ -12,9 +12,9 @@ from resolvers.workspaces.permissions.overwrites import OverwriteTarget
 from resolvers.workspaces.permissions.roles import RoleUpdate
 from schema.base.context import Info
 from schema.base.list_sizes import holds
+from schema.workspaces.member_types import WorkspaceMember
 from schema.workspaces.permission_types import PermissionOverwrite, PermissionType, list_overwrites
 from schema.workspaces.role_types import PermissionReasonType, RoleType, role_from
-from schema.workspaces.workspace_types import WorkspaceMember
 from store.workspaces.permissions import NOTHING, Permission
 
 

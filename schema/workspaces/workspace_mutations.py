@@ -10,13 +10,8 @@ from resolvers.workspaces.workspace_changes import ProfileUpdate
 from resolvers.workspaces.workspaces import NewWorkspace
 from schema.base.context import Info
 from schema.base.scalars import JSON, DateTime
-from schema.workspaces.workspace_types import (
-    InviteType,
-    WorkspaceMember,
-    WorkspacePlan,
-    WorkspaceType,
-    workspace_from,
-)
+from schema.workspaces.member_types import WorkspaceMember
+from schema.workspaces.workspace_types import InviteType, WorkspacePlan, WorkspaceType, workspace_from
 
 
 @strawberry.input

@@ -125,6 +125,8 @@ ROOT_FIELDS = [
     query("channel", 'channel(id: "c_1.1") { name }', outcomes_by_relation(*[NULL] * 5)),
     query("channel", "channel(id: $id) { name }", in_workspace(NULL, OK, OK), id="@channel"),
     query("channel", "channel(id: $id) { name }", in_workspace(NULL, NULL, OK), id="@secret"),
+    query("channel", "channel(id: $id) { members { edges { node { joinedAt } } } }",
+        in_workspace(NULL, OK, OK), id="@channel"),
     query("node", "node(id: $id) { id }", in_workspace(NULL, NULL, OK), id="@secret"),
     query("conversation", "conversation(id: $id) { title }", in_workspace(NULL, OK, OK), id="@channel"),
     query("conversation", "conversation(id: $id) { title }", in_workspace(NULL, NULL, OK), id="@secret"),
@@ -350,6 +352,7 @@ SENDER_ONLY = """
 MEMBERS_ONLY = """
     Group: members viewerRole
     Workspace: members roles metadata
+    Channel: members
 """
 """Null, or empty, for former members and for users who only see that a workspace is open."""
 

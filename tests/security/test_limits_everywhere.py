@@ -110,6 +110,7 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
         "Group": f'{{ group(id: "{sample.group}") {{ %s }} }}',
         "Message": f'{{ message(id: "{sample.message}") {{ %s }} }}',
         "Workspace": f'{{ workspace(id: "{sample.workspace}") {{ %s }} }}',
+        "Channel": f'{{ channel(id: "{sample.channel}") {{ %s }} }}',
     }
     assert {type_ for type_, _, _ in paged_fields()} <= query_by_type.keys() and len(paged_fields()) >= 8
     for type_, name, argument in paged_fields():
