@@ -48,14 +48,17 @@ class Deliveries:
     other: int = 0
     """Frames without a stamp."""
     other_sample: bytes = b""
+    ended: int = 0
     errors: int = 0
-    """Other frames with an error."""
+    """Other frames that end an operation, and those with an error."""
 
     def take(self, payload: bytes) -> None:
         at = payload.find(STAMP)
         if at < 0:
             self.other += 1
-            self.errors += b'"errors"' in payload or b'"type":"error"' in payload
+            is_refused = b'"type":"error"' in payload
+            self.ended += is_refused or b'"type":"complete"' in payload
+            self.errors += is_refused or b'"errors"' in payload
             self.other_sample = payload
             return
         start = at + len(STAMP)

@@ -29,7 +29,14 @@ class SubscriberGroups:
         self._stalled: dict[str, StalledReaders] = {}
 
     async def open(
-        self, *, name: str, port: int, path: str, users: list[str | None], subscriptions: list[str]
+        self,
+        *,
+        name: str,
+        port: int,
+        path: str,
+        users: list[str | None],
+        subscriptions: list[str],
+        at_once: int = _AT_ONCE,
     ) -> Answer:
         """Open one connection per user; a user may occur more than once. None: a plain WebSocket."""
         heard = self._heard[name] = Deliveries()
@@ -44,7 +51,7 @@ class SubscriberGroups:
                 await subscriber.ready
             return subscriber
 
-        self._members[name] = await gather_limited((one(user) for user in users), _AT_ONCE)
+        self._members[name] = await gather_limited((one(user) for user in users), at_once)
         return {"seconds": time.perf_counter() - began}
 
     async def subscribe(self, *, name: str, subscriptions: list[str]) -> Answer:
@@ -73,8 +80,9 @@ class SubscriberGroups:
         for number, subscriber in enumerate(members):
             await asyncio.sleep(began + seconds * number / len(members) - loop.time())
             subscriber.send(frame)
-        # Each answer has two frames.
-        await heard.until(0, 2 * len(members))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while heard.ended < len(members):  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
         for name in names:
             await self.report(name=name)
         return {"seconds": loop.time() - began, "errors": heard.errors}

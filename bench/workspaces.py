@@ -39,8 +39,8 @@ _APART_SECONDS = 1.1
 """Longer than the second in which ChannelActivity is sent once."""
 
 _AFTERMATH_SECONDS = 0.05
+_OPENED_AT_ONCE = 8
 _IDLE_SECONDS = 5.0
-_OPEN_SECONDS = 5.0
 _LOOKERS_AT_SMALL = 50
 
 _WORKSPACE_EVENTS = """subscription { workspaceEvents(workspaces: [{id: "%s"}]) { __typename
@@ -155,7 +155,13 @@ class Bench:
             await asyncio.gather(
                 *(
                     load.ask(
-                        "open", name=name, port=server.port, path="/graphql", users=part, subscriptions=subscriptions
+                        "open",
+                        name=name,
+                        port=server.port,
+                        path="/graphql",
+                        users=part,
+                        subscriptions=subscriptions,
+                        at_once=_OPENED_AT_ONCE,
                     )
                     for load, server, part in zip(self._loads, self._servers, parts, strict=True)
                 )
@@ -214,7 +220,12 @@ class Bench:
         used, began = self._cpu(), asyncio.get_running_loop().time()
         answers = await asyncio.gather(
             *(
-                load.ask("ask_all", names=["small", "looking", "connected"], query=query, seconds=_OPEN_SECONDS)
+                load.ask(
+                    "ask_all",
+                    names=["small", "looking", "connected"],
+                    query=query,
+                    seconds=self._arguments.open_seconds,
+                )
                 for load in self._loads
             )
         )
@@ -303,6 +314,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--messages", type=int, default=15, help="to each of the two channels")
     parser.add_argument("--without-workspace-events", action="store_true", help="deliveries of channelEvents alone")
     parser.add_argument("--opens", action=argparse.BooleanOptionalAction, default=True, help="open a channel at once")
+    parser.add_argument("--open-seconds", type=float, default=5.0, help="in which everyone opens it")
     parser.add_argument("--profile", type=Path, help="where to write cProfile's statistics of the first server")
     arguments = parser.parse_args(given)
     folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))
