@@ -143,6 +143,7 @@ def build_store(
     user_workspaces = UserWorkspaces(mongo)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
+    channel_follows = ChannelFollows(mongo, cache, locks, sessions)
     return Store(
         mongo=mongo,
         cache=cache,
@@ -180,14 +181,14 @@ def build_store(
         channel_rights=channel_rights,
         channel_sessions=ChannelSessions(conversations, channel_rights),
         channel_mentions=ChannelMentions(mongo, policies, channel_rights),
-        channel_follows=ChannelFollows(mongo, cache, clock, locks, sessions),
+        channel_follows=channel_follows,
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),
         channel_member_lists=ChannelMemberLists(mongo),
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
         workspaces=WorkspaceStore(mongo, user_workspaces),
         user_workspaces=user_workspaces,
-        memberships=MembershipStore(mongo, user_workspaces),
+        memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows),
         member_search=member_search,
         invites=InviteStore(mongo),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),

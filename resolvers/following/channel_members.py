@@ -6,15 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Archived, InvalidInput, NotAMember
+from resolvers.base.errors import InvalidInput, NotAMember
 from resolvers.conversations.access import Access
-from resolvers.following.following import follow_for
+from resolvers.following.following import (
+    ATTEMPTS,
+    archived,
+    being_changed,
+    find_place,
+    let_follow,
+)
 from resolvers.users.users import check_user_ids
-from resolvers.workspaces.channel_decisions import change_channel, no_channel, show_channel
-from store.base.ids import ConversationId, UserId
+from resolvers.workspaces.channel_decisions import change_channel, no_channel, show_channel, too_many_followed
+from store.base.errors import Superseded
+from store.base.ids import UserId
+from store.channels.channel_follows import USERS_AT_ONCE
 from store.channels.channel_memberships import join_writes, leave_writes
 from store.channels.channel_rights import ChannelRights
-from store.conversations.conversation import Head, Member
+from store.conversations.conversation import Member
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import ChannelKind, Follow
@@ -25,8 +33,8 @@ MAX_USERS = 1_000
 async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequence[str]) -> Access:
     """Make users members of a PRIVATE channel, or let them follow another one. Those who do so already are skipped.
 
-    Raises InvalidInput, NotFound, NotAMember, Forbidden, Archived, LimitReached, RateLimited: then nobody was added to
-    a PRIVATE channel.
+    Raises InvalidInput, NotFound, NotAMember, Forbidden, Archived, LimitReached, RateLimited: then nothing was changed,
+    unless rights change meanwhile. To a PUBLIC channel users are added in parts. The call may be repeated.
     """
     check_user_ids(users, "userIds")
     wanted = list(dict.fromkeys(map(UserId, users)))
@@ -35,7 +43,7 @@ async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequen
 
     async def decide(rights: ChannelRights) -> ProposedPolicyChange | None:
         if rights.channel.is_archived:
-            raise Archived("this channel is archived: it can't be followed", field="channelId")
+            raise archived()
         found = await app.store.policies.find_members(rights.policy.workspace, wanted, rights.policy.version)
         if len(found) < len(wanted):
             raise NotAMember("userIds must name members of the workspace", field="userIds")
@@ -44,25 +52,43 @@ async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequen
         viewers = await app.store.channel_rights.find_viewers(rights.channel.id, wanted, rights.policy.version)
         if len(viewers) < len(wanted):
             raise NotAMember("userIds must name members who can see the channel", field="userIds")
+        await _list_new(app, rights, wanted)
         return None
 
     seen = await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide)
-    if seen.channel.kind is not ChannelKind.PRIVATE:
-        for user in wanted:
-            await follow_for(app, user, seen.channel.id)
+    attempts, start = 1, 0
+    # A change to PRIVATE makes all of them members.
+    while start < len(wanted) and seen.channel.kind is not ChannelKind.PRIVATE:
+        place = await find_place(app, seen.channel.id)
+        try:
+            await let_follow(app, seen.policy, wanted[start : start + USERS_AT_ONCE], place)
+            attempts, start = 1, start + USERS_AT_ONCE
+        except Superseded as error:
+            if attempts == ATTEMPTS:
+                raise being_changed() from error
+            attempts += 1
+            seen = await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide)
     return await show_channel(app, actor, seen)
+
+
+async def _list_new(
+    app: Confab, rights: ChannelRights, users: Sequence[UserId]
+) -> tuple[list[UserId], dict[UserId, Member]]:
+    """Return those users who do not follow a channel yet, and all memberships, former ones too. Raises LimitReached."""
+    known = await app.store.channel_follows.read_members(rights.channel.id, users)
+    new = [user for user in users if user not in known or not known[user].is_current]
+    if await app.store.channel_follows.list_full(rights.policy, new):
+        raise too_many_followed("userIds")
+    return new, known
 
 
 async def _decide_to_add(app: Confab, rights: ChannelRights, users: Sequence[UserId]) -> ProposedPolicyChange | None:
     channel, policy, now_ms = rights.channel.id, rights.policy, app.store.clock.now_ms()
-    known = await app.store.channel_follows.read_members(channel, users)
-    new = [user for user in users if user not in known or not known[user].is_current]
-    head = await _find_head(app, channel)
+    new, known = await _list_new(app, rights, users)
     if not new:
         return None
-    newest = head.newest
-    place = (newest.seq, newest.n) if newest is not None else (0, 0)
-    begun = ((place[0] + 1, None),)
+    place = await find_place(app, channel)
+    begun = ((place.seq + 1, None),)
     members = [
         replace(known[user], intervals=(*known[user].intervals, *begun), joined_at_ms=now_ms)
         if user in known
@@ -73,7 +99,7 @@ async def _decide_to_add(app: Confab, rights: ChannelRights, users: Sequence[Use
         policy,
         channel_members=frozenset((channel, user) for user in new),
         follows=frozenset(Follow(user, channel, True) for user in new),
-        writes=join_writes(policy.workspace, channel, members, place, now_ms),
+        writes=join_writes(policy.workspace, place, members, now_ms),
     )
 
 
@@ -93,23 +119,14 @@ async def remove_from_channel(app: Confab, actor: UserId, channel: str, user: st
         member = (await app.store.channel_follows.read_members(name, [target])).get(target)
         if member is None or not member.is_current:
             raise NotAMember("this user is not in the channel", field="userId")
-        head = await _find_head(app, name)
+        head = await app.store.conversations.find(name)
+        if head is None:
+            raise no_channel()
         return ProposedPolicyChange(
             rights.policy,
             channel_members=frozenset({(name, target)}),
             follows=frozenset({Follow(target, name, False)}),
-            writes=leave_writes(rights.policy.workspace, name, [member], head.seq, app.store.clock.now_ms()),
+            writes=leave_writes(rights.policy, [(name, member, head.seq)], app.store.clock.now_ms()),
         )
 
     return await show_channel(app, actor, await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide))
-
-
-async def _find_head(app: Confab, channel: ConversationId) -> Head:
-    head = await app.store.conversations.find(channel)
-    if head is None:
-        raise no_channel()
-    return head
-
-
-async def _read_members(app: Confab, channel: ConversationId, users: Sequence[UserId]) -> dict[UserId, Member]:
-    return await app.store.channel_follows.read_members(channel, users)

@@ -2,67 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from resolvers.base.app import Confab
-from resolvers.base.errors import Archived, LimitReached
+from resolvers.base.errors import Archived, Unavailable
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access, access_conversation
-from resolvers.sessions.follow_events import follow_entry, publish_follows
+from resolvers.sessions.follow_events import follow_entry, publish_all_follows
 from resolvers.workspaces.changes import change_as_member
-from resolvers.workspaces.channel_decisions import no_channel, show_channel
+from resolvers.workspaces.channel_decisions import no_channel, show_channel, too_many_followed
+from store.base.errors import Superseded
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import workspace_of_channel
-from store.channels.channel_follows import ChannelClosed, TooManyFollowedChannels
+from store.channels.channel_follows import ChangedFollow, ChannelArchived, TooManyFollowedChannels
 from store.channels.channel_memberships import leave_writes
 from store.channels.channel_rights import ChannelRights
-from store.conversations.conversation import Head
+from store.channels.follow_rows import ChannelPlace
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.policy import ChannelKind, Follow, MemberFacts, Policy
 from subscriptions.realtime.events.shared import WorkspaceUpdate
 
-MAX_FOLLOWED = 500
-"""Channels of one workspace that a user may follow."""
+ATTEMPTS = 10
+"""Judgements of rights for one change: the policy may change between a judgement and the transaction."""
 
 
 async def follow_channel(app: Confab, user: UserId, channel: str, *, follow: bool) -> Access:
     """Let a user follow a channel, with everything so far read, or no longer. Unfollowing a PRIVATE channel leaves it.
 
-    Raises NotFound, Archived, LimitReached and RateLimited: then nothing was changed.
+    Raises NotFound, Archived, LimitReached, RateLimited and Unavailable: then nothing was changed.
     """
-    access = await _access_channel(app, user, channel)
-    assert access.rights is not None
-    rights = access.rights
-    if rights.channel.kind is ChannelKind.PRIVATE:
-        # Members follow it.
-        return access if follow else await show_channel(app, user, await _leave(app, user, rights))
-    check_rate(app.store.rate_limits.workspace_changes, user)
-    await _set_follows(app, user, access.head, follow=follow)
-    return access
+    for attempt in range(ATTEMPTS):
+        access = await _access_channel(app, user, channel)
+        assert access.rights is not None
+        rights = access.rights
+        try:
+            if rights.channel.kind is ChannelKind.PRIVATE:
+                # Members follow it.
+                return access if follow else await show_channel(app, user, await _leave(app, user, rights))
+            if not attempt:
+                check_rate(app.store.rate_limits.workspace_changes, user)
+            if follow:
+                await let_follow(app, rights.policy, [user], ChannelPlace.of(access.head))
+            else:
+                await _unfollow(app, user, rights)
+            return access
+        except Superseded:
+            await app.store.policies.renew(rights.policy.workspace)
+    raise being_changed()
 
 
-async def follow_for(app: Confab, user: UserId, channel: ConversationId) -> None:
-    """Let a user who can see a channel that is not PRIVATE follow it. Raises as `follow_channel` does."""
-    head = await app.store.conversations.find(channel)
-    if head is None:
-        raise no_channel()
-    await _set_follows(app, user, head, follow=True)
+async def let_follow(app: Confab, policy: Policy, users: Sequence[UserId], place: ChannelPlace) -> None:
+    """Let some users follow a channel that is not PRIVATE, and that they can see under a policy.
 
-
-async def _set_follows(app: Confab, user: UserId, head: Head, *, follow: bool) -> None:
-    newest, follows, name = head.newest, app.store.channel_follows, head.conversation
-    place = (newest.seq, newest.n) if newest is not None else (0, 0)
+    Raises Archived, LimitReached, and Superseded: judge their rights again. Then nothing was changed.
+    """
     try:
-        if follow:
-            changed = await follows.follow(user, name, place, MAX_FOLLOWED, follow_entry(name))
-        else:
-            changed = await follows.unfollow(user, name, follow_entry(name))
+        changed = await app.store.channel_follows.follow(policy, users, place, follow_entry)
     except TooManyFollowedChannels as error:
-        raise LimitReached(f"a user can follow at most {MAX_FOLLOWED} channels of a workspace") from error
-    except ChannelClosed as error:
-        raise await _why_closed(app, user, name) from error
+        raise too_many_followed() from error
+    except ChannelArchived as error:
+        raise archived() from error
+    await _announce(app, policy, changed, follow=True)
+
+
+async def _unfollow(app: Confab, user: UserId, rights: ChannelRights) -> None:
+    changed = await app.store.channel_follows.unfollow(rights.policy, user, rights.channel.id, follow_entry)
     if changed is not None:
-        await publish_follows(app, user, [changed])
-        workspace = workspace_of_channel(name)
-        await app.shared_events.append(WorkspaceUpdate(workspace, follows=((user, name, follow),)))
+        await _announce(app, rights.policy, {user: changed}, follow=False)
+
+
+async def _announce(app: Confab, policy: Policy, changed: dict[UserId, ChangedFollow], *, follow: bool) -> None:
+    if changed:
+        await publish_all_follows(app, policy.workspace, {user: (each,) for user, each in changed.items()})
+        follows = tuple((user, each.channel, follow) for user, each in changed.items())
+        await app.shared_events.append(WorkspaceUpdate(policy.workspace, follows=follows))
+
+
+def archived() -> Archived:
+    """Return the error for a channel that gets no new followers."""
+    return Archived("this channel is archived: it can't be followed", field="channelId")
+
+
+def being_changed() -> Unavailable:
+    """Return the error for a change that others have overtaken too often."""
+    return Unavailable("the workspace is being changed by other requests; please try again")
 
 
 async def _access_channel(app: Confab, user: UserId, channel: str) -> Access:
@@ -74,34 +97,33 @@ async def _access_channel(app: Confab, user: UserId, channel: str) -> Access:
     return access
 
 
-async def _why_closed(app: Confab, user: UserId, channel: ConversationId) -> Exception:
-    """Return the error for a channel that nobody can follow at present."""
-    workspace = workspace_of_channel(channel)
-    version = await app.store.policies.current_version(workspace)
-    rights = await app.store.channel_rights.find(user, channel, version or 0)
-    if rights is None or not rights.channel.is_archived:
-        return no_channel()
-    return Archived("this channel is archived: it can't be followed", field="channelId")
-
-
 async def _leave(app: Confab, user: UserId, seen: ChannelRights) -> ChannelRights:
-    """End the user's membership of a PRIVATE channel."""
+    """End the user's membership of a PRIVATE channel. Raises Superseded if it is not PRIVATE any more."""
     channel = seen.channel.id
 
     async def decide(policy: Policy, facts: MemberFacts) -> ProposedPolicyChange | None:
         rights = await app.store.channel_rights.judge(policy, facts, channel)
+        if rights is not None and rights.channel.kind is not ChannelKind.PRIVATE:
+            raise Superseded("the channel is not PRIVATE any more")
         if rights is None or rights.member is None:
             return None
         head = await app.store.conversations.find(channel)
         if head is None:
             return None
-        now_ms = app.store.clock.now_ms()
         return ProposedPolicyChange(
             policy,
             channel_members=frozenset({(channel, user)}),
             follows=frozenset({Follow(user, channel, False)}),
-            writes=leave_writes(policy.workspace, channel, [rights.member], head.seq, now_ms),
+            writes=leave_writes(policy, [(channel, rights.member, head.seq)], app.store.clock.now_ms()),
         )
 
     await change_as_member(app, user, workspace_of_channel(channel), decide, "channelId")
     return seen
+
+
+async def find_place(app: Confab, channel: ConversationId) -> ChannelPlace:
+    """Return the place of a channel's newest message. Raises NotFound."""
+    head = await app.store.conversations.find(channel)
+    if head is None:
+        raise no_channel()
+    return ChannelPlace.of(head)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.following.following import MAX_FOLLOWED
 from resolvers.sessions.acknowledging import acknowledge
 from resolvers.sessions.attention import Attention, count_attention
 from resolvers.sessions.reading import decide_in_channel
@@ -25,7 +24,7 @@ async def mark_channels_read(app: Confab, user: UserId, workspace: str, category
     snapshot = await app.store.sessions.list_followed(user, followed_list(workspace))
     names = [
         session.conversation
-        for session in snapshot.sessions[: 2 * MAX_FOLLOWED]
+        for session in snapshot.sessions
         if (channel := access.policy.channels.get(session.conversation)) is not None
         and (wanted is None or channel.category == wanted)
     ]

@@ -16,7 +16,7 @@ from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.channels.channel_sessions import with_head
 from store.clocks.shared_clocks import ChangesSince
 from store.sessions.session import Session
-from subscriptions.realtime.events.shared import RIGHTS_OBJECT, member_object
+from subscriptions.realtime.events.shared import RIGHTS_OBJECT
 from subscriptions.realtime.mailboxes import Position
 
 MARGIN_MS = 5_000
@@ -91,7 +91,7 @@ async def _since(app: Confab, user: UserId, cursor: Position | None, size: int, 
     began = cursor.began if cursor is not None and lists_all else snapshot.clock
     end = Position(snapshot.epoch, snapshot.clock, channels_ms=_end_of_pages(cursor, began_ms))
     if not lists_all:
-        if any(_is_unclear(user, changes, since_ms) for changes in workspaces.values()):
+        if any(_is_unclear(changes, since_ms) for changes in workspaces.values()):
             everything = Position(snapshot.epoch, 0, (), snapshot.clock, end.channels_ms, end.channels_ms, _AGAIN)
             return await _since(app, user, everything, size, reset=reset)
         for channel, tick in _happenings(own.followed, workspaces).items():
@@ -126,11 +126,11 @@ def _end_of_pages(cursor: Position | None, began_ms: int) -> int:
     return began_ms - MARGIN_MS
 
 
-def _is_unclear(user: UserId, changes: ChangesSince, since_ms: int) -> bool:
+def _is_unclear(changes: ChangesSince, since_ms: int) -> bool:
     """Return whether any channel of a workspace may have changed, or may have become visible or hidden."""
     # A clock without an event since then is complete.
     is_complete = changes.is_complete or changes.reading.tick < since_ms
-    return not is_complete or not changes.changed.keys().isdisjoint((RIGHTS_OBJECT, member_object(user)))
+    return not is_complete or changes.own > 0 or RIGHTS_OBJECT in changes.changed
 
 
 def _happenings(

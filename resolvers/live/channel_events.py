@@ -6,14 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotFound
 from resolvers.conversations.access import access_conversations
 from resolvers.live.channel_sources import (
     ChannelSource,
-    MissedMessages,
     UserSource,
     WorkspaceSource,
 )
@@ -180,10 +178,8 @@ class _ChannelView:
             if rev is not None:
                 by_source[self._sources.by_conversation[name]][name] = rev
         for source, revs in by_source.items():
-            read = partial(_read_missed, source, revs)
+            read = partial(source.read_missed, revs)
             found = await read_patiently(partial(self._app.catch_ups.read, self._user, read))
-            if found is None:
-                continue
             start = source.start
             for name in found.resumed:
                 # A client may have a later position from another server. Then this server gets the events soon.
@@ -250,35 +246,3 @@ class _ChannelView:
         """Show nothing more of conversations. Return the events that say so."""
         self._visible.difference_update(names)
         return PayloadBatch(map(_access_ended, names)) if names else None
-
-
-class _MissedChannelMessages(NamedTuple):
-    """Missed messages of one clock, and the conversations whose rev can be resumed."""
-
-    items: Sequence[tuple[Position, ChannelMessage]]
-    resumed: frozenset[ConversationId]
-
-
-async def _read_missed(source: ChannelSource, revs: Mapping[ConversationId, int]) -> _MissedChannelMessages | None:
-    """Return the messages after the earliest rev that can be resumed."""
-    # The client may have a later position from another server, or one of the future.
-    clock = source.start.tick
-    if max(revs.values()) > clock:
-        clock = await source.find_clock()
-    candidates = sorted({rev for rev in revs.values() if rev <= clock})
-    found: MissedMessages | None = None
-    first = tried = 0
-    last = len(candidates)
-    while first < last:
-        # All revs can be resumed that are not before one that can.
-        missed = await source.read_missed(candidates[tried], revs.keys())
-        if missed is not None:
-            found, last = missed, tried
-        else:
-            first = tried + 1
-        tried = (first + last) // 2
-    if found is None:
-        return None
-    return _MissedChannelMessages(
-        found.items, frozenset(name for name, rev in revs.items() if candidates[last] <= rev <= clock)
-    )

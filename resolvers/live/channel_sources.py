@@ -6,7 +6,7 @@ nothing has to be done for them while nobody looks.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -22,10 +22,10 @@ from subscriptions.realtime.shared.subscription import SharedSubscription
 
 
 class MissedMessages(NamedTuple):
-    """The messages after a rev, with their positions, and the newest known tick of the clock."""
+    """Missed messages of one clock with their positions, and the conversations whose rev can be resumed."""
 
-    items: list[tuple[Position, ChannelMessage]]
-    newest: int
+    items: Sequence[tuple[Position, ChannelMessage]]
+    resumed: frozenset[ConversationId]
 
 
 class ChannelSource(Protocol):
@@ -44,12 +44,11 @@ class ChannelSource(Protocol):
         """Return whether the subscriber may see a message's event. Call it only with access to the conversation."""
         ...
 
-    async def read_missed(self, rev: int, conversations: Collection[ConversationId]) -> MissedMessages | None:
-        """Return the messages that the subscriber may read, after a rev; None if it cannot be resumed."""
-        ...
+    async def read_missed(self, revs: Mapping[ConversationId, int]) -> MissedMessages:
+        """Return the messages after the earliest rev that can be resumed, those that the subscriber may read.
 
-    async def find_clock(self) -> int:
-        """Return the clock at present, or an earlier tick that is not before `start`."""
+        Raises StoreError.
+        """
         ...
 
     async def refresh(self) -> None:
@@ -94,25 +93,13 @@ class WorkspaceSource:
         first = self._first_shown.get(message.conversation)
         return first is not None and message.seq >= first
 
-    async def read_missed(self, rev: int, conversations: Collection[ConversationId]) -> MissedMessages | None:
+    async def read_missed(self, revs: Mapping[ConversationId, int]) -> MissedMessages:
         """Read the workspace's log."""
         app = self._app
-        replay = await app.shared_events.replayer.read(
-            self._workspace,
-            rev,
-            epoch=self.start.epoch,
-            conversations=conversations,
-            list_readable=partial(list_readable, app.store, self._user),
+        readable = partial(list_readable, app.store, self._user)
+        return MissedMessages(
+            *await app.shared_events.replayer.read_channels(self._workspace, self.start, revs, readable)
         )
-        if replay is None:
-            return None
-        items = [(item.position, item.event) for item in replay.events if isinstance(item.event, ChannelMessage)]
-        return MissedMessages(items, items[-1][0].tick if items else rev)
-
-    async def find_clock(self) -> int:
-        """Read the clock."""
-        (reading,) = await self._app.store.clocks.read([self._workspace])
-        return reading.tick if reading.epoch == self.start.epoch else self.start.tick
 
     async def refresh(self) -> None:
         """Do nothing: rights are kept up to date."""
@@ -136,8 +123,31 @@ class UserSource:
         """Return True: only those who may read a message have its events on their clock."""
         return True
 
-    async def read_missed(self, rev: int, conversations: Collection[ConversationId]) -> MissedMessages | None:
+    async def read_missed(self, revs: Mapping[ConversationId, int]) -> MissedMessages:
         """Read the user's log."""
+        # The client may have a later position from another server, or one of the future.
+        clock = self.start.tick
+        if max(revs.values()) > clock:
+            clock = self._find_clock()
+        candidates = sorted({rev for rev in revs.values() if rev <= clock})
+        items: list[tuple[Position, ChannelMessage]] = []
+        first = tried = 0
+        last = len(candidates)
+        while first < last:
+            # All revs can be resumed that are not before one that can.
+            found = await self._read_after(candidates[tried], revs.keys())
+            if found is not None:
+                items, last = found, tried
+            else:
+                first = tried + 1
+            tried = (first + last) // 2
+        if last == len(candidates):
+            return MissedMessages((), frozenset())
+        return MissedMessages(items, frozenset(name for name, rev in revs.items() if candidates[last] <= rev <= clock))
+
+    async def _read_after(
+        self, rev: int, conversations: Collection[ConversationId]
+    ) -> list[tuple[Position, ChannelMessage]] | None:
         replay = await self._app.replayer.since(self._user, Position(self.start.epoch, rev))
         if replay is None:
             return None
@@ -145,10 +155,9 @@ class UserSource:
             (item.position, self._app.shared_events.user_clock_messages.convert(item.event, item.position))
             for item in replay
         ]
-        items = [(at, event) for at, event in found if event is not None and event.conversation in conversations]
-        return MissedMessages(items, max([rev, *(item.position.tick for item in replay)]))
+        return [(at, event) for at, event in found if event is not None and event.conversation in conversations]
 
-    async def find_clock(self) -> int:
+    def _find_clock(self) -> int:
         """Return the tick up to which this server has the user's events."""
         position = self._app.hub.find_clock(self._user)
         return max(self.start.tick, position.tick if position is not None else 0)

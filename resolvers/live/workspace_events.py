@@ -21,7 +21,6 @@ from subscriptions.realtime.events.shared import (
     WORKSPACE_OBJECT,
     ChannelActivity,
     WorkspaceUpdate,
-    member_object,
 )
 from subscriptions.realtime.mailboxes import Lagged, Position, QueueBudget
 from subscriptions.realtime.shared.activity import SECONDS_BETWEEN
@@ -178,14 +177,14 @@ class _WorkspaceView:
         app, start = self._app, self._subscription.start(workspace)
         if rev is None:
             return [LiveEvent(WorkspaceCaughtUp(workspace, start.tick, reset=False), start)]
-        changes = await app.store.clocks.read_changes({workspace: rev}, recent_margin=_RECENT_MARGIN_MS)
+        changes = await app.store.clocks.read_changes({workspace: rev}, self._user, recent_margin=_RECENT_MARGIN_MS)
         found = changes[workspace]
-        own = member_object(self._user)
         # Only a client's old state tells which channels were visible before a change of rights.
         is_reset = (
             not found.is_complete
             or found.reading.epoch != start.epoch
-            or not found.changed.keys().isdisjoint((RIGHTS_OBJECT, own))
+            or found.own > 0
+            or RIGHTS_OBJECT in found.changed
         )
         # A client may have a later position from another server. Then this server gets the events soon.
         seen.position = until = Position(start.epoch, start.tick if is_reset else max(start.tick, rev))

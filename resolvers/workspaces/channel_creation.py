@@ -17,6 +17,7 @@ from resolvers.workspaces.channel_decisions import (
     check_position,
     check_slow_mode,
     find_category,
+    too_many_followed,
 )
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import channel_id
@@ -69,18 +70,23 @@ async def create_channel(app: Confab, creator: UserId, new: NewChannel) -> Acces
         found = await app.store.policies.find_members(policy.workspace, members, policy.version)
         if len(found) < len(members):
             raise NotAMember("memberIds must name members of the workspace", field="memberIds")
+        is_private = record.kind is ChannelKind.PRIVATE
+        full = await app.store.channel_follows.list_full(policy, members)
+        if full and (is_private or full != [creator]):
+            raise too_many_followed("memberIds")
+        # A creator who follows as many channels as allowed does not follow the new one, unless it is PRIVATE.
+        followers = [user for user in members if user not in full]
         channel = replace(
             record,
             id=channel_id(policy.workspace, app.store.ids.next()),
             category=category,
-            member_count=len(members),
+            member_count=len(followers),
         )
         made.append(channel.id)
-        is_private = channel.kind is ChannelKind.PRIVATE
         return ProposedPolicyChange(
             replace(policy, channels=place_channel(policy.channels, channel, new.position)),
-            channel_members=frozenset((channel.id, user) for user in members) if is_private else frozenset(),
-            writes=creation_writes(channel.id, creator, members, new.key, record.created_at_ms),
+            channel_members=frozenset((channel.id, user) for user in followers) if is_private else frozenset(),
+            writes=creation_writes(channel.id, creator, followers, new.key, record.created_at_ms),
         )
 
     made: list[ConversationId] = []

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_encodable
-from resolvers.base.errors import InvalidInput, NotFound
+from resolvers.base.errors import InvalidInput, LimitReached, NotFound
 from resolvers.base.names import accept_name
 from resolvers.conversations.access import Access, access_conversation
 from resolvers.workspaces.access import no_permission
 from resolvers.workspaces.changes import change_as_member
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import CategoryId, WorkspaceId, workspace_of, workspace_of_channel
+from store.channels import channel_follows
 from store.channels.channel_rights import ChannelRights
 from store.conversations.conversation import Head
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
@@ -110,6 +111,12 @@ def check_slow_mode(seconds: int | None) -> None:
     """Raise InvalidInput for a time outside the limits."""
     if seconds is not None and not 0 <= seconds <= LONGEST_SLOW_MODE_SECONDS:
         raise InvalidInput(f"slowModeSeconds must be from 0 to {LONGEST_SLOW_MODE_SECONDS}", field="slowModeSeconds")
+
+
+def too_many_followed(field: str | None = None) -> LimitReached:
+    """Return the error for a user who follows as many channels as allowed."""
+    most = channel_follows.MAX_FOLLOWED
+    return LimitReached(f"a user can follow at most {most} channels of a workspace", field=field)
 
 
 def no_channel() -> NotFound:

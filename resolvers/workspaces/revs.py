@@ -34,6 +34,16 @@ async def read_with_rev(
 async def list_revs_before(app: Confab, workspaces: Sequence[WorkspaceId], began_ms: int) -> list[int]:
     """Return positions on the clocks of workspaces before a time (ms): states that were read later include all of it.
 
-    One round trip to Redis. Resuming there may repeat events of up to two seconds that the state includes.
+    One round trip to Redis. Resuming there may repeat events of up to two seconds that the state includes. A clock that
+    began after that time may have lost events that the state does not include. Then its position cannot be resumed.
     """
-    return [max(1, min(clock.tick, began_ms - _MARGIN_MS)) for clock in await app.store.clocks.read(workspaces)]
+    readings = await app.store.clocks.read_epochs(workspaces)
+    reading_ms = app.store.clock.now_ms() - began_ms + 1
+    positions = []
+    for reading in readings:
+        position = min(reading.tick, began_ms - _MARGIN_MS)
+        if reading.age_ms > reading_ms:
+            # All events before its begin are older than the state.
+            position = max(reading.begin, position)
+        positions.append(max(1, position))
+    return positions

@@ -6,6 +6,8 @@ StoreError
 ├── LockTimeout        a user's lock could not be acquired before the deadline
 ├── Fenced             the lock was lost before the change was applied
 └── Superseded         a group or workspace changed since the change was decided
+
+Refused: a transaction's own conditions were not met, so nothing was stored. Superseded is one of these errors.
 """
 
 from __future__ import annotations
@@ -49,7 +51,11 @@ class Fenced(StoreError):
     """The lock was lost before the change was applied. A retry is safe: the values that were written only grow."""
 
 
-class Superseded(StoreError):
+class Refused(Exception):
+    """A condition within a transaction was not met, so the transaction was aborted: nothing was stored."""
+
+
+class Superseded(StoreError, Refused):
     """The group or workspace changed after this change was decided. Nothing was stored; decide the change again."""
 
 

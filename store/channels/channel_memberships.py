@@ -2,56 +2,53 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pymongo import UpdateOne
 
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId
 from store.base.workspace_ids import WorkspaceId
-from store.channels.channel_follows import follow_session, unfollow_session
+from store.channels.follow_rows import ChannelPlace, follow_session, unfollow_row, unfollow_session
 from store.conversations.conversation import Member
 from store.mongo.collections import CHANNELS, MEMBERS, SESSIONS, member_row_id, workspace_row_id
 from store.workspaces.changing.proposed_change import Operation
+from store.workspaces.policy import ChannelKind, Policy
 from store.workspaces.workspace_fields import ChannelField
 
 Writes = list[tuple[str, list[Operation]]]
 """Collections and operations."""
 
 
-def join_writes(
-    workspace: WorkspaceId,
-    channel: ConversationId,
-    members: Sequence[Member],
-    place: tuple[int, int],
-    at_ms: int,
-) -> Writes:
-    """Return the writes of users who become members. members: their memberships from now on.
+def join_writes(workspace: WorkspaceId, place: ChannelPlace, members: Sequence[Member], at_ms: int) -> Writes:
+    """Return the writes of users who become members, with everything so far read.
 
-    place: seq and n up to which everything is read.
+    members: their memberships from now on.
     """
     rows: list[Operation] = [
-        UpdateOne({"_id": member_row_id(channel, member.user)}, {"$set": member.to_fields()}, upsert=True)
+        UpdateOne({"_id": member_row_id(place.id, member.user)}, {"$set": member.to_fields()}, upsert=True)
         for member in members
     ]
-    sessions: list[Operation] = [follow_session(member.user, channel, place, at_ms) for member in members]
-    return [(MEMBERS, rows), (SESSIONS, sessions), (CHANNELS, [_count(workspace, channel, len(members))])]
+    sessions: list[Operation] = [follow_session(member.user, place, at_ms) for member in members]
+    return [(MEMBERS, rows), (SESSIONS, sessions), (CHANNELS, [_count(workspace, place.id, len(members))])]
 
 
-def leave_writes(
-    workspace: WorkspaceId, channel: ConversationId, members: Sequence[Member], last_seq: int, at_ms: int
-) -> Writes:
-    """Return the writes of members who leave. last_seq: the last one that they could read."""
-    rows: list[Operation] = [
-        UpdateOne({"_id": member_row_id(channel, member.user)}, {"$set": member.ended_at(last_seq).to_fields()})
-        for member in members
-    ]
-    sessions: list[Operation] = [unfollow_session(member.user, channel, at_ms) for member in members]
-    return [(MEMBERS, rows), (SESSIONS, sessions), (CHANNELS, [_count(workspace, channel, -len(members))])]
+def leave_writes(policy: Policy, places: Iterable[tuple[ConversationId, Member, int]], at_ms: int) -> Writes:
+    """Return the writes of users who leave channels: members of PRIVATE ones, and followers of others.
 
-
-def end_sessions(places: Iterable[tuple[ConversationId, UserId]], at_ms: int) -> Writes:
-    """Return the writes of sessions of users who no longer follow channels."""
-    return [(SESSIONS, [unfollow_session(user, channel, at_ms) for channel, user in places])]
+    places: Present memberships, each with the newest seq there, the last that the member may read.
+    """
+    rows, sessions, counts = list[Operation](), list[Operation](), Counter[ConversationId]()
+    for channel, member, seq in places:
+        if policy.channels[channel].kind is ChannelKind.PRIVATE:
+            row = {"_id": member_row_id(channel, member.user)}
+            rows.append(UpdateOne(row, {"$set": member.ended_at(seq).to_fields()}))
+        else:
+            rows.append(unfollow_row(channel, member))
+        sessions.append(unfollow_session(member.user, channel, at_ms))
+        counts[channel] += 1
+    left: list[Operation] = [_count(policy.workspace, channel, -count) for channel, count in counts.items()]
+    return [(MEMBERS, rows), (SESSIONS, sessions), (CHANNELS, left)]
 
 
 def _count(workspace: WorkspaceId, channel: ConversationId, change: int) -> UpdateOne:

@@ -37,7 +37,7 @@ class ChannelSync:
         own_answer, *answers = await self._cache.run(
             [
                 self._sessions.changed_channels_call(user, after, limit),
-                *(self._clocks.changes_call(workspace, since_ms) for workspace in remembered),
+                *(self._clocks.changes_call(workspace, since_ms, user) for workspace in remembered),
             ]
         )
         found = dict(zip(remembered, map(parse_changes, answers), strict=True))
@@ -48,7 +48,7 @@ class ChannelSync:
         wanted = frozenset(map(workspace_of_channel, own.followed))
         missing = sorted(wanted - found.keys())
         if missing:
-            read = await self._clocks.read_changes(dict.fromkeys(missing, since_ms))
+            read = await self._clocks.read_changes(dict.fromkeys(missing, since_ms), user)
             found |= {workspace: read[workspace] for workspace in missing}
         self._workspaces[user] = wanted
         self._workspaces.move_to_end(user)

@@ -12,11 +12,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from store.base.clock import Clock
+from store.base.ids import UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
-_MAX_REPEATED_MS = 60_000
-"""An entry is in the log no more than this before the time that its event has in MongoDB: servers' clocks differ."""
+_LOG_VALUES = 4
+"""Values of each event in the answer of `clock_read_log.lua`."""
 
 
 class ChangeList(StrEnum):
@@ -26,6 +27,8 @@ class ChangeList(StrEnum):
     """Channels by their newest message."""
     CHANGED = "changed"
     """Objects by their newest change."""
+    MEMBERS = "members"
+    """Users by the newest change of their membership."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +39,15 @@ class ClockEntry:
         text: The log entry. No two events of a clock have the same one.
         version: The policy version under which subscribers may see it, as far as the caller knows.
         objects: The objects of the event, each with its list.
-        may_repeat_from_ms: Set if the entry may be in the log already: a time before it was appended.
+        channel: The channel of the message that it is about; "" for other events.
+        may_repeat: True if the entry may be in the log already.
     """
 
     text: str
     version: str = ""
     objects: Sequence[tuple[ChangeList, str]] = ()
-    may_repeat_from_ms: int | None = None
+    channel: str = ""
+    may_repeat: bool = False
 
 
 class Appended(NamedTuple):
@@ -64,11 +69,35 @@ class Appended(NamedTuple):
 
 
 class LoggedEvent(NamedTuple):
-    """An event in the log: its tick, its entry, and the policy version under which subscribers may see it."""
+    """An event in the log.
+
+    Attributes:
+        tick: Its tick.
+        entry: Its entry.
+        version: The policy version under which subscribers may see it; "" if none is known.
+        channel: The channel of the message that it is about; "" for other events.
+    """
 
     tick: int
     entry: bytes
     version: str
+    channel: str
+
+
+class LogPage(NamedTuple):
+    """Consecutive events of a clock, oldest first.
+
+    Attributes:
+        epoch: The clock's epoch.
+        clock: The clock at that moment.
+        earliest: The earliest position that can be resumed.
+        events: The events after the position asked for, or after `earliest` if that is later.
+    """
+
+    epoch: str
+    clock: int
+    earliest: int
+    events: Sequence[LoggedEvent]
 
 
 class ClockReading(NamedTuple):
@@ -77,6 +106,20 @@ class ClockReading(NamedTuple):
     epoch: str
     tick: int
     policy_version: int | None
+
+
+class EpochReading(NamedTuple):
+    """A clock at one moment, with its epoch.
+
+    Attributes:
+        tick: The clock.
+        begin: The clock when the epoch began.
+        age_ms: Time since the epoch began, by the time of Redis.
+    """
+
+    tick: int
+    begin: int
+    age_ms: float
 
 
 class ClockPosition(NamedTuple):
@@ -91,13 +134,15 @@ class ClockPosition(NamedTuple):
 class ChangesSince:
     """Changes on a clock after a tick, with the tick of the newest change of each.
 
-    `is_complete`: False if the tick is in the future, or too old.
+    `is_complete`: False if the tick is in the future, or too old. `own`: the newest change of the membership of the
+    user who asked; 0 if it has not changed.
     """
 
     reading: ClockReading
     is_complete: bool
     recent: Mapping[str, int]
     changed: Mapping[str, int]
+    own: int
 
 
 class SharedClocks:
@@ -110,11 +155,9 @@ class SharedClocks:
 
     def append_call(self, owner: str, entry: ClockEntry) -> Call:
         """Return the call that appends an event. `parse_appended` reads its answer."""
-        from_ms = entry.may_repeat_from_ms
-        repeated_after = "" if from_ms is None else max(0, from_ms - _MAX_REPEATED_MS)
-        objects = [part for kind, member in entry.objects for part in (kind.value, member)]
-        args = (entry.text, entry.version, repeated_after, *objects)
-        return self._call("clock_append", owner, *args)
+        objects = [part for kind, name in entry.objects for part in (kind.value, name)]
+        may_repeat = "1" if entry.may_repeat else ""
+        return self._call("clock_append", owner, entry.text, entry.version, may_repeat, entry.channel, *objects)
 
     async def append(self, owner: str, entry: ClockEntry) -> Appended:
         """Append an event. Raises Unreachable: it may have been appended."""
@@ -122,40 +165,50 @@ class SharedClocks:
 
     async def read(self, owners: Sequence[str]) -> list[ClockReading]:
         """Return the present clocks, in one round trip. Clocks that are not there begin."""
-        return [_reading(answer) for answer in await self._cache.run([self._call("clock_read", one) for one in owners])]
+        return [_reading(answer) for answer in await self._read(owners)]
+
+    async def read_epochs(self, owners: Sequence[str]) -> list[EpochReading]:
+        """Return the present clocks with their epochs, in one round trip. Clocks that are not there begin."""
+        return [
+            EpochReading(int(clock), int(begin), int(age_us) / 1_000)
+            for _, clock, _, begin, age_us in await self._read(owners)
+        ]
+
+    async def _read(self, owners: Sequence[str]) -> list[Any]:
+        return await self._cache.run([self._call("clock_read", owner) for owner in owners])
 
     async def find(self, owners: Sequence[str]) -> list[ClockReading | None]:
         """Return the present clocks, in one round trip that changes nothing. None for clocks that are not there."""
         calls = [Call("HMGET", self._keys.clock(owner), ("epoch", "clock", "pv")) for owner in owners]
         return [_reading(answer) if answer[0] is not None else None for answer in await self._cache.run(calls)]
 
-    async def read_changes(self, since: Mapping[str, int], *, recent_margin: int = 0) -> dict[str, ChangesSince]:
+    async def read_changes(
+        self, since: Mapping[str, int], user: UserId, *, recent_margin: int = 0
+    ) -> dict[str, ChangesSince]:
         """Return what changed on each clock after a tick, in one round trip.
 
-        `recent_margin`: how much earlier the newest messages of channels may be.
+        Args:
+            since: The tick on each clock.
+            user: The user who asks.
+            recent_margin: How much earlier the newest messages of channels may be.
         """
-        calls = [self.changes_call(owner, tick, recent_margin) for owner, tick in since.items()]
+        calls = [self.changes_call(owner, tick, user, recent_margin) for owner, tick in since.items()]
         answers = await self._cache.run(calls)
         return {owner: parse_changes(answer) for owner, answer in zip(since, answers, strict=True)}
 
-    def changes_call(self, owner: str, since: int, recent_margin: int = 0) -> Call:
+    def changes_call(self, owner: str, since: int, user: UserId, recent_margin: int = 0) -> Call:
         """Return the call that reads what changed on a clock after a tick. `parse_changes` reads its answer."""
-        return self._call("clock_read_changes", owner, since, recent_margin)
+        return self._call("clock_read_changes", owner, since, recent_margin, user)
 
-    async def read_log(
-        self, owner: str, since: int, limit: int, *, epoch: str = ""
-    ) -> tuple[str, list[LoggedEvent]] | None:
-        """Return the present epoch and the events after a tick; None if the log lacks some, or the tick is not past.
-
-        `epoch`: of the tick, if it is known.
-        """
+    async def read_log(self, owner: str, since: int, limit: int) -> LogPage:
+        """Return up to `limit` events after a tick, or after the earliest position that can be resumed."""
         self._cache.require_shared()
-        answer = await self._cache.one(self._call("clock_read_log", owner, since, epoch, limit))
-        if not answer[2]:
-            return None
-        rows = answer[3:]
-        events = [LoggedEvent(int(rows[i]), rows[i + 1], rows[i + 2].decode()) for i in range(0, len(rows), 3)]
-        return answer[0].decode(), events
+        epoch, clock, earliest, *rows = await self._cache.one(self._call("clock_read_log", owner, since, limit))
+        events = [
+            LoggedEvent(int(tick), entry, version.decode(), channel.decode())
+            for tick, entry, version, channel in zip(*(rows[i::_LOG_VALUES] for i in range(_LOG_VALUES)), strict=True)
+        ]
+        return LogPage(epoch.decode(), int(clock), int(earliest), events)
 
     async def attach(self, owner: str, server: str, until_ms: int) -> tuple[str, int]:
         """Register that connections of a server look at a clock until a time (ms).
@@ -210,9 +263,10 @@ def _reading(answer: Sequence[bytes]) -> ClockReading:
 
 def parse_changes(answer: Sequence[Any]) -> ChangesSince:
     """Return the answer of `SharedClocks.changes_call`."""
-    first_changed = 5 + 2 * answer[4]
-    recent, changed = answer[5:first_changed], answer[first_changed:]
-    return ChangesSince(_reading(answer), bool(answer[3]), _pairs(recent), _pairs(changed))
+    reading, complete, own, channels = _reading(answer), bool(answer[3]), int(answer[4]), answer[5]
+    first_changed = 6 + 2 * channels
+    recent, changed = answer[6:first_changed], answer[first_changed:]
+    return ChangesSince(reading, complete, _pairs(recent), _pairs(changed), own)
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, int]:

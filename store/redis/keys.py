@@ -96,7 +96,7 @@ class Keys:
         return (self.of_clock(owner, "meta"),)
 
     def of_clock(self, owner: str, name: str) -> str:
-        """Return one of the keys of a shared clock: meta, log, recent, changed, routes."""
+        """Return one of the keys of a shared clock: meta, log, recent, changed, members, entries, routes."""
         return f"{self.namespace}{{w:{owner.removeprefix('w_')}}}:{name}"
 
     def event_stream(self, token: str, name: str) -> str:

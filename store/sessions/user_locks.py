@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from weakref import WeakValueDictionary
@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from store.base.clock import Clock
-from store.base.errors import LockTimeout, StoreError
+from store.base.errors import LockTimeout, Refused, StoreError
 from store.base.ids import ConversationId, UserId
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
@@ -28,6 +28,9 @@ LOCK_MS = 6_000
 
 MAX_WAIT_SECONDS = 8.0
 """Longest time that a change waits for the lock."""
+
+_MAX_WAIT_FOR_ALL_SECONDS = 2.0
+"""Longest time that a change of several users waits for their locks: the first one must not expire meanwhile."""
 
 _POLL_SECONDS = 1.0
 """Interval at which a waiter tries again: the frame that grants the lock may be lost, or the holder may be dead."""
@@ -60,10 +63,15 @@ class UserLock:
     def changing(self) -> Iterator[None]:
         """Surround a write to MongoDB and the script that applies it, which releases the lock in the same step.
 
-        If the block fails, the cached state may be behind MongoDB: releasing the lock then drops it.
+        If the block fails, the cached state may be behind MongoDB: releasing the lock then drops it. After Refused,
+        nothing was written.
         """
         self._state = _State.CHANGING
-        yield
+        try:
+            yield
+        except Refused:
+            self._state = _State.UNCHANGED
+            raise
         self._state = _State.RELEASED
 
     @property
@@ -147,6 +155,23 @@ class UserLocks:
                     await asyncio.shield(self._release(user, lock.token, drop_state=lock.is_cache_behind))
         finally:
             local.release()
+
+    @asynccontextmanager
+    async def hold_all(self, users: Collection[UserId]) -> AsyncIterator[dict[UserId, UserLock]]:
+        """Hold the locks of several users, for one change of sessions of them all. Raises LockTimeout, Unreachable.
+
+        Locks are taken in the order of the ids, so that two callers never wait for each other. See `loads` of `hold`:
+        states that are not cached are not loaded.
+        """
+        async with AsyncExitStack() as stack:
+            locks: dict[UserId, UserLock] = {}
+            try:
+                async with asyncio.timeout(_MAX_WAIT_FOR_ALL_SECONDS if len(users) > 1 else None):
+                    for user in sorted(set(users)):
+                        locks[user] = await stack.enter_async_context(self.hold(user, (), loads=False))
+            except TimeoutError as error:
+                raise LockTimeout("these users are being changed by other requests") from error
+            yield locks
 
     async def _acquire(
         self, user: UserId, conversations: Sequence[ConversationId], deadline: float, *, loads: bool

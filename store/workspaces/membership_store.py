@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from pymongo import DeleteOne, UpdateOne
+from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
+from store.base.errors import Refused, Superseded
 from store.base.ids import ConversationId, UserId
-from store.base.workspace_ids import WorkspaceId
-from store.channels.default_channels import DefaultChannel, following_writes
-from store.conversations.conversation import Member, member_from
+from store.base.workspace_ids import WorkspaceId, workspace_of_channel
+from store.channels.channel_follows import ChangedFollow, ChannelFollows
+from store.channels.channel_memberships import leave_writes
+from store.channels.follow_rows import (
+    ChannelPlace,
+    find_changes,
+    find_rows,
+    follow_row,
+    follow_session,
+    note_change,
+)
+from store.conversations.conversation import Member
 from store.mongo.client import Mongo
 from store.mongo.collections import (
     CHANNELS,
@@ -24,19 +34,16 @@ from store.mongo.collections import (
     WORKSPACE_MEMBERS,
     WORKSPACES,
     WORKSPACES_OF,
-    member_row_id,
-    session_row_id,
     workspace_row_id,
 )
 from store.mongo.writes import is_duplicate
-from store.sessions.session import Session
-from store.workspaces import user_workspaces
+from store.sessions.user_locks import UserLock, UserLocks
 from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.documents import member_document
 from store.workspaces.invite_store import InviteCode, usable_filter, use_update
 from store.workspaces.member_search import search_fields_of
 from store.workspaces.policy import ChannelKind, MemberFacts, Policy
-from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces
+from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces, user_row_removals
 from store.workspaces.workspace_fields import ChannelField, WorkspaceField
 from store.workspaces.workspace_store import existing
 
@@ -44,11 +51,11 @@ USERS_AT_ONCE = 50
 """Users that one transaction adds."""
 
 
-class NotOpen(Exception):
+class NotOpen(Refused):
     """The workspace does not exist any more, or may not be joined without an invitation."""
 
 
-class UnusableInvite(Exception):
+class UnusableInvite(Refused):
     """The invitation was revoked, has expired, or was used as often as allowed."""
 
 
@@ -59,11 +66,23 @@ class NewMember(NamedTuple):
     name: str | None
 
 
+class ChannelsOfMembers(NamedTuple):
+    """Present memberships of some users in channels.
+
+    `changes`: how often it had changed before what each of them follows; None: never.
+    """
+
+    memberships: list[tuple[ConversationId, Member]]
+    changes: Mapping[UserId, int | None]
+
+
 class MembershipStore:
     """Adds members to workspaces."""
 
-    def __init__(self, mongo: Mongo, workspaces_of: UserWorkspaces) -> None:
+    def __init__(self, mongo: Mongo, workspaces_of: UserWorkspaces, locks: UserLocks, follows: ChannelFollows) -> None:
         self._mongo = mongo
+        self._locks = locks
+        self._follows = follows
         self._user_workspaces = workspaces_of
         self._joining: WeakValueDictionary[WorkspaceId, asyncio.Lock] = WeakValueDictionary()
         """Transactions of this process on one workspace run one after the other: at once they would only repeat."""
@@ -74,17 +93,12 @@ class MembershipStore:
         rows = await self._mongo.find(WORKSPACE_MEMBERS, {"_id": {"$in": ids}}, projection={"_id": 1})
         return {UserId(row["_id"].partition(" ")[2]) for row in rows}
 
-    async def list_channels(self, policy: Policy, users: Sequence[UserId]) -> list[tuple[ConversationId, Member]]:
-        """Return the present memberships of users in channels: of PRIVATE ones, and as followers. One round trip."""
-        ids = [member_row_id(channel, user) for channel in policy.channels for user in users]
-        rows = await self._mongo.find(MEMBERS, {"_id": {"$in": ids}}) if ids else []
-        found = []
-        for row in rows:
-            channel, _, user = row["_id"].partition(" ")
-            member = member_from(UserId(user), row)
-            if member.is_current:
-                found.append((ConversationId(channel), member))
-        return found
+    async def find_channels(self, policy: Policy, users: Sequence[UserId]) -> ChannelsOfMembers:
+        """Return the present memberships of users in channels: of PRIVATE ones, and as followers. Two round trips."""
+        # Read first: if one of the users follows a channel after this, or stops, the guards do not match.
+        changes = await find_changes(self._mongo, policy.workspace, users)
+        rows = await find_rows(self._mongo, policy.channels, users)
+        return ChannelsOfMembers([(c, member) for (c, _), member in rows.items() if member.is_current], changes)
 
     async def add(
         self,
@@ -93,24 +107,30 @@ class MembershipStore:
         at_ms: int,
         most: int,
         *,
+        entry: Callable[[ConversationId], str],
         invite: InviteCode | None = None,
         needs_open: bool = False,
-        follows: Sequence[DefaultChannel] = (),
-    ) -> None:
+        follows: Sequence[ChannelPlace] = (),
+    ) -> dict[UserId, list[ChangedFollow]]:
         """Add up to USERS_AT_ONCE members, all or nothing. One awaited transaction.
 
-        Joining raises no policy version: nobody keeps that a user is not a member.
+        Joining raises no policy version: nobody keeps that a user is not a member. If the users follow channels, their
+        locks are held, so that no cached state stays without them.
 
         Args:
             workspace: The workspace.
             members: The users.
             at_ms: The time of joining.
             most: Largest number of workspaces of a user.
+            entry: Returns the entry in the user's log for a channel that they follow.
             invite: The invitation that is used once.
             needs_open: Refuse if the workspace may not be joined without an invitation.
-            follows: Channels that the users follow from now on.
+            follows: Default channels, which the users follow from now on.
 
-        Raises AlreadyMember, TooManyWorkspaces, UnusableInvite and NotOpen.
+        Returns the changes of the users' sessions.
+
+        Raises AlreadyMember, TooManyWorkspaces, UnusableInvite and NotOpen. Superseded: a channel is not a default
+        channel any more. Nothing was stored then.
         """
         searches = [search_fields_of(workspace, member.user, member.name, None) for member in members]
         rows = [
@@ -119,17 +139,16 @@ class MembershipStore:
             for member, search in zip(members, searches, strict=True)
         ]
         users = [(member.user, search.name_version) for member, search in zip(members, searches, strict=True)]
-        following = following_writes(follows, [member.user for member in members], at_ms)
         joinable = existing(workspace) | ({WorkspaceField.IS_OPEN: True} if needs_open else {})
 
-        async def work(session: Any) -> None:
+        async def work(session: Any, locks: Mapping[UserId, UserLock]) -> None:
             await self._user_workspaces.insert(users, workspace, at_ms, most, session)
             try:
                 await self._mongo.insert_many(WORKSPACE_MEMBERS, rows, session=session)
             except BulkWriteError as error:
                 raise (AlreadyMember() if is_duplicate(error) else error) from error
-            for collection, operations in following:
-                await self._mongo.bulk_write(collection, operations, session=session)
+            if locks:
+                await self._follow(follows, locks, session)
             if invite is not None:
                 used = await self._mongo.find_one_and_update(
                     INVITES, usable_filter(invite, at_ms), use_update(), session=session
@@ -143,29 +162,49 @@ class MembershipStore:
 
         lock = self._joining.setdefault(workspace, asyncio.Lock())
         async with lock:
-            await self._mongo.transaction(work)
+            if not follows:
+                await self._mongo.transaction(partial(work, locks={}))
+                return {}
+            async with self._locks.hold_all([member.user for member in members]) as locks:
+                channels = [place.id for place in follows]
+                return await self._follows.commit(locks, channels, partial(work, locks=locks), entry)
+
+    async def _follow(self, places: Sequence[ChannelPlace], locks: Mapping[UserId, UserLock], session: Any) -> None:
+        """Let new members follow default channels. Raises Superseded if one of these is none any more."""
+        rows = await find_rows(self._mongo, [place.id for place in places], list(locks), session)
+        members, sessions, counts = list[Any](), list[UpdateOne](), list[UpdateOne]()
+        for place in places:
+            former = {user: rows.get((place.id, user)) for user in locks}
+            new = [user for user, member in former.items() if member is None or not member.is_current]
+            members += [follow_row(user, place, locks[user].at, former[user]) for user in new]
+            sessions += [follow_session(user, place, locks[user].at) for user in new]
+            document = {
+                "_id": workspace_row_id(workspace_of_channel(place.id), place.id),
+                ChannelField.KIND: ChannelKind.PUBLIC.value,
+                ChannelField.IS_DEFAULT: True,
+                ChannelField.IS_ARCHIVED: None,
+            }
+            counts.append(UpdateOne(document, {"$inc": {ChannelField.MEMBER_COUNT: len(new)}}))
+        if members:
+            await self._mongo.bulk_write(MEMBERS, members, session=session)
+            await self._mongo.bulk_write(SESSIONS, sessions, session=session)
+        if await self._mongo.bulk_write(CHANNELS, counts, session=session) < len(counts):
+            raise Superseded("the default channels have changed")
 
 
 def membership_end_writes(
-    policy: Policy, users: Iterable[UserId], in_channels: Iterable[tuple[ConversationId, Member, int]]
+    policy: Policy, users: Iterable[UserId], places: Iterable[tuple[ConversationId, Member, int]], at_ms: int
 ) -> list[tuple[str, list[Operation]]]:
     """Return what the transaction that ends memberships of a workspace writes, besides the members' documents.
 
-    in_channels: present memberships of channels, each with the newest seq there, the last that the member may read.
-    Followers of PUBLIC channels have no intervals to keep, so their rows are removed.
+    places: Present memberships of channels, each with the newest seq there, the last that the member may read.
     """
-    rows, sessions, counts = list[Operation](), list[Operation](), Counter[ConversationId]()
-    for channel, member, seq in in_channels:
-        row = {"_id": member_row_id(channel, member.user)}
-        ended = member.ended_at(seq) if policy.channels[channel].kind is ChannelKind.PRIVATE else None
-        rows.append(UpdateOne(row, {"$set": ended.to_fields()}) if ended is not None else DeleteOne(row))
-        sessions.append(
-            UpdateOne({"_id": session_row_id(member.user, channel)}, {"$unset": {Session.follows.stored: ""}})
-        )
-        counts[channel] += 1
-    in_workspaces = [write for user in users for write in user_workspaces.user_row_removals(user, policy.workspace)]
-    channels: list[Operation] = [
-        UpdateOne({"_id": workspace_row_id(policy.workspace, channel)}, {"$inc": {ChannelField.MEMBER_COUNT: -count}})
-        for channel, count in counts.items()
-    ]
-    return [(WORKSPACES_OF, in_workspaces), (MEMBERS, rows), (SESSIONS, sessions), (CHANNELS, channels)]
+    in_workspaces = [write for user in users for write in user_row_removals(user, policy.workspace)]
+    return [(WORKSPACES_OF, in_workspaces), *leave_writes(policy, places, at_ms)]
+
+
+def membership_end_guards(
+    policy: Policy, users: Iterable[UserId], found: ChannelsOfMembers
+) -> list[tuple[str, list[UpdateOne]]]:
+    """Return the guards of that transaction: the users follow the channels that were found, and no others."""
+    return [(WORKSPACE_MEMBERS, [note_change(policy.workspace, user, found.changes) for user in users])]

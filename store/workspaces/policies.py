@@ -158,6 +158,13 @@ class Policies:
         )
         return policy_from(rows[0], channels) if rows else None
 
+    async def renew(self, workspace: WorkspaceId) -> Policy | None:
+        """Read the newest policy, and keep it; None if the workspace does not exist. Two round trips to MongoDB.
+
+        For callers whose change was refused because the kept policy is not the newest one.
+        """
+        return await self._read(workspace)
+
     async def _read(self, workspace: WorkspaceId) -> Policy | None:
         policy = await self.read(workspace)
         if policy is None or policy.is_deleted:

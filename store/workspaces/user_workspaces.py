@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pymongo import DeleteOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
+from store.base.errors import Refused
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Mongo
@@ -33,11 +34,11 @@ class JoinedWorkspace(NamedTuple):
     joined_at_ms: int
 
 
-class TooManyWorkspaces(Exception):
+class TooManyWorkspaces(Refused):
     """A user is in as many workspaces as allowed."""
 
 
-class AlreadyMember(Exception):
+class AlreadyMember(Refused):
     """A user has joined meanwhile."""
 
 

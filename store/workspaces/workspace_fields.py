@@ -139,6 +139,8 @@ class WorkspaceMemberField:
     NICKNAME = "nn"
     JOINED_AT = "j"
     TIMED_OUT_UNTIL = "to"
+    FOLLOW_CHANGES = "fc"
+    """Number of changes of the PUBLIC channels that the member follows. Absent: none since joining."""
 
     # Made from the name, the id and the nickname (`member_search`).
     WORKSPACE = "w"

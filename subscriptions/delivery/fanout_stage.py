@@ -108,8 +108,8 @@ class FanoutStage:
         record = message.committed.reserved.message
         calls = [self._store.commits.newest_message_call(message.committed)]
         if is_on_workspace_clock(record.conversation):
-            may_repeat_from = record.created_at_ms if message.recovered else None
-            calls.append(self._shared_events.message_call(record, MessageChange.CREATED, may_repeat_from))
+            may_repeat = message.recovered
+            calls.append(self._shared_events.message_call(record, MessageChange.CREATED, may_repeat=may_repeat))
         if record.mentions_all and kind_of(record.conversation) is ConversationKind.CHANNEL:
             calls.append(self._store.commits.mention_all_call(record))
         if record.key and record.digest:

@@ -264,8 +264,8 @@ class Revisions:
         ]
         is_in_channel, change = is_on_workspace_clock(message.conversation), MessageChange(publication.revision.kind)
         if is_in_channel:
-            began_ms = message.created_at_ms if self._is_shared(publication) else None
-            calls.append(self._shared_events.message_call(message, change, began_ms))
+            may_repeat = self._is_shared(publication)
+            calls.append(self._shared_events.message_call(message, change, may_repeat=may_repeat))
         answers = await self._store.cache.run(calls)
         present = await self._publish(publication, first, answers[1 : 1 + len(first)])
         if is_in_channel:

@@ -42,6 +42,7 @@ async def _run(databases: FaultyDatabases, folder: Path, plan: RunPlan) -> RunRe
     return report
 
 
+@pytest.mark.long
 async def test_sessions_equal_what_counting_gives_while_the_cache_is_lost(
     databases: FaultyDatabases, tmp_path: Path
 ) -> None:

@@ -57,7 +57,7 @@ FORMS = [
         UPDATE,
         UPDATE_FIELDS,
         UPDATE_FIELDS,
-        [(ChangeList.CHANGED, name) for name in (CHANNEL, "m:ann", "w", "v")],
+        [*((ChangeList.CHANGED, name) for name in (CHANNEL, "w", "v")), (ChangeList.MEMBERS, "ann")],
     ),
     (
         WorkspaceUpdate(WorkspaceId("w_7"), is_deleted=True),

@@ -74,18 +74,31 @@ async def find_preview(app: Confab, viewer: UserId, code: str) -> Preview | None
     return Preview(invite, workspace) if invite is not None and workspace is not None else None
 
 
-async def access_invite(app: Confab, user: UserId, code: str) -> InviteRecord:
-    """Return an invitation that the user may join with. Raises NotFound and RateLimited."""
-    invite = await _find_usable(app, user, code)
-    if invite is None:
+async def access_invite(app: Confab, user: UserId, code: str) -> InviteCode:
+    """Return the code of an invitation that the user may join with. Raises NotFound and RateLimited.
+
+    For members of its workspace every code is good: they may have used it up, and not have got the answer.
+    """
+    parsed = _parse(app, user, code)
+    if parsed is None:
         raise no_invite()
-    return invite
+    # Both are read in any case: the time does not tell whether there is such a workspace.
+    invite, present = await app.store.mongo.gather(
+        app.store.invites.find(parsed), app.store.memberships.list_present(parsed.workspace, [user])
+    )
+    if user not in present and (invite is None or not invite.is_usable(app.store.clock.now_ms())):
+        raise no_invite()
+    return parsed
+
+
+def _parse(app: Confab, user: UserId, code: str) -> InviteCode | None:
+    # Right codes count too: the limit must not tell them from wrong ones.
+    check_rate(app.store.rate_limits.invite_lookups, user)
+    return InviteCode.parse(code)
 
 
 async def _find_usable(app: Confab, user: UserId, code: str) -> InviteRecord | None:
-    # Right codes count too: the limit must not tell them from wrong ones.
-    check_rate(app.store.rate_limits.invite_lookups, user)
-    parsed = InviteCode.parse(code)
+    parsed = _parse(app, user, code)
     invite = await app.store.invites.find(parsed) if parsed is not None else None
     return invite if invite is not None and invite.is_usable(app.store.clock.now_ms()) else None
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Forbidden, InvalidInput, NotFound, Unavailable
+from resolvers.base.errors import Forbidden, InvalidInput, Unavailable
 from resolvers.base.rate_limits import check_rate
+from resolvers.sessions.follow_events import follow_entry, publish_all_follows
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import access_users
 from resolvers.workspaces.access import access_any_workspace, no_workspace
 from resolvers.workspaces.membership.default_channels import (
-    announce_followed,
-    complete_following,
     list_default_channels,
 )
 from resolvers.workspaces.membership.invites import access_invite, no_invite
 from resolvers.workspaces.workspaces import too_many_workspaces
+from store.base.errors import Superseded
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.workspaces.invite_store import InviteCode
@@ -30,7 +30,7 @@ _WRITES_AT_ONCE = 1_000
 """Rows of followers that one transaction writes, about."""
 
 _TRIES = 5
-"""Times that users are added again because some of them joined meanwhile."""
+"""Times that users are added again because some of them joined, or default channels changed meanwhile."""
 
 
 async def join_workspace(app: Confab, user: UserId, workspace: str | None, code: str | None) -> WorkspaceInfo:
@@ -41,32 +41,20 @@ async def join_workspace(app: Confab, user: UserId, workspace: str | None, code:
     if code is None and workspace is None:
         raise InvalidInput("give a code, or the id of an open workspace", field="workspaceId")
     invite = await access_invite(app, user, code) if code is not None else None
-    if invite is not None and workspace not in (None, invite.code.workspace):
+    if invite is not None and workspace not in (None, invite.workspace):
         raise InvalidInput("the code is for another workspace", field="code")
-    wanted = invite.code.workspace if invite is not None else WorkspaceId(workspace or "")
+    wanted = invite.workspace if invite is not None else WorkspaceId(workspace or "")
     failure = no_invite() if invite is not None else no_workspace()
     info = await app.store.workspaces.find(wanted) if is_workspace_id(wanted) else None
     if info is None:
         raise failure
-    policy = await app.store.policies.find(wanted, info.version)
-    if policy is None:
-        raise failure
     if await app.store.policies.find_member(wanted, user, info.version) is not None:
-        await complete_following(app, user, policy)
         return info
     if invite is None and not info.is_open:
         raise failure
     check_rate(app.store.rate_limits.workspace_changes, user)
-    await _join(app, user, policy, invite.code if invite is not None else None, failure)
-    found = await app.store.workspaces.find(wanted)
-    if found is None:
-        raise failure
-    return found
-
-
-async def _join(app: Confab, user: UserId, policy: Policy, code: InviteCode | None, failure: NotFound) -> None:
     try:
-        await _make_members(app, policy, [user], invite=code, needs_open=code is None)
+        await _make_members(app, wanted, [user], info.version, invite=invite, needs_open=invite is None)
     except (UnusableInvite, NotOpen) as error:
         raise failure from error
     except TooManyWorkspaces as error:
@@ -74,29 +62,50 @@ async def _join(app: Confab, user: UserId, policy: Policy, code: InviteCode | No
     except AlreadyMember:
         # Another request of the same user was first.
         pass
+    found = await app.store.workspaces.find(wanted)
+    if found is None:
+        raise failure
+    return found
 
 
 async def _make_members(
-    app: Confab, policy: Policy, users: Sequence[UserId], *, invite: InviteCode | None = None, needs_open: bool = False
+    app: Confab,
+    workspace: WorkspaceId,
+    users: Sequence[UserId],
+    version: int,
+    *,
+    invite: InviteCode | None = None,
+    needs_open: bool = False,
 ) -> None:
-    """Make users members, who follow the default channels. Raises as `MembershipStore.add`."""
+    """Make users members, who follow the default channels. Raises as `MembershipStore.add`, and Unavailable.
+
+    version: The smallest policy version that may be used.
+    """
     store = app.store
-    channels = await list_default_channels(app, policy)
+    policy = await store.policies.find(workspace, version)
     profiles = await store.users.find_many(users)
     members = [NewMember(user, profiles[user].name if user in profiles else None) for user in users]
-    now_ms, most = store.clock.now_ms(), app.limits.max_workspaces_per_user
-    is_announced = False
-    try:
-        await store.memberships.add(
-            policy.workspace, members, now_ms, most, invite=invite, needs_open=needs_open, follows=channels
-        )
-        if channels:
-            await announce_followed(app, users, channels, now_ms)
-        is_announced = True
-    finally:
-        if channels:
-            # They may follow channels that their cached states lack.
-            store.stale_caches.add_users_unless_applied(users, is_applied=is_announced)
+    for _ in range(_TRIES):
+        if policy is None:
+            raise NotOpen
+        channels = await list_default_channels(app, policy)
+        try:
+            changed = await store.memberships.add(
+                workspace,
+                members,
+                store.clock.now_ms(),
+                app.limits.max_workspaces_per_user,
+                entry=follow_entry,
+                invite=invite,
+                needs_open=needs_open,
+                follows=channels,
+            )
+        except Superseded:
+            policy = await store.policies.renew(workspace)
+            continue
+        await publish_all_follows(app, workspace, changed)
+        return
+    raise Unavailable("the default channels are being changed by other requests; please try again")
 
 
 async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: Sequence[str]) -> WorkspaceInfo:
@@ -114,10 +123,17 @@ async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: S
     wanted = await access_users(app, users, "userIds")
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
     await _check_limits(app, access.info.id, wanted)
-    followed = sum(channel.is_default for channel in access.policy.channels.values())
-    size = min(USERS_AT_ONCE, max(1, _WRITES_AT_ONCE // (1 + followed)))
-    for start in range(0, len(wanted), size):
-        await _add(app, access.policy, wanted[start : start + size])
+    start = 0
+    while start < len(wanted):
+        # Adding many takes some time, in which the default channels may change.
+        version = await app.store.policies.current_version(access.info.id)
+        policy = await app.store.policies.find(access.info.id, version or 0)
+        if policy is None:
+            raise no_workspace()
+        followed = sum(channel.is_default for channel in policy.channels.values())
+        size = min(USERS_AT_ONCE, max(1, _WRITES_AT_ONCE // (1 + followed)))
+        await _add(app, policy, wanted[start : start + size])
+        start += size
     found = await app.store.workspaces.find(access.info.id)
     if found is None:
         raise no_workspace()
@@ -138,7 +154,7 @@ async def _add(app: Confab, policy: Policy, users: Sequence[UserId]) -> None:
         if not new:
             return
         try:
-            await _make_members(app, policy, new)
+            await _make_members(app, policy.workspace, new, policy.version)
             return
         except AlreadyMember:
             continue

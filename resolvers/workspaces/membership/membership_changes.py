@@ -10,10 +10,9 @@ from resolvers.base.names import accept_name
 from resolvers.workspaces.changes import change_as_member, require
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
-from store.channels.channel_memberships import end_sessions
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.member_search import changed_search_fields
-from store.workspaces.membership_store import membership_end_writes
+from store.workspaces.membership_store import membership_end_guards, membership_end_writes
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import Follow, MemberFacts, Policy
 from store.workspaces.rights import highest_position
@@ -36,17 +35,15 @@ async def leave_workspace(app: Confab, user: UserId, workspace: str) -> None:
 async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts]) -> ProposedPolicyChange:
     """Return the change that ends memberships, those of PRIVATE channels included. Channels are no longer followed."""
     users = [member.user for member in members]
-    in_channels = await app.store.memberships.list_channels(policy, users)
-    heads = await app.store.conversations.find_many({channel for channel, _ in in_channels})
-    ends = [(channel, member, heads[channel].seq) for channel, member in in_channels if channel in heads]
+    found = await app.store.memberships.find_channels(policy, users)
+    heads = await app.store.conversations.find_many({channel for channel, _ in found.memberships})
+    ends = [(channel, member, heads[channel].seq) for channel, member in found.memberships if channel in heads]
     return ProposedPolicyChange(
         policy,
         members=[MemberChange(member, None) for member in members],
-        follows=frozenset(Follow(member.user, channel, False) for channel, member in in_channels),
-        writes=[
-            *membership_end_writes(policy, users, ends),
-            *end_sessions([(channel, member.user) for channel, member in in_channels], app.store.clock.now_ms()),
-        ],
+        follows=frozenset(Follow(member.user, channel, False) for channel, member in found.memberships),
+        writes=membership_end_writes(policy, users, ends, app.store.clock.now_ms()),
+        guards=membership_end_guards(policy, users, found),
     )
 
 

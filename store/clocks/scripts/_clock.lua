@@ -1,16 +1,21 @@
 -- Functions on the keys of one shared clock. KEYS[1] is the key `meta`; the names of the others have the same prefix.
 -- ARGV[1] is always the current time, ms.
 --
---   meta     hash: epoch (absent: there is no clock), clock, begin (the clock when the epoch began), floor (changes up
---            to there may be missing in `recent` and `changed`), listed (members of both), touched (when all keys got
---            time to live, ms); and pv (newest known policy version), which may be there without a clock
---   log      stream of events: p (tick of the event before), e (log entry), v (policy version); the id is "<tick>-0"
+--   meta     hash: epoch (absent: there is no clock; else the time of Redis when it began, "<s>.<us>"), clock, begin
+--            (the clock when the epoch began), floor (changes up to there may be missing in `recent` and `changed`),
+--            members_floor (the same for `members`), listed (number of elements of the three), touched (when all keys
+--            got time to live, ms); and pv (newest known policy version), which may be there without a clock
+--   log      stream of events: p (tick of the event before), e (log entry), v (policy version), c (channel of the
+--            message that it is about; '' for other events); the id is "<tick>-0"
 --   recent   sorted set: channel by the tick of its newest message
 --   changed  sorted set: object by the tick of its newest change
+--   members  sorted set: user by the tick of the newest change of their membership
+--   entries  set of the entries of the log; there for a while after an entry that might have been in the log already
 --   routes   sorted set: server with connections that look at it, by the time until which that is known, ms
 local META = KEYS[1]
 local TAG = string.sub(META, 1, -5)
-local LOG, RECENT, CHANGED, ROUTES = TAG .. 'log', TAG .. 'recent', TAG .. 'changed', TAG .. 'routes'
+local LOG, RECENT, CHANGED, MEMBERS = TAG .. 'log', TAG .. 'recent', TAG .. 'changed', TAG .. 'members'
+local ENTRIES, ROUTES = TAG .. 'entries', TAG .. 'routes'
 local NOW = tonumber(ARGV[1])
 
 local function int(number)
@@ -19,7 +24,9 @@ end
 
 local function touch(touched)
   if touched and math.abs(NOW - touched) <= CLOCK_TOUCH_INTERVAL_MS then return end
-  for _, key in ipairs({ META, LOG, RECENT, CHANGED, ROUTES }) do redis.call('PEXPIRE', key, CLOCK_IDLE_MS) end
+  for _, key in ipairs({ META, LOG, RECENT, CHANGED, MEMBERS, ROUTES }) do
+    redis.call('PEXPIRE', key, CLOCK_IDLE_MS)
+  end
   redis.call('HSET', META, 'touched', int(NOW))
 end
 
@@ -33,10 +40,12 @@ local function open_clock()
   end
   local begin, newest = NOW + CLOCK_LEAD_MS, redis.call('XREVRANGE', LOG, '+', '-', 'COUNT', 1)[1]
   if newest then begin = math.max(begin, tonumber(string.match(newest[1], '^(%d+)-'))) end
-  redis.call('DEL', LOG, RECENT, CHANGED)
+  redis.call('DEL', LOG, RECENT, CHANGED, MEMBERS, ENTRIES)
   local time, at = redis.call('TIME'), int(begin)
   local epoch = time[1] .. '.' .. time[2]
-  redis.call('HSET', META, 'epoch', epoch, 'clock', at, 'begin', at, 'floor', at, 'listed', 0)
+  redis.call(
+    'HSET', META, 'epoch', epoch, 'clock', at, 'begin', at, 'floor', at, 'members_floor', at, 'listed', 0
+  )
   touch()
   return epoch, begin
 end

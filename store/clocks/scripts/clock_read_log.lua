@@ -1,24 +1,21 @@
--- Returns the events after a position on a shared clock, oldest first.
--- ARGV: now (ms), position (ms), epoch of the position ('': any that had begun by then), limit.
--- Returns { epoch, clock, 0 } if the log does not reach back that far, or the position is in the future, else
--- { epoch, clock, 1, tick, log entry, policy version, ... }.
-local position, position_epoch, limit = tonumber(ARGV[2]), ARGV[3], ARGV[4]
+-- Returns events of a shared clock after a position, oldest first; after the earliest position that can be resumed, if
+-- that is later.
+-- ARGV: now (ms), position (tick), limit.
+-- Returns { epoch, clock, earliest position that can be resumed, tick, log entry, policy version, channel or '', ... }.
+local position, limit = tonumber(ARGV[2]), ARGV[3]
 local epoch, clock = open_clock()
-local begin = tonumber(redis.call('HGET', META, 'begin'))
-if position_epoch ~= '' and position_epoch ~= epoch or position > clock or position < begin then
-  return { epoch, int(clock), 0 }
-end
-local rows = {}
+local oldest = redis.call('XRANGE', LOG, '-', '+', 'COUNT', 1)[1]
+-- Redis removes the oldest events, or the whole log. Each event names the tick before it.
+local earliest = oldest and tonumber(oldest[2][2]) or clock
+local answer = { epoch, int(clock), int(earliest) }
 if position < clock then
-  rows = redis.call('XRANGE', LOG, '(' .. int(position) .. '-0', '+', 'COUNT', limit)
-  -- Complete only if the first event after the position follows directly on one at or before it.
-  if #rows == 0 or tonumber(rows[1][2][2]) > position then return { epoch, int(clock), 0 } end
-end
-local answer = { epoch, int(clock), 1 }
-for _, row in ipairs(rows) do
-  local id, fields = row[1], row[2]
-  answer[#answer + 1] = string.match(id, '^(%d+)-')
-  answer[#answer + 1] = fields[4]
-  answer[#answer + 1] = fields[6]
+  local after = '(' .. int(math.max(position, earliest)) .. '-0'
+  for _, row in ipairs(redis.call('XRANGE', LOG, after, '+', 'COUNT', limit)) do
+    local id, fields = row[1], row[2]
+    answer[#answer + 1] = string.match(id, '^(%d+)-')
+    answer[#answer + 1] = fields[4]
+    answer[#answer + 1] = fields[6]
+    answer[#answer + 1] = fields[8]
+  end
 end
 return answer

@@ -147,6 +147,9 @@ class PolicyChanges:
         update = self._workspace_update(after, proposed)
 
         async def work(session: Any) -> None:
+            for collection, guards in proposed.guards:
+                if await self._mongo.bulk_write(collection, guards, session=session) < len(guards):
+                    raise Superseded("a document has changed since the change was decided")
             for collection, operations in writes:
                 if operations:
                     await self._mongo.bulk_write(collection, operations, session=session)

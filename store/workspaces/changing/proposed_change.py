@@ -60,6 +60,7 @@ class ProposedPolicyChange:
         deletes: The workspace is deleted.
         renews_members: Facts about members that were read before are not used any more.
         follows: Users who follow a channel from now on, or no longer. `writes` has the writes of their rows.
+        guards: Updates that each have to match a document. If one does not, the change is decided again.
     """
 
     policy: Policy
@@ -70,6 +71,7 @@ class ProposedPolicyChange:
     deletes: bool = False
     renews_members: bool = False
     follows: frozenset[Follow] = frozenset()
+    guards: Sequence[tuple[str, Sequence[UpdateOne]]] = ()
 
     def changes(self, before: Policy) -> bool:
         """Return whether anything is different from before."""

@@ -36,11 +36,6 @@ RIGHTS_OBJECT = "v"
 """Stands for the rights of many, in the list of changed objects: other channels may have become visible, or hidden."""
 
 
-def member_object(user: UserId) -> str:
-    """Return the name of a member in the list of changed objects."""
-    return f"m:{user}"
-
-
 @dataclass(frozen=True, slots=True)
 class SharedEvent(Event):
     """Base of events on shared clocks. rev: the event's tick; 0 until it has one."""
@@ -179,10 +174,13 @@ class WorkspaceUpdate(SharedEvent):
     @property
     def objects(self) -> Collection[tuple[ChangeList, str]]:
         """All objects that have changed."""
-        names: list[str] = [*self.channels, *map(member_object, self.members)]
+        names: list[str] = [*self.channels]
         names += [WORKSPACE_OBJECT] if self.is_changed else []
         names += [RIGHTS_OBJECT] if self.changes_rights or self.is_deleted else []
-        return [(ChangeList.CHANGED, name) for name in names]
+        return [
+            *((ChangeList.CHANGED, name) for name in names),
+            *((ChangeList.MEMBERS, user) for user in self.members),
+        ]
 
     def log_entry(self) -> str:
         """Return the whole event."""

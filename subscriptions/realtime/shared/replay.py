@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
 from store.base.ids import ConversationId
-from store.clocks.clock_constants import LOG_LENGTH
-from store.clocks.shared_clocks import SharedClocks
+from store.clocks.shared_clocks import LoggedEvent, SharedClocks
 from store.messages.message_store import MessageStore
-from subscriptions.realtime.events.base import LogEntry, MessagePlace, ReplayContent
-from subscriptions.realtime.events.shared import SharedEvent, parse_shared_entry
+from subscriptions.realtime.events.base import MessagePlace, ReplayContent
+from subscriptions.realtime.events.shared import ChannelMessage, SharedEvent, parse_shared_entry
 from subscriptions.realtime.mailboxes import MailboxEvent, Position
+from subscriptions.realtime.shared.log_windows import PAGE, LogWindow, LogWindows, WindowEvent
 
 ListReadable = Callable[[Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
 """Returns the messages that a user may read at present."""
@@ -22,15 +22,12 @@ WaitForRights = Callable[[str, int], Awaitable[None]]
 LONGEST_REPLAY = 5_000
 """Largest number of events in one replay; more are a reset."""
 
-_WHOLE_LOG = 2 * LOG_LENGTH
-"""More entries than a log holds, which Redis trims only roughly."""
 
+class ChannelReplay(NamedTuple):
+    """Missed events of messages, in the order of the clock, and the channels whose position can be resumed."""
 
-class SharedReplay(NamedTuple):
-    """The events after a position, in the order of the clock. epoch: the present one."""
-
-    epoch: str
-    events: list[MailboxEvent]
+    items: list[tuple[Position, ChannelMessage]]
+    resumed: frozenset[ConversationId]
 
 
 class SharedReplayer:
@@ -40,53 +37,85 @@ class SharedReplayer:
         self._clocks = clocks
         self._messages = messages
         self._wait_for_rights = wait_for_rights
+        self._windows = LogWindows(clocks)
+
+    def close(self) -> None:
+        """Drop what is kept of logs."""
+        self._windows.close()
 
     async def since(self, owner: str, position: Position) -> list[MailboxEvent] | None:
-        """Return every event of a clock after a position, for all subscribers; None if some are not known."""
-        replay = await self.read(owner, position.tick, epoch=position.epoch)
-        return replay.events if replay is not None else None
+        """Return every event of a clock after a position, for all subscribers; None if some are not known.
 
-    async def read(
-        self,
-        owner: str,
-        tick: int,
-        *,
-        epoch: str = "",
-        conversations: Collection[ConversationId] | None = None,
-        list_readable: ListReadable | None = None,
-    ) -> SharedReplay | None:
-        """Return events of a clock after a tick; None if some are not known, or they are too many.
+        Raises StoreError.
+        """
+        logged = await self._read_log(owner, position)
+        if logged is None:
+            return None
+        await self._wait_for_rights(owner, max((int(event.version or 0) for event in logged), default=0))
+        entries = [(event.tick, parse_shared_entry(event.entry)) for event in logged]
+        places = {place for _, entry in entries for place in entry.message_places}
+        content = ReplayContent(await self._messages.find_many(places) if places else {}, {}, 0)
+        replayed = [(tick, entry.replay(content)) for tick, entry in entries]
+        return [
+            MailboxEvent(Position(position.epoch, tick), event.at(tick))
+            for tick, event in replayed
+            if isinstance(event, SharedEvent)
+        ]
+
+    async def _read_log(self, owner: str, position: Position) -> list[LoggedEvent] | None:
+        logged = list[LoggedEvent]()
+        last = position.tick
+        while len(logged) <= LONGEST_REPLAY:
+            page = await self._clocks.read_log(owner, last, PAGE)
+            if page.epoch != position.epoch or not page.earliest <= last <= page.clock:
+                return None
+            logged += page.events
+            if len(page.events) < PAGE:
+                return logged
+            last = logged[-1].tick
+        return None
+
+    async def read_channels(
+        self, owner: str, start: Position, revs: Mapping[ConversationId, int], list_readable: ListReadable
+    ) -> ChannelReplay:
+        """Return the events of messages in channels after a position in each, up to `start`.
+
+        Clients that resume at the same time share the reads.
 
         Args:
             owner: The owner of the clock.
-            tick: The position.
-            epoch: Of the position; "" if it is not known.
-            conversations: Only the events of messages in these; None: all events.
-            list_readable: Leaves out messages that a user may not read. Without it, the events are for all.
-        """
-        found = await self._clocks.read_log(owner, tick, _WHOLE_LOG, epoch=epoch)
-        if found is None:
-            return None
-        present_epoch, logged = found
-        versions = [int(event.version) for event in logged if event.version]
-        await self._wait_for_rights(owner, max(versions, default=0))
-        entries = [(event.tick, parse_shared_entry(event.entry)) for event in logged]
-        if conversations is not None:
-            entries = [(at, entry) for at, entry in entries if any(c in conversations for c, _ in entry.message_places)]
-        if len(entries) > LONGEST_REPLAY:
-            return None
-        return SharedReplay(present_epoch, await self._with_content(present_epoch, entries, list_readable))
+            start: All later events are live.
+            revs: The positions.
+            list_readable: Leaves out messages that the user may not read.
 
-    async def _with_content(
-        self, epoch: str, entries: Sequence[tuple[int, LogEntry]], list_readable: ListReadable | None
-    ) -> list[MailboxEvent]:
-        places: Collection[MessagePlace] = {place for _, entry in entries for place in entry.message_places}
-        if places and list_readable is not None:
-            places = await list_readable(places)
-        content = ReplayContent(await self._messages.find_many(places) if places else {}, {}, 0)
-        events = []
-        for tick, entry in entries:
-            event = entry.replay(content)
-            if isinstance(event, SharedEvent):
-                events.append(MailboxEvent(Position(epoch, tick), event.at(tick)))
-        return events
+        Raises:
+            StoreError: A database is unavailable.
+        """
+        # A client may have a later position from another server.
+        until = max(start.tick, *revs.values())
+        window = await self._windows.read(owner, start.epoch, min(revs.values()), until)
+        if window is None:
+            return ChannelReplay([], frozenset())
+        resumed, wanted = _select(window, start, revs)
+        await self._wait_for_rights(owner, window.version)
+        readable = set(await list_readable({event.place for event in wanted})) if wanted else set()
+        events = [event for event in wanted if event.place in readable]
+        messages = await window.replay(events, self._messages.find_many) if events else []
+        return ChannelReplay([(Position(start.epoch, message.rev), message) for message in messages], resumed)
+
+
+def _select(
+    window: LogWindow, start: Position, revs: Mapping[ConversationId, int]
+) -> tuple[frozenset[ConversationId], list[WindowEvent]]:
+    """Return the channels whose positions can be resumed, and their events; the latest positions if they are many."""
+    resumed: set[ConversationId] = set()
+    wanted = list[WindowEvent]()
+    for channel, rev in sorted(revs.items(), key=lambda pair: -pair[1]):
+        if window.first <= rev <= window.last:
+            events = window.find(channel, rev, start.tick)
+            if len(wanted) + len(events) > LONGEST_REPLAY:
+                break
+            resumed.add(channel)
+            wanted += events
+    wanted.sort(key=lambda event: event.tick)
+    return frozenset(resumed), wanted

@@ -90,21 +90,23 @@ class SharedEvents:
         """Stop delivering."""
         await end_tasks(self._tasks)
         await self.hub.close()
+        self.replayer.close()
 
     # Causing events
 
-    def message_call(self, message: Message, change: MessageChange, may_repeat_from_ms: int | None = None) -> Call:
+    def message_call(self, message: Message, change: MessageChange, *, may_repeat: bool = False) -> Call:
         """Return the call that appends an event of a message in a channel. `publish_message` takes its answer.
 
         Args:
             message: The message.
             change: What happened to it.
-            may_repeat_from_ms: Set if another server may have appended the event: a time before that.
+            may_repeat: True if another server may have appended the event.
         """
         event = ChannelMessage(message, change)
         known = self._store.policies.known(WorkspaceId(event.owner))
         version = str(known.version) if known is not None else ""
-        entry = ClockEntry(event.log_entry(), version, tuple(event.objects), may_repeat_from_ms)
+        channel = message.conversation
+        entry = ClockEntry(event.log_entry(), version, tuple(event.objects), channel, may_repeat)
         return self._store.clocks.append_call(event.owner, entry)
 
     def publish_message(self, message: Message, change: MessageChange, answer: Any) -> None:
@@ -155,9 +157,9 @@ class SharedEvents:
 
     async def _append(self, event: SharedEvent) -> Appended:
         version = str(event.version) if isinstance(event, WorkspaceUpdate) and event.version else ""
-        appended = await self._store.clocks.append(
-            event.owner, ClockEntry(event.log_entry(), version, tuple(event.objects))
-        )
+        # A server may have died after it appended the event of a policy version.
+        entry = ClockEntry(event.log_entry(), version, tuple(event.objects), may_repeat=bool(version))
+        appended = await self._store.clocks.append(event.owner, entry)
         self._publish(event.owner, event, appended)
         return appended
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from resolvers.following import following
 from store.base.ids import ConversationId
+from store.channels import channel_follows
 from store.mongo.collections import MEMBERS, members_of
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
@@ -106,7 +106,7 @@ async def test_an_archived_channel_gets_no_new_followers(api: Api, workspace: Sa
 async def test_the_number_of_followed_channels_is_limited(
     api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "MAX_FOLLOWED", 1)
+    monkeypatch.setattr(channel_follows, "MAX_FOLLOWED", 1)
     await workspace.change_channel(workspace.old, is_archived=False)
     await change(api, workspace.member, FOLLOW, id=workspace.general)
     before = await api.stored_documents()

@@ -89,6 +89,19 @@ async def test_members_do_not_use_up_an_invitation(api: Api) -> None:
     await api.data(carol, JOIN, code=code)
 
 
+async def test_who_has_joined_may_repeat_it_after_the_code_was_used_up(api: Api, other_api: Api) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    workspace = await create_workspace(api, alice)
+    code = await create_invite(api, alice, workspace, maxUses=1)
+    await api.data(bob, JOIN, code=code)
+    for _ in range(2):
+        before = await api.stored_documents()
+        assert (await other_api.data(bob, JOIN, code=code))["joinWorkspace"]["id"] == workspace
+        assert await api.expect_refusal(carol, JOIN, code=code) == UNUSABLE
+        assert await api.stored_documents() == before
+        await api.run(alice, REVOKE_INVITE, code=code)
+
+
 async def test_an_expired_code_is_unusable(open_api: OpenApi) -> None:
     clock = ManualClock()
     async with open_api("expiry", clock) as api:

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from resolvers.users.callers import CallerRole
+from store.base.errors import Unreachable
+from store.base.ids import UserId
+from store.redis.cache import Call
 from tests.api.client import LIVE_SESSIONS, Api, Refusal, gather_all, make_caller
 from tests.api.conftest import OpenApi
 from tests.api.workspaces.calls import (
@@ -200,24 +203,49 @@ async def test_users_who_leave_follow_no_channel_until_they_join_again(api: Api)
     assert (await api.data(bob, SESSION, id=default))["session"]["unreadCount"] == 0
 
 
+@pytest.mark.parametrize("is_added", [True, False])
 async def test_a_cached_state_gets_default_channels_after_the_death_of_a_server(
-    api: Api, monkeypatch: pytest.MonkeyPatch
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, is_added: bool
 ) -> None:
     alice, bob = await api.create_users("alice", "bob")
     workspace = await create_workspace(api, alice, isOpen=True)
-    default = await create_channel(api, alice, workspace, isDefault=True)
+    channels = [await create_channel(api, alice, workspace, isDefault=True) for _ in range(2)]
     await api.sessions(bob)
+    store = api.services.app.store
     with monkeypatch.context() as patch:
-        patch.setattr("resolvers.workspaces.membership.joining.announce_followed", _nothing)
-        await api.data(bob, JOIN, id=workspace)
-    assert followed(api, bob) == {default}
-    await api.data(bob, JOIN, id=workspace)
-    session = (await api.data(bob, SESSION, id=default))["session"]
-    assert session["status"] == "ACTIVE"
+        patch.setattr(store.channel_follows, "_apply_rows", _die)
+        patch.setattr(store.locks, "_release", _nothing)
+        if is_added:
+            answer = await api.run(SERVICE, ADD, id=workspace, users=[bob])
+        else:
+            answer = await api.run(bob, JOIN, id=workspace)
+        assert answer["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
+    assert followed(api, bob) == set(channels)
+    # The lock of a server that has died ends after some seconds.
+    await store.cache.run([Call("DEL", (store.keys.user(UserId(bob))[0].removesuffix("meta") + "lock",))])
+    for channel in channels:
+        session = (await other_api.data(bob, SESSION, id=channel))["session"]
+        assert session["status"] == "ACTIVE"
 
 
-async def _nothing(*_: Any) -> None:
+async def _die(*_: Any) -> None:
+    raise Unreachable("the server has died")
+
+
+async def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing, as a server that has died."""
+
+
+async def test_joining_again_keeps_the_cached_state(api: Api, other_api: Api) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice, isOpen=True)
+    await api.data(bob, JOIN, id=workspace)
+    await create_channel(api, alice, workspace, isDefault=True)
+    device = await other_api.listen(bob, LIVE_SESSIONS)
+    for _ in range(2):
+        await api.data(bob, JOIN, id=workspace)
+        await add_members(api, workspace, bob)
+    await device.expect_no_event()
 
 
 async def test_a_workspace_that_closes_meanwhile_is_not_joined(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
