@@ -16,6 +16,8 @@ from store.channels.channel_rows import ChannelClaims
 from store.channels.channel_sessions import ChannelSessions
 from store.channels.channel_sync import ChannelSync
 from store.channels.member_lists import ChannelMemberLists
+from store.channels.sending.channel_places import ChannelPlaces
+from store.channels.sending.sending_rights import SendingRights
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -88,6 +90,7 @@ class Store:
     channel_rights: ChannelRightsFinder
     channel_sessions: ChannelSessions
     channel_mentions: ChannelMentions
+    channel_places: ChannelPlaces
     channel_follows: ChannelFollows
     channel_sync: ChannelSync
     channel_claims: ChannelClaims
@@ -139,6 +142,7 @@ def build_store(
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
+    outbox = OutboxStore(cache, keys, clock)
     clocks = SharedClocks(cache, keys, clock)
     user_workspaces = UserWorkspaces(mongo)
     member_search = MemberSearch(mongo, user_workspaces)
@@ -158,7 +162,7 @@ def build_store(
         conversations=conversations,
         messages=messages,
         newest_messages=NewestMessages(messages),
-        outbox=OutboxStore(cache, keys, clock),
+        outbox=outbox,
         commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
         claims=ClaimStore(mongo, cache, keys),
@@ -181,6 +185,7 @@ def build_store(
         channel_rights=channel_rights,
         channel_sessions=ChannelSessions(conversations, channel_rights),
         channel_mentions=ChannelMentions(mongo, policies, channel_rights),
+        channel_places=ChannelPlaces(conversations, outbox, SendingRights(policies, channel_rights)),
         channel_follows=channel_follows,
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),

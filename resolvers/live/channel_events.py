@@ -231,6 +231,19 @@ class _ChannelView:
                 events.append(LiveEvent(ChannelCaughtUp(name, lagged.position.tick, reset=True), lagged.position))
         yield events
 
+    def still_shows(self, payload: LivePayload) -> bool:
+        """Return whether the subscriber may see the event under the present rights. AccessEnded follows otherwise."""
+        if isinstance(payload, ChannelMessage):
+            name = payload.conversation
+            source = self._sources.by_conversation[name]
+            return name in self._visible and source.has_access(name) and source.may_show(payload)
+        if isinstance(payload, EphemeralEvent):
+            return self._has_access(payload.conversation)
+        return True
+
+    def find_confirmation(self, payload: LivePayload, position: Position | None) -> None:
+        """Return None: rights in channels are kept up to date."""
+
     def _select(self, event: ChannelMessage) -> ChannelMessage | None:
         name = event.conversation
         is_shown = name in self._visible and self._sources.by_conversation[name].may_show(event)

@@ -26,12 +26,11 @@ class ChannelMembers:
         self._mongo = mongo
         self._kept: OrderedDict[tuple[ConversationId, UserId], tuple[int, Member | None]] = OrderedDict()
 
-    def known(self, policy: Policy, channel: ConversationId, user: UserId) -> Member | None:
-        """Return a present membership that is valid under a policy and kept, without waiting."""
-        kept = self._find_kept(policy, channel, user)
-        return kept[0] if kept is not None else None
+    def find_kept(self, policy: Policy, channel: ConversationId, user: UserId) -> tuple[Member | None] | None:
+        """Return what is kept about a user in a channel and valid under a policy, without waiting; None: nothing.
 
-    def _find_kept(self, policy: Policy, channel: ConversationId, user: UserId) -> tuple[Member | None] | None:
+        The value is their present membership, or None if they are not a member.
+        """
         kept = self._kept.get((channel, user))
         if kept is None or not policy.accepts(MemberFacts(user, kept[0])):
             return None
@@ -48,7 +47,7 @@ class ChannelMembers:
         found: dict[tuple[ConversationId, UserId], Member] = {}
         missing: dict[str, tuple[ConversationId, UserId]] = {}
         for channel, user in places:
-            kept = self._find_kept(policy, channel, user)
+            kept = self.find_kept(policy, channel, user)
             if kept is None:
                 missing[member_row_id(channel, user)] = (channel, user)
             elif kept[0] is not None:

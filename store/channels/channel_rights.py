@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
+from store.channels.channel_history import ChannelHistory, channel_history
 from store.channels.channel_members import ChannelMembers
 from store.conversations.conversation import Member
 from store.messages.message_store import MessageStore
@@ -38,6 +39,16 @@ class ChannelRights:
     def may(self, permission: Permission) -> bool:
         """Return whether the user has a permission in the channel."""
         return permission in self.permissions
+
+    @property
+    def history(self) -> ChannelHistory | None:
+        """Messages of the channel that the user may read; None without READ_HISTORY."""
+        return self.whole_history if self.may(Permission.READ_HISTORY) else None
+
+    @property
+    def whole_history(self) -> ChannelHistory:
+        """Messages of the channel that the user may read with READ_HISTORY."""
+        return channel_history(self.channel, self.facts, self.member)
 
     @property
     def slow_mode_ms(self) -> int:
@@ -97,6 +108,11 @@ class ChannelRightsFinder:
         """Return the rights of a user in a channel; None if they can't see it."""
         return (await self.find_many(user, {channel: at_least})).get(channel)
 
+    async def find_present(self, user: UserId, channel: ConversationId) -> ChannelRights | None:
+        """Return the rights of a user in a channel at present; None if they can't see it. One round trip to Redis."""
+        version = await self._policies.current_version(workspace_of_channel(channel))
+        return await self.find(user, channel, version) if version is not None else None
+
     async def select_visible(self, user: UserId, channels: Sequence[ConversationId]) -> set[ConversationId]:
         """Return those channels that a user can see at present, before anything else is read about them.
 
@@ -126,19 +142,28 @@ class ChannelRightsFinder:
         policy, facts = self._policies.known(workspace), self._policies.known_member(workspace, user)
         if policy is None or facts is None or channel not in policy.channels:
             return None
-        return self._rights(policy, facts, policy.channels[channel], self.members.known(policy, channel, user))
+        settings = policy.channels[channel]
+        kept = self.members.find_kept(policy, channel, user) if settings.kind is ChannelKind.PRIVATE else None
+        return self._rights(policy, facts, settings, kept[0] if kept is not None else None)
+
+    def is_known_hidden(self, user: UserId, channel: ConversationId) -> bool:
+        """Return whether this process knows that a user can't see a channel, without waiting."""
+        workspace = workspace_of_channel(channel)
+        policy, facts = self._policies.known(workspace), self._policies.known_member(workspace, user)
+        if policy is None:
+            return False
+        settings = policy.channels.get(channel)
+        if settings is None or facts is None:
+            return settings is None
+        is_private = settings.kind is ChannelKind.PRIVATE
+        kept = self.members.find_kept(policy, channel, user) if is_private else (None,)
+        return kept is not None and self._rights(policy, facts, settings, kept[0]) is None
 
     def may_read(self, user: UserId, channel: ConversationId, seq: int) -> bool:
         """Return whether a user may read a channel's message, as far as this process knows, without waiting."""
         rights = self.known(user, channel)
-        if rights is None or not rights.may(Permission.READ_HISTORY):
-            return False
-        if rights.channel.full_history:
-            return True
-        if rights.member is not None:
-            return any(first <= seq and (last is None or seq <= last) for first, last in rights.member.intervals)
-        start = self._starts.get((channel, rights.facts.joined_at_ms))
-        return start is not None and start <= seq
+        history = rights.history if rights is not None else None
+        return history is not None and history.has_seq(seq, self._starts.get((channel, history.since_ms)))
 
     async def _judge(
         self, workspace: WorkspaceId, places: list[tuple[ConversationId, UserId]], at_least: int

@@ -13,6 +13,11 @@ from store.workspaces.permissions import NOTHING, Permission
 
 Target = RoleId | UserId
 
+OverwritePlace = str
+"""The id of a channel or category that has overwrites, or NO_PLACE."""
+
+NO_PLACE: OverwritePlace = ""
+
 
 class ChannelKind(StrEnum):
     """Kind of a channel, with stored values."""
@@ -158,10 +163,10 @@ class Policy:
     is_deleted: bool = False
     """True if the workspace was deleted."""
 
-    rights_of_roles: dict[tuple[frozenset[RoleId], ConversationId], Permission] = field(
+    rights_of_roles: dict[tuple[frozenset[RoleId], OverwritePlace], Permission] = field(
         init=False, default_factory=dict, compare=False, repr=False
     )
-    """Computed rights of sets of roles in channels (`rights.py`)."""
+    """Computed rights of sets of roles in channels with the same overwrites (`rights.py`)."""
 
     def accepts(self, facts: MemberFacts) -> bool:
         """Return whether facts about a member are as new as this policy."""
@@ -174,11 +179,22 @@ class Policy:
 
     def overwrites_of(self, channel: Channel) -> Overwrites:
         """Return the overwrites that apply in a channel: its own, or those of its category."""
+        category = self._category_followed_by(channel)
+        return category.overwrites if category is not None else channel.overwrites
+
+    def overwrite_place(self, channel: Channel) -> OverwritePlace:
+        """Return the channel or category whose overwrites apply in a channel; NO_PLACE if it has none.
+
+        Roles have the same rights in all channels with the same place.
+        """
+        category = self._category_followed_by(channel)
+        place: Channel | ChannelCategory = category if category is not None else channel
+        return place.id if len(place.overwrites) else NO_PLACE
+
+    def _category_followed_by(self, channel: Channel) -> ChannelCategory | None:
         if channel.inherits_permissions and channel.category is not None:
-            category = self.categories.get(channel.category)
-            if category is not None:
-                return category.overwrites
-        return channel.overwrites
+            return self.categories.get(channel.category)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

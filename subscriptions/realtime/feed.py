@@ -41,9 +41,11 @@ class Feed(Generic[Owner]):
         """Deliver an event to all mailboxes. Without an event, only the position moves."""
         self.position = position
         if event is not None:
+            concerned = event.concerned_users
             # A subscriber may detach its mailbox during this.
             for mailbox in tuple(self.mailboxes):
-                mailbox.deliver(position, event)
+                if concerned is None or mailbox.user in concerned:
+                    mailbox.deliver(position, event)
 
     def lag(self, position: Position) -> None:
         """Put Lagged into all mailboxes and continue from a position."""

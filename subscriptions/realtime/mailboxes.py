@@ -96,10 +96,12 @@ class Mailbox:
     When the budget is used up the queue is emptied, and the reader finds Lagged in it.
     """
 
-    __slots__ = ("_budget", "_closed", "_items", "_ready", "_receive", "owner", "start")
+    __slots__ = ("_budget", "_closed", "_items", "_ready", "_receive", "owner", "start", "user")
 
-    def __init__(self, owner: str, start: Position, budget: QueueBudget) -> None:
+    def __init__(self, owner: str, start: Position, budget: QueueBudget, user: str = "") -> None:
+        """Create an empty mailbox for events on an owner's clock. user: the subscriber, of a clock of many users."""
         self.owner = owner
+        self.user = user
         self.start = start
         self._budget = budget
         self._items: deque[Item] | None = None

@@ -84,6 +84,11 @@ class Event(ABC):
         return {"k": self.code} | self.wire_fields()
 
     @property
+    def concerned_users(self) -> Collection[UserId] | None:
+        """The users whose subscriptions get the event, of all with subscriptions to the clock; None: all."""
+        return None
+
+    @property
     def message_event(self) -> MessageStreamEvent | None:
         """The event that subscribers of `messageEvents` see; None: they see nothing.
 

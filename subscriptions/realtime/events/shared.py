@@ -6,7 +6,7 @@ names are stored in logs, and read by servers of other versions: they never chan
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
@@ -166,10 +166,31 @@ class WorkspaceUpdate(SharedEvent):
     members: tuple[UserId, ...] = ()
     follows: tuple[tuple[UserId, ConversationId, bool], ...] = ()
 
+    # Computed once for all subscribers.
+    changed_members: frozenset[UserId] = field(init=False, compare=False, repr=False)
+    follows_by_user: Mapping[UserId, Sequence[tuple[ConversationId, bool]]] = field(
+        init=False, compare=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        """Index the members and the follows."""
+        by_user: dict[UserId, list[tuple[ConversationId, bool]]] = {}
+        for user, channel, follows in self.follows:
+            by_user.setdefault(user, []).append((channel, follows))
+        object.__setattr__(self, "changed_members", frozenset(self.members))
+        object.__setattr__(self, "follows_by_user", by_user)
+
     @property
     def owner(self) -> str:
         """The workspace."""
         return self.workspace
+
+    @property
+    def concerned_users(self) -> Collection[UserId] | None:
+        """Its members and followers, unless the workspace or channels have changed."""
+        if self.is_changed or self.changes_rights or self.is_deleted or self.channels:
+            return None
+        return self.changed_members | self.follows_by_user.keys()
 
     @property
     def objects(self) -> Collection[tuple[ChangeList, str]]:

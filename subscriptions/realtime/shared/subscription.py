@@ -42,7 +42,7 @@ class SharedSubscription:
         """Subscribe to another clock. Raises StoreError."""
         audience = self._events.join(self._user, owner, conversations)
         self._audiences[owner] = (audience, conversations)
-        mailbox = self._mailboxes[owner] = await self._events.hub.attach(owner, budget)
+        mailbox = self._mailboxes[owner] = await self._events.hub.attach(owner, budget, self._user)
         for conversation in conversations or ():
             self._events.viewers.setdefault(conversation, {})[mailbox] = self._user
         await audience.refresh(0, (self._user,))

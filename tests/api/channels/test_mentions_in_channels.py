@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from resolvers.live.live_stream import CaughtUp
+from resolvers.live.message_events import message_events
 from store.base.ids import UserId
 from store.channels import channel_mentions
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
+from subscriptions.realtime.events.messages import Mentioned
+from subscriptions.realtime.mailboxes import QueueBudget
+from tests.api.channels.channel_subscriber import take
 from tests.api.channels.session_calls import MUTE, READ, attention_of, change, session_of
 from tests.api.client import Api
 from tests.api.events import current_cursor, read_missed_events
@@ -109,3 +116,52 @@ async def test_a_message_that_is_delivered_again_mentions_once(api: Api, workspa
         assert found is not None and found["unreadMentionCount"] == 1
         assert await attention_of(api, workspace.other) == (0, 1)
         await app.store.cache.run([Call("FLUSHALL", ())])
+
+
+async def test_a_mention_is_not_shown_under_rights_that_ended_during_delivery(
+    api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other server has no subscription to the workspace, so nobody asks it about the change."""
+    devices = [await server.listen(workspace.member, LIVE) for server in (api, other_api)]
+    await other_api.send(workspace.moderator, workspace.staff, mentions=[workspace.member])
+    for device in devices:
+        assert (await device.next())["__typename"] == "Mentioned"
+    mentions = api.services.app.store.channel_mentions
+    find = mentions.find
+
+    async def find_and_remove(*args: Any) -> tuple[UserId, ...]:
+        found = await find(*args)
+        await workspace.remove_from_staff(workspace.member)
+        return found
+
+    monkeypatch.setattr(mentions, "find", find_and_remove)
+    await api.send(workspace.moderator, workspace.staff, "secret", mentions=[workspace.member])
+    await api.send(workspace.moderator, workspace.general, "open", mentions=[workspace.member])
+    for device in devices:
+        event = await device.next()
+        assert event == {"__typename": "Mentioned", "message": {"conversationId": workspace.general, "seq": 1}}
+
+
+async def test_a_missed_mention_is_judged_when_a_slow_reader_takes_it(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    since = await current_cursor(other_api, workspace.other)
+    for _ in range(3):
+        await api.send(workspace.member, workspace.general, mentions=[workspace.other])
+    stream = await message_events(other_api.services.app, UserId(workspace.other), since, None, QueueBudget())
+    assert isinstance((await take(stream)).payload, Mentioned)
+    await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+    assert isinstance((await take(stream)).payload, CaughtUp)
+    stream.close()
+
+
+async def test_mentions_are_found_under_the_rights_of_the_message(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    """A server that takes a message over may know an older policy than the server that reserved it."""
+    await other_api.send(workspace.moderator, workspace.staff, mentions=[workspace.member])
+    sent = await api.send(workspace.moderator, workspace.staff, mentions=[workspace.member])
+    place = (workspace.staff, sent["message"]["seq"])
+    message = (await api.services.app.store.messages.find_many([place]))[place]
+    await workspace.remove_from_staff(workspace.member)
+    assert await other_api.services.app.store.channel_mentions.find(message, 0) == ()
