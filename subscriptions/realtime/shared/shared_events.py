@@ -25,7 +25,6 @@ from store.store import Store
 from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import EphemeralEvent
-from subscriptions.realtime.events.registry import EPHEMERAL_KINDS
 from subscriptions.realtime.events.shared import (
     ChannelMessage,
     MessageChange,
@@ -35,18 +34,19 @@ from subscriptions.realtime.events.shared import (
 )
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Mailbox, QueueBudget
+from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.server_calls import ServerGone
 from subscriptions.realtime.shared.activity import ActivityFeed
 from subscriptions.realtime.shared.audience import Audience
 from subscriptions.realtime.shared.hub_clocks import HubClocks
 from subscriptions.realtime.shared.replay import SharedReplayer
 from subscriptions.realtime.shared.subscription import SharedSubscription
+from subscriptions.realtime.shared.typing_relay import TypingRelay
 from subscriptions.realtime.shared.user_clock_messages import UserClockMessages
 
 _log = structlog.get_logger()
 
 _FRAME = "shared"
-_EPHEMERAL_FRAME = "shared_ephemeral"
 _QUESTION = "rights"
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before rights are read again."""
@@ -66,7 +66,7 @@ class _Frame(NamedTuple):
 class SharedEvents:
     """The events on shared clocks of one process: those that it causes, and those that its subscribers get."""
 
-    def __init__(self, store: Store, server: str, bus: Bus) -> None:
+    def __init__(self, store: Store, server: str, bus: Bus, ring: ServerRing) -> None:
         """Create the hub of shared clocks, and listen to frames on the bus."""
         self._store = store
         self._bus = bus
@@ -82,13 +82,14 @@ class SharedEvents:
         clocks = HubClocks(store.clocks, self._refresh_present)
         self.hub: Hub[str] = Hub(server, clocks, self.replayer.since, store.clock)
         bus.on_frame(_FRAME, self._receive)
-        bus.on_frame(_EPHEMERAL_FRAME, self._receive_ephemeral)
+        self.typing = TypingRelay(bus, ring, store.clock, self._deliver_ephemeral)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
 
     async def close(self) -> None:
         """Stop delivering."""
         await end_tasks(self._tasks)
+        await self.typing.close()
         await self.hub.close()
         self.replayer.close()
 
@@ -246,27 +247,21 @@ class SharedEvents:
             activity.close()
             self.hub.detach(activity.mailbox)
 
-    def send_ephemeral(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
-        """Send an event without a tick to the servers that look at its clock. Best effort.
+    def send_typing(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
+        """Announce that a user types in a channel, or has stopped, on the servers that look at its clock. Best effort.
 
-        Returns False if nobody but its user can get it.
+        Returns False if nobody but the user can get it.
         """
-        others = [server for server in servers if server != self.hub.server]
-        body = [event.frame, *event.encode()]
-        self._bus.send_frames(_EPHEMERAL_FRAME, dict.fromkeys(others, body))
         viewers = self.viewers.get(event.conversation, {})
-        self._deliver_ephemeral(event)
-        return bool(others) or any(viewer != event.user for viewer in viewers.values())
+        has_others = any(server != self.hub.server for server in servers)
+        if not has_others and all(viewer == event.user for viewer in viewers.values()):
+            return False
+        self.typing.send(event, servers)
+        return True
 
     def _deliver_ephemeral(self, event: EphemeralEvent) -> None:
         for mailbox in tuple(self.viewers.get(event.conversation, ())):
             mailbox.put(event)
-
-    def _receive_ephemeral(self, body: Sequence[Any]) -> None:
-        frame, *values = body
-        kind = next((kind for kind in EPHEMERAL_KINDS if kind.frame == frame), None)
-        if kind is not None:
-            self._deliver_ephemeral(kind.decode(values))
 
     def _receive(self, body: Sequence[Any]) -> None:
         owner, epoch, tick, previous, version, fields = body
@@ -297,6 +292,9 @@ class SharedEvents:
             del self._early[owner]
 
     def _hand_to_hub(self, frame: _Frame) -> None:
+        event = frame.event
+        if isinstance(event, ChannelMessage) and event.conversation in self.viewers:
+            self.typing.note_message(event)
         self.hub.receive(frame.event, [(frame.owner, frame.epoch, frame.tick, frame.previous)])
 
     async def _wait_for_rights(self, owner: str, version: int) -> None:
