@@ -56,7 +56,7 @@ _OPEN = """{ messages(conversationId: "%s", last: 50) { pageInfo { hasPreviousPa
 
 
 class Counters:
-    """What the databases have done so far."""
+    """Counters of the databases."""
 
     def __init__(self, databases: EmbeddedServers) -> None:
         self._mongo = MongoClient[Row](databases.mongo_url)
@@ -97,7 +97,7 @@ class Phase:
     cpu: list[dict[str, float]] = field(default_factory=list)
     """Seconds for each message, by process."""
     counted: list[dict[str, float]] = field(default_factory=list)
-    """What the databases have done for each message."""
+    """Differences of the counters, for each message."""
 
     @property
     def deliveries(self) -> int:

@@ -90,7 +90,7 @@ class Event(ABC):
 
     @property
     def subject(self) -> str | None:
-        """What the event is about, for subscriptions to some subjects of a clock; None: all of them get the event."""
+        """Subject of the event, for subscriptions to some subjects of a clock; None: all of them get the event."""
         return None
 
     @property
