@@ -186,7 +186,7 @@ async def open_services(
         work,
         catch_ups,
     )
-    store.policy_changes.announce = partial(announce_change, app)
+    store.policy_changes.completions.announce = partial(announce_change, app)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )

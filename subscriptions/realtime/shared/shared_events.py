@@ -38,6 +38,7 @@ from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.server_calls import ServerGone
 from subscriptions.realtime.shared.activity import ActivityFeed
 from subscriptions.realtime.shared.audience import Audience
+from subscriptions.realtime.shared.counters import SharedCounters
 from subscriptions.realtime.shared.hub_clocks import HubClocks
 from subscriptions.realtime.shared.replay import SharedReplayer
 from subscriptions.realtime.shared.subscription import SharedSubscription
@@ -63,6 +64,10 @@ class _Frame(NamedTuple):
     event: SharedEvent | None
 
 
+def _renamed_by(event: SharedEvent | None) -> Collection[UserId]:
+    return event.renamed if isinstance(event, WorkspaceUpdate) else ()
+
+
 class SharedEvents:
     """The events on shared clocks of one process: those that it causes, and those that its subscribers get."""
 
@@ -72,6 +77,7 @@ class SharedEvents:
         self._bus = bus
         self._audiences: dict[str, Audience] = {}
         self.user_clock_messages = UserClockMessages()
+        self.counters = SharedCounters()
         self._activities: dict[str, ActivityFeed] = {}
         self.viewers: dict[ConversationId, dict[Mailbox, UserId]] = {}
         """The subscriptions that look at each conversation, with their users."""
@@ -85,6 +91,11 @@ class SharedEvents:
         self.typing = TypingRelay(bus, ring, store.clock, self._deliver_ephemeral)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
+
+    @property
+    def watched(self) -> int:
+        """The number of clocks that subscriptions of this process read."""
+        return len(self._audiences)
 
     async def close(self) -> None:
         """Stop delivering."""
@@ -142,19 +153,22 @@ class SharedEvents:
         return appended.tick
 
     async def announce_policy(self, policy: Policy, change: PendingChange) -> None:
-        """Announce a change of rights that is durable, and in Redis. See `announce`."""
-        await self.announce(
-            WorkspaceUpdate(
-                policy.workspace,
-                policy.version,
-                is_changed=change.is_changed,
-                changes_rights=change.changes_rights,
-                is_deleted=policy.is_deleted,
-                channels=tuple(sorted(change.channels)),
-                members=tuple(sorted(change.members)),
-                follows=tuple(sorted(change.follows)),
-            )
+        """Announce a change of rights that is durable, and in Redis. See `announce`.
+
+        If only nicknames have changed, no server is waited for.
+        """
+        update = WorkspaceUpdate(
+            policy.workspace,
+            0 if change.only_renames else policy.version,
+            is_changed=change.is_changed,
+            changes_rights=change.changes_rights,
+            is_deleted=policy.is_deleted,
+            channels=tuple(sorted(change.channels)),
+            members=tuple(sorted(change.members)),
+            renamed=tuple(sorted(change.renamed)),
+            follows=tuple(sorted(change.follows)),
         )
+        await (self.append(update) if change.only_renames else self.announce(update))
 
     async def _append(self, event: SharedEvent) -> Appended:
         version = str(event.version) if isinstance(event, WorkspaceUpdate) and event.version else ""
@@ -174,6 +188,7 @@ class SharedEvents:
     def _publish(self, owner: str, event: SharedEvent | None, appended: Appended) -> None:
         version = int(appended.version or 0)
         if appended.tick:
+            self.counters.published["workspace" if isinstance(event, WorkspaceUpdate) else "message"] += 1
             placed = event.at(appended.tick) if event is not None else None
             frame = _Frame(owner, *appended[:3], version, placed)
         else:
@@ -272,9 +287,10 @@ class SharedEvents:
         """Hand an event to the hub, after those that wait. It waits if rights have to be read first."""
         audience = self._audiences.get(frame.owner)
         waiting = self._early.get(frame.owner)
+        renamed = _renamed_by(frame.event)
         if waiting is not None:
             waiting.append(frame)
-        elif audience is None or audience.accepts(frame.version):
+        elif audience is None or (audience.accepts(frame.version) and not audience.has_any(renamed)):
             self._hand_to_hub(frame)
         else:
             self._early[frame.owner] = deque((frame,))
@@ -286,7 +302,7 @@ class SharedEvents:
         waiting = self._early[owner]
         try:
             while waiting:
-                await self._wait_for_rights(owner, waiting[0].version)
+                await self._wait_for_rights(owner, waiting[0].version, _renamed_by(waiting[0].event))
                 self._hand_to_hub(waiting.popleft())
         finally:
             del self._early[owner]
@@ -297,22 +313,27 @@ class SharedEvents:
             self.typing.note_message(event)
         self.hub.receive(frame.event, [(frame.owner, frame.epoch, frame.tick, frame.previous)])
 
-    async def _wait_for_rights(self, owner: str, version: int) -> None:
-        """Read rights until they are judged under a version. Repeats while a database is unavailable."""
+    async def _wait_for_rights(self, owner: str, version: int, renamed: Collection[UserId] = ()) -> None:
+        """Read rights until they are judged under a version. Repeats while a database is unavailable.
+
+        renamed: Members whose facts are read again if they subscribe, because their nickname has changed.
+        """
         pause, longest = _PAUSE_SECONDS
         while True:
             try:
-                await self._refresh(owner, version)
+                await self._refresh(owner, version, renamed)
                 return
             except StoreError as error:
                 _log.warning("rights_not_read_yet", owner=owner, reason=str(error))
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    async def _refresh(self, owner: str, version: int) -> None:
+    async def _refresh(self, owner: str, version: int, renamed: Collection[UserId] = ()) -> None:
         audience = self._audiences.get(owner)
         if audience is not None:
-            await audience.refresh(version)
+            for user in renamed:
+                self._store.policies.forget_member(WorkspaceId(owner), user)
+            await audience.refresh(version, renamed)
 
     async def _refresh_present(self, owner: str) -> None:
         """Read rights until they are judged under the present version."""
