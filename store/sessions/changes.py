@@ -168,7 +168,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeMany:
-    """Several sessions are read or delivered, as one event.
+    """Several sessions are changed, most often read or delivered, as one event.
 
     parts: For each session the change, and the log entry of its receipt, which becomes an event of its own after the
         event of the sessions; None: no receipt.

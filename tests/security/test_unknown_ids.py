@@ -28,6 +28,7 @@ OF_GROUPS = {
     "deleteConversation": "mutation ($id: ID!) { deleteConversation(conversationId: $id) }",
     "markRead": "mutation ($id: ID!) { markRead(conversationId: $id) { id } }",
     "muteSession": "mutation ($id: ID!) { muteSession(conversationId: $id, muted: true) { id } }",
+    "setNotificationLevel": "mutation ($id: ID!) { setNotificationLevel(id: $id, level: NONE) }",
     "ackDelivered": "mutation ($id: ID!) { ackDelivered(conversationId: $id, upToSeq: 1) { id } }",
     "startTyping": "mutation ($id: ID!) { startTyping(conversationId: $id) }",
 }
