@@ -48,6 +48,9 @@ _log = structlog.get_logger()
 _FRAME = "shared"
 _EPHEMERAL_FRAME = "shared_ephemeral"
 _QUESTION = "rights"
+_EPHEMERAL_SECONDS = 1.0
+"""Time for which another server is waited for."""
+
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before rights are read again."""
 
@@ -83,6 +86,7 @@ class SharedEvents:
         self.hub: Hub[str] = Hub(server, clocks, self.replayer.since, store.clock)
         bus.on_frame(_FRAME, self._receive)
         bus.on_frame(_EPHEMERAL_FRAME, self._receive_ephemeral)
+        bus.calls.answer_kind(_EPHEMERAL_FRAME, self._answer_ephemeral)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
 
@@ -246,27 +250,44 @@ class SharedEvents:
             activity.close()
             self.hub.detach(activity.mailbox)
 
-    def send_ephemeral(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
+    async def send_ephemeral(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
         """Send an event without a tick to the servers that look at its clock. Best effort.
 
-        Returns False if nobody but its user can get it.
+        Returns True if somebody else who looks at the channel, and sees it, gets the event.
         """
         others = [server for server in servers if server != self.hub.server]
         body = [event.frame, *event.encode()]
-        self._bus.send_frames(_EPHEMERAL_FRAME, dict.fromkeys(others, body))
-        viewers = self.viewers.get(event.conversation, {})
-        self._deliver_ephemeral(event)
-        return bool(others) or any(viewer != event.user for viewer in viewers.values())
+        if self._deliver_ephemeral(event):
+            self._bus.send_frames(_EPHEMERAL_FRAME, dict.fromkeys(others, body))
+            return True
+        # Only they know whether somebody looks at the channel.
+        return any(await asyncio.gather(*(self._show_ephemeral_on(server, body) for server in others)))
 
-    def _deliver_ephemeral(self, event: EphemeralEvent) -> None:
-        for mailbox in tuple(self.viewers.get(event.conversation, ())):
-            mailbox.put(event)
+    async def _show_ephemeral_on(self, server: str, body: Sequence[Any]) -> bool:
+        try:
+            async with asyncio.timeout(_EPHEMERAL_SECONDS):
+                answer = await self._bus.calls.ask(server, {_EPHEMERAL_FRAME: body})
+        except (StoreError, TimeoutError):
+            return False
+        return bool(answer.get("shown"))
 
-    def _receive_ephemeral(self, body: Sequence[Any]) -> None:
+    async def _answer_ephemeral(self, question: dict[str, Any]) -> dict[str, Any]:
+        return {"shown": self._receive_ephemeral(question[_EPHEMERAL_FRAME])}
+
+    def _deliver_ephemeral(self, event: EphemeralEvent) -> bool:
+        """Deliver an event on this process. Return whether somebody else sees it."""
+        audience = self._audiences.get(workspace_of_channel(event.conversation))
+        is_seen = False
+        for mailbox, viewer in tuple(self.viewers.get(event.conversation, {}).items()):
+            if audience is not None and viewer != event.user and audience.find_access(viewer, event.conversation):
+                mailbox.put(event)
+                is_seen = True
+        return is_seen
+
+    def _receive_ephemeral(self, body: Sequence[Any]) -> bool:
         frame, *values = body
         kind = next((kind for kind in EPHEMERAL_KINDS if kind.frame == frame), None)
-        if kind is not None:
-            self._deliver_ephemeral(kind.decode(values))
+        return kind is not None and self._deliver_ephemeral(kind.decode(values))
 
     def _receive(self, body: Sequence[Any]) -> None:
         owner, epoch, tick, previous, version, fields = body

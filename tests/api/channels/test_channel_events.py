@@ -14,7 +14,7 @@ from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from subscriptions.realtime.events.shared import ChannelMessage
 from subscriptions.realtime.mailboxes import QueueBudget
-from tests.api.channels.channel_subscriber import live, look_at, take, texts
+from tests.api.channels.channel_subscriber import live, look_at, take, tell, texts
 from tests.api.client import Api
 from tests.api.requests.test_budgets import Meter
 from tests.api.sample_channels import SampleChannels
@@ -176,6 +176,24 @@ async def test_typing_is_shown_to_others_who_look_at_the_channel(
         assert (await subscriber.next())["__typename"] == "TypingStopped"
     await elsewhere.expect_no_event()
     await own.expect_no_event()
+
+
+async def test_typing_is_sent_only_if_somebody_else_who_sees_the_channel_looks_at_it(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    async def start() -> object:
+        return (await api.data(workspace.member, TYPE, id=workspace.general))["startTyping"]
+
+    for server in (api, other_api):
+        await live(server, workspace.member, workspace.general)
+        await live(server, workspace.moderator, workspace.staff)
+        await live(server, workspace.other, workspace.general)
+    await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+    await tell(api, workspace)
+    assert await start() is False
+    there, _ = await live(other_api, workspace.owner, workspace.general)
+    assert await start() is True
+    assert (await there.next())["__typename"] == "TypingStarted"
 
 
 async def test_typing_needs_the_right_to_write(api: Api, workspace: SampleChannels) -> None:
