@@ -17,6 +17,7 @@ from store.sessions.fields import SyncReason
 from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.events.shared import WorkspaceUpdate
+from subscriptions.realtime.nicknames import announce_nickname
 from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _ATTEMPTS = 10
@@ -28,6 +29,8 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
 
     When this returns, no server shows events under the rights before the change. Raises StoreError: repeat it.
     """
+    for user in sorted(change.renamed):
+        announce_nickname(app.bus, policy.workspace, user)
     await app.shared_events.announce_policy(policy, change)
     await refresh_follows(app, change.follows)
     announcements = app.store.channel_announcements

@@ -23,7 +23,6 @@ from store.workspaces.policy import (
     Role,
 )
 from store.workspaces.workspace_fields import (
-    ALL_CHANNELS,
     CategoryField,
     ChannelField,
     OverwriteField,
@@ -38,7 +37,6 @@ def policy_from(workspace: Document, channels: Iterable[Document]) -> Policy:
     """Return the policy that the documents of a workspace and of its channels have."""
     roles = [_role_from(row) for row in workspace[WorkspaceField.ROLES]]
     categories = [_category_from(row) for row in workspace.get(WorkspaceField.CATEGORIES, ())]
-    pending = workspace.get(WorkspaceField.PENDING)
     return Policy(
         WorkspaceId(workspace["_id"]),
         int(workspace[WorkspaceField.POLICY_VERSION]),
@@ -48,7 +46,7 @@ def policy_from(workspace: Document, channels: Iterable[Document]) -> Policy:
         {channel.id: channel for channel in map(channel_from, channels)},
         {UserId(user): int(version) for user, version in workspace.get(WorkspaceField.MEMBER_CHANGES, ())},
         int(workspace.get(WorkspaceField.MEMBERS_SINCE, 0)),
-        _pending_from(pending) if pending is not None else None,
+        tuple(map(_pending_from, workspace.get(WorkspaceField.PENDING, ()))),
         WorkspaceField.DELETED_AT in workspace,
     )
 
@@ -66,15 +64,18 @@ def policy_fields(policy: Policy) -> Document:
 
 
 def pending_fields(pending: PendingChange) -> Document:
-    """Return the document of what is pending."""
-    return {
-        PendingField.SINCE: pending.since_ms,
-        PendingField.HEADS: ALL_CHANNELS if pending.heads is None else sorted(pending.heads),
+    """Return the document of a change that is not complete. Absent fields: false, or none."""
+    fields: Document = {
+        PendingField.HEADS: sorted(pending.heads),
         PendingField.IS_CHANGED: pending.is_changed,
         PendingField.CHANGES_RIGHTS: pending.changes_rights,
         PendingField.CHANNELS: sorted(pending.channels),
         PendingField.MEMBERS: sorted(pending.members),
-    } | ({PendingField.FOLLOWS: sorted(map(list, pending.follows))} if pending.follows else {})
+        PendingField.RENAMED: sorted(pending.renamed),
+        PendingField.FOLLOWS: sorted(map(list, pending.follows)),
+    }
+    present = {name: value for name, value in fields.items() if value}
+    return {PendingField.ID: pending.id, PendingField.SINCE: pending.since_ms} | present
 
 
 def channel_from(row: Document) -> Channel:
@@ -175,14 +176,15 @@ def member_document(workspace: WorkspaceId, facts: MemberFacts, sort_name: str) 
 
 
 def _pending_from(row: Mapping[str, Any]) -> PendingChange:
-    heads = row[PendingField.HEADS]
     return PendingChange(
+        row[PendingField.ID],
         int(row[PendingField.SINCE]),
-        None if heads == ALL_CHANNELS else frozenset(map(ConversationId, heads)),
-        row[PendingField.IS_CHANGED],
-        row[PendingField.CHANGES_RIGHTS],
-        frozenset(map(ConversationId, row[PendingField.CHANNELS])),
-        frozenset(map(UserId, row[PendingField.MEMBERS])),
+        frozenset(map(ConversationId, row.get(PendingField.HEADS, ()))),
+        row.get(PendingField.IS_CHANGED, False),
+        row.get(PendingField.CHANGES_RIGHTS, False),
+        frozenset(map(ConversationId, row.get(PendingField.CHANNELS, ()))),
+        frozenset(map(UserId, row.get(PendingField.MEMBERS, ()))),
+        frozenset(map(UserId, row.get(PendingField.RENAMED, ()))),
         frozenset(Follow(*each) for each in row.get(PendingField.FOLLOWS, ())),
     )
 

@@ -103,43 +103,51 @@ class Follow(NamedTuple):
     follows: bool
 
 
-def _newest_follows(earlier: frozenset[Follow], later: frozenset[Follow]) -> frozenset[Follow]:
-    newest = {each[:2]: each for each in (*earlier, *later)}
-    return frozenset(newest.values())
-
-
 @dataclass(frozen=True, slots=True)
 class PendingChange:
-    """Changes of a policy that are durable, and not complete: some server may still use an older version.
+    """A change that is durable, and not complete: some server may still use what was before.
 
     Attributes:
-        since_ms: When a server began to complete them.
-        heads: Channels whose heads may have an earlier policy version; None: all.
+        id: Unique in its workspace.
+        since_ms: When a server began to complete it.
+        heads: Channels whose heads may have an earlier policy version.
         is_changed: The workspace's profile, owner, roles or categories have changed.
         changes_rights: Channels may have become visible to a member, or hidden.
         channels: Channels that are new, or whose settings have changed.
         members: Members who have changed, or whose membership of a PRIVATE channel has.
+        renamed: Members with another nickname, and no other change. It has no part in rights.
         follows: Users who follow a channel from now on (True), or no longer.
     """
 
+    id: str
     since_ms: int
-    heads: frozenset[ConversationId] | None = frozenset()
+    heads: frozenset[ConversationId] = frozenset()
     is_changed: bool = False
     changes_rights: bool = False
     channels: frozenset[ConversationId] = frozenset()
     members: frozenset[UserId] = frozenset()
+    renamed: frozenset[UserId] = frozenset()
     follows: frozenset[Follow] = frozenset()
 
-    def after(self, earlier: PendingChange) -> PendingChange:
-        """Return what is pending after this change and an earlier one."""
+    @property
+    def only_renames(self) -> bool:
+        """True if it raised no policy version."""
+        return self == PendingChange(self.id, self.since_ms, renamed=self.renamed)
+
+    def after(self, *earlier: PendingChange) -> PendingChange:
+        """Return this change together with earlier ones, oldest first."""
+        changes = (*earlier, self)
+        newest_follows = {follow[:2]: follow for change in changes for follow in change.follows}
         return PendingChange(
+            self.id,
             self.since_ms,
-            None if self.heads is None or earlier.heads is None else self.heads | earlier.heads,
-            self.is_changed or earlier.is_changed,
-            self.changes_rights or earlier.changes_rights,
-            self.channels | earlier.channels,
-            self.members | earlier.members,
-            _newest_follows(earlier.follows, self.follows),
+            heads=frozenset().union(*(change.heads for change in changes)),
+            is_changed=any(change.is_changed for change in changes),
+            changes_rights=any(change.changes_rights for change in changes),
+            channels=frozenset().union(*(change.channels for change in changes)),
+            members=frozenset().union(*(change.members for change in changes)),
+            renamed=frozenset().union(*(change.renamed for change in changes)),
+            follows=frozenset(newest_follows.values()),
         )
 
 
@@ -158,8 +166,8 @@ class Policy:
     """Policy versions of the newest changes of what single members may do, oldest first."""
     members_since: int = 0
     """Facts about members of an earlier policy version are outdated."""
-    pending: PendingChange | None = None
-    """The newest changes, if they are not complete."""
+    pending: tuple[PendingChange, ...] = ()
+    """Changes that are not complete, as of the read of the policy. Oldest first."""
     is_deleted: bool = False
     """True if the workspace was deleted."""
 

@@ -84,7 +84,7 @@ class Bus:
         self._hub = hub
         self._forget_users = forget_users
         self._wake_waiter = wake_waiter
-        self._handlers: dict[str, Callable[[Any], object]] = {}
+        self._handlers: dict[str, Callable[[Any], None]] = {}
         self._on_subscribed: list[Callable[[], None]] = []
         self.calls = ServerCalls(hub.server, self._publish)
         self.on_frame("call", self.calls.receive)
@@ -98,7 +98,7 @@ class Bus:
         self._sending: set[asyncio.Task[None]] = set()
         self._silence = ServerSilence()
 
-    def on_frame(self, kind: str, handle: Callable[[Any], object]) -> None:
+    def on_frame(self, kind: str, handle: Callable[[Any], None]) -> None:
         """Call `handle` with the body of each frame of a kind. It must not block."""
         self._handlers[kind] = handle
 

@@ -72,7 +72,7 @@ class TypingNotifier:
             return False
         store = self._store.typing
         is_due, servers = await store.take_window_on_clock(user, channel, workspace_of_channel(channel))
-        sent = is_due and await self._shared_events.send_ephemeral(TypingStarted(channel, user, now), servers)
+        sent = is_due and await self._shared_events.send_typing(TypingStarted(channel, user, now), servers)
         if sent:
             self._sent.add((channel, user), now)
         elif is_due:
@@ -83,7 +83,7 @@ class TypingNotifier:
         """Send TypingStopped to those who look at a channel, once after each TypingStarted that was sent."""
         event = TypingStopped(channel, user, self._store.clock.now_ms())
         is_due, servers = await self._store.typing.end_typing_on_clock(user, channel, workspace_of_channel(channel))
-        return is_due and await self._shared_events.send_ephemeral(event, servers)
+        return is_due and await self._shared_events.send_typing(event, servers)
 
     async def _notify(self, event: EphemeralEvent, version: str, step: _Step) -> tuple[bool, bool]:
         """Send an event to the other members if `step` says that it is due. Return whether it was due, and was sent."""

@@ -329,7 +329,7 @@ async def test_without_redis_changes_of_rights_are_in_force_on_every_server(depl
         assert (await api.expect_send_refusal(bob, channel)).code == "NOT_FOUND"
         await api.services.app.store.policy_changes.complete_incomplete()
     row = one.database["workspaces"].find_one({"_id": workspace})
-    assert row is not None and "pn" not in row
+    assert row is not None and row["pn"] == []
     await overwrite(one, alice, channel=channel, user=bob)
     await other.send(bob, channel, "after")
 

@@ -13,14 +13,18 @@ from store.base.workspace_ids import RoleId, WorkspaceId
 from store.mongo.client import Document
 from store.mongo.collections import workspace_row_id
 from store.workspaces.documents import CHANNEL_SETTINGS, channel_document, channel_settings
-from store.workspaces.permissions import NOTHING
+from store.workspaces.permissions import NOTHING, Permission
 from store.workspaces.policy import Channel, Follow, MemberFacts, PendingChange, Policy, Role
+from store.workspaces.rights import rights_in_channel
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
 Operation = InsertOne[Document] | UpdateOne | DeleteOne
 
 _MAX_MEMBER_CHANGES = 100
 """Changes of single members that a policy names. With more, the facts about all members are read again."""
+
+_MAX_PENDING = 20
+"""Incomplete changes that a workspace's document names one by one. While Redis is away, none is completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,13 @@ class MemberChange:
         before: Facts that the policy accepts.
         after: The facts after the change; None: the membership ends.
         fields: Further fields of the member's document; None removes one.
+        private_channels: PRIVATE channels that the member is in; None: not known, so it may be all.
     """
 
     before: MemberFacts
     after: MemberFacts | None
     fields: Mapping[str, Any] = field(default_factory=dict)
+    private_channels: frozenset[ConversationId] | None = None
 
     @property
     def changes_rights(self) -> bool:
@@ -81,14 +87,30 @@ class ProposedPolicyChange:
             or bool(self.channel_members or self.workspace or self.writes or self.deletes)
         )
 
-    def result(self, before: Policy, now_ms: int) -> Policy:
-        """Return the policy after the change, with its version and what is pending."""
+    def only_renames(self, before: Policy) -> bool:
+        """Return whether nothing but nicknames changes, so that all policies and rights stay valid."""
+        return (
+            self.policy == before
+            and bool(self.members)
+            and not any(change.changes_rights for change in self.members)
+            and not (self.channel_members or self.workspace or self.deletes or self.renews_members or self.follows)
+        )
+
+    def result(self, before: Policy, id: str, now_ms: int) -> Policy:
+        """Return the policy after the change, with its version and what is pending.
+
+        The last pending change is this one. If many were pending, it includes them.
+        """
+        pending = self._pending(before, id, now_ms)
+        earlier = before.pending
+        entries = (*earlier, pending) if len(earlier) < _MAX_PENDING else (pending.after(*earlier),)
+        if self.only_renames(before):
+            return replace(before, pending=entries)
         version = before.version + 1
-        members = {change.before.user for change in self.members} | {user for _, user in self.channel_members}
+        members = self._changed_members()
         member_changes, members_since = _member_changes(before, version, sorted(members))
         if self.renews_members:
             member_changes, members_since = {}, version
-        pending = self._pending(before, frozenset(members), now_ms)
         return replace(
             self.policy,
             workspace=before.workspace,
@@ -96,35 +118,72 @@ class ProposedPolicyChange:
             roles=_counted(self.policy.roles, self.members),
             member_changes=member_changes,
             members_since=members_since,
-            pending=pending if before.pending is None else pending.after(before.pending),
+            pending=entries,
             is_deleted=before.is_deleted or self.deletes,
         )
 
-    def _pending(self, before: Policy, members: frozenset[UserId], now_ms: int) -> PendingChange:
+    def _changed_members(self) -> set[UserId]:
+        """Return the members whose facts are read again."""
+        return {change.before.user for change in self.members} | {user for _, user in self.channel_members}
+
+    def _pending(self, before: Policy, id: str, now_ms: int) -> PendingChange:
+        if self.only_renames(before):
+            return PendingChange(id, now_ms, renamed=frozenset(change.before.user for change in self.members))
         after = self.policy
-        concerns_all = self.deletes or any(change.changes_rights for change in self.members)
-        heads = None if concerns_all else channels_concerned(before, after)
+        heads = channels_concerned(before, after) | {channel for channel, _ in self.channel_members}
+        for change in self.members:
+            heads |= channels_of_member(before, after, change)
         profiles = (before.owner, before.roles, before.categories), (after.owner, after.roles, after.categories)
         return PendingChange(
+            id,
             now_ms,
-            heads=None if heads is None else heads | {channel for channel, _ in self.channel_members},
+            heads=frozenset(before.channels) if self.deletes else heads,
             is_changed=profiles[0] != profiles[1] or bool(self.workspace),
             changes_rights=self.deletes or _hides_or_shows(before, after),
             channels=frozenset(id for id, channel in after.channels.items() if channel != before.channels.get(id)),
-            members=members,
+            members=frozenset(self._changed_members()),
             follows=self.follows,
         )
 
 
-def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationId] | None:
-    """Return the channels where a policy gives other rights than the one before; None: all channels."""
+def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationId]:
+    """Return the channels where a policy gives other rights than the one before. New ones have no head before it."""
     if before.owner != after.owner or _changes_permissions(before, after):
-        return None
+        return frozenset(before.channels)
     return frozenset(
         id
         for id, channel in before.channels.items()
         if id not in after.channels or _rules(before, channel) != _rules(after, after.channels[id])
     )
+
+
+def channels_of_member(before: Policy, after: Policy, change: MemberChange) -> frozenset[ConversationId]:
+    """Return the channels where a change of a member gives the member other rights, now or during a time-out."""
+    private = change.private_channels
+    earlier, later = _all_rights(before, change.before, private), _all_rights(after, change.after, private)
+    since, until = change.before.timed_out_until_ms, change.after.timed_out_until_ms if change.after else 0
+    return frozenset(
+        id
+        for id in earlier.keys() | later.keys()
+        if since != until or earlier.get(id, NOTHING) != later.get(id, NOTHING)
+    )
+
+
+def _all_rights(
+    policy: Policy, facts: MemberFacts | None, private: frozenset[ConversationId] | None
+) -> dict[ConversationId, Permission]:
+    """Return a member's rights without a time-out, in the channels where they have any.
+
+    private: PRIVATE channels that they are in; None: all.
+    """
+    if facts is None:
+        return {}
+    facts = replace(facts, timed_out_until_ms=0)
+    rights = {
+        id: rights_in_channel(policy, facts, channel, private is None or id in private, 0)
+        for id, channel in policy.channels.items()
+    }
+    return {id: permissions for id, permissions in rights.items() if permissions}
 
 
 def _hides_or_shows(before: Policy, after: Policy) -> bool:
@@ -166,13 +225,21 @@ def member_operations(workspace: WorkspaceId, members: Iterable[MemberChange]) -
         if change.after is None:
             operations.append(DeleteOne(query))
             continue
-        fields = {
-            WorkspaceMemberField.ROLES: sorted(change.after.roles) or None,
-            WorkspaceMemberField.NICKNAME: change.after.nickname,
-            WorkspaceMemberField.TIMED_OUT_UNTIL: change.after.timed_out_until_ms or None,
-        } | dict(change.fields)
-        operations.append(UpdateOne(query, set_or_remove(fields)))
+        before, after = _stored_facts(change.before), _stored_facts(change.after)
+        # Only what is different: the facts before may lack another change of the nickname.
+        changed = {name: value for name, value in after.items() if value != before[name]}
+        update = set_or_remove(changed | dict(change.fields))
+        if update:
+            operations.append(UpdateOne(query, update))
     return operations
+
+
+def _stored_facts(facts: MemberFacts) -> Document:
+    return {
+        WorkspaceMemberField.ROLES: sorted(facts.roles) or None,
+        WorkspaceMemberField.NICKNAME: facts.nickname,
+        WorkspaceMemberField.TIMED_OUT_UNTIL: facts.timed_out_until_ms or None,
+    }
 
 
 def channel_operations(before: Policy, after: Policy) -> list[Operation]:

@@ -152,6 +152,7 @@ class WorkspaceUpdate(SharedEvent):
         is_deleted: True if the workspace was deleted.
         channels: Channels that are new, or whose settings have changed. Not those that were deleted.
         members: Members whose own roles, nickname, time-out, channels or membership have changed.
+        renamed: Members whose nickname has changed. It has no part in rights, and needs no new version.
         follows: Users who follow a channel from now on (True), or no longer.
     """
 
@@ -164,6 +165,7 @@ class WorkspaceUpdate(SharedEvent):
     is_deleted: bool = False
     channels: tuple[ConversationId, ...] = ()
     members: tuple[UserId, ...] = ()
+    renamed: tuple[UserId, ...] = ()
     follows: tuple[tuple[UserId, ConversationId, bool], ...] = ()
 
     # Computed once for all subscribers.
@@ -177,7 +179,7 @@ class WorkspaceUpdate(SharedEvent):
         by_user: dict[UserId, list[tuple[ConversationId, bool]]] = {}
         for user, channel, follows in self.follows:
             by_user.setdefault(user, []).append((channel, follows))
-        object.__setattr__(self, "changed_members", frozenset(self.members))
+        object.__setattr__(self, "changed_members", frozenset((*self.members, *self.renamed)))
         object.__setattr__(self, "follows_by_user", by_user)
 
     @property
@@ -200,7 +202,7 @@ class WorkspaceUpdate(SharedEvent):
         names += [RIGHTS_OBJECT] if self.changes_rights or self.is_deleted else []
         return [
             *((ChangeList.CHANGED, name) for name in names),
-            *((ChangeList.MEMBERS, user) for user in self.members),
+            *((ChangeList.MEMBERS, user) for user in self.changed_members),
         ]
 
     def log_entry(self) -> str:
@@ -219,6 +221,8 @@ class WorkspaceUpdate(SharedEvent):
             fields["c"] = self.channels
         if self.members:
             fields["u"] = self.members
+        if self.renamed:
+            fields["n"] = self.renamed
         if self.follows:
             fields["fo"] = [[user, channel, int(follows)] for user, channel, follows in self.follows]
         return fields
@@ -235,6 +239,7 @@ class WorkspaceUpdate(SharedEvent):
             is_deleted="d" in flags,
             channels=tuple(map(ConversationId, fields.get("c", ()))),
             members=tuple(map(UserId, fields.get("u", ()))),
+            renamed=tuple(map(UserId, fields.get("n", ()))),
             follows=tuple((UserId(u), ConversationId(c), bool(follows)) for u, c, follows in fields.get("fo", ())),
         )
 

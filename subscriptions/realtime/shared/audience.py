@@ -101,6 +101,10 @@ class Audience:
         """Return the number of users."""
         return len(self._subscribers)
 
+    def has_any(self, users: Iterable[UserId]) -> bool:
+        """Return whether one of some users subscribes."""
+        return any(user in self._subscribers for user in users)
+
     def add(self, user: UserId, channels: Collection[ConversationId] | None) -> None:
         """Add a subscription to some channels; None: to all. Call `refresh` before rights are judged."""
         subscriber = self._subscribers.setdefault(user, _Subscriber())
@@ -127,12 +131,12 @@ class Audience:
 
         Args:
             at_least: The version.
-            users: Subscribers who were added.
+            users: Subscribers who were added, or whose facts were dropped. Others are ignored.
 
         Raises:
             StoreError: Rights are judged as before.
         """
-        added = set(users)
+        added = self._subscribers.keys() & set(users)
         async with self._lock:
             if self.version >= at_least and not added:
                 return

@@ -131,7 +131,7 @@ async def test_the_loader_reads_the_version_again_after_a_change(
         reads += 1
         found = await read(conversations)  # type: ignore[arg-type]
         if reads == 1:
-            await workspace.store.policy_changes._fence.raise_versions(workspace.id, 2, [workspace.general])
+            await workspace.store.policy_changes.completions._fence.raise_versions(workspace.id, 2, [workspace.general])
             await workspace.store.mongo.update_one("workspaces", {"_id": workspace.id}, {"$set": {"pv": 2}})
         return found
 

@@ -144,11 +144,11 @@ async def test_an_announcement_that_a_dead_server_left_is_sent_once(
     channel = await made.create("old")
     changes = api.services.app.store.policy_changes
     with monkeypatch.context() as patch:
-        patch.setattr(changes, "_complete", _dies)
+        patch.setattr(changes.completions, "complete", _dies)
         response = await api.run(made.owner, UPDATE, id=channel["id"], input={"name": "new"})
         assert response["errors"]
     assert not await api.history(made.member, channel["id"])
-    changes._incomplete.add(made.id)  # type: ignore[arg-type]
+    changes.completions.incomplete.add(made.id)  # type: ignore[arg-type]
     await changes.complete_incomplete()
     await changes.complete_incomplete()
     (message,) = await api.history(made.member, channel["id"])
@@ -296,11 +296,11 @@ async def test_followers_that_a_dead_server_left_are_notified(
     device = await api.listen(made.member, LIVE_SESSIONS)
     changes = api.services.app.store.policy_changes
     with monkeypatch.context() as patch:
-        patch.setattr(changes, "_complete", _dies)
+        patch.setattr(changes.completions, "complete", _dies)
         new = {"workspaceId": made.id, "name": "new", "memberIds": [made.member]}
         assert (await api.run(made.owner, CREATE, input=new))["errors"]
     await device.expect_no_event()
-    changes._incomplete.add(made.id)  # type: ignore[arg-type]
+    changes.completions.incomplete.add(made.id)  # type: ignore[arg-type]
     await changes.complete_incomplete()
     assert (await device.next())["reason"] == "MEMBERSHIP"
 
