@@ -47,6 +47,9 @@ from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 from store.workspaces.changing.policy_changes import PolicyChanges
+from store.workspaces.copies.first_screen_reads import FirstScreenReads
+from store.workspaces.copies.known_workspaces import KnownWorkspaces
+from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.invite_store import InviteStore
 from store.workspaces.member_search import MemberSearch
 from store.workspaces.membership_store import MembershipStore
@@ -101,6 +104,7 @@ class Store:
     policies: Policies
     policy_changes: PolicyChanges
     workspaces: WorkspaceStore
+    first_screens: FirstScreenReads
     user_workspaces: UserWorkspaces
     memberships: MembershipStore
     member_search: MemberSearch
@@ -138,13 +142,15 @@ def build_store(
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
-    contents = ChannelContents(mongo, OriginStore(mongo))
+    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     outbox = OutboxStore(cache, keys, clock)
     clocks = SharedClocks(cache, keys, clock)
     user_workspaces = UserWorkspaces(mongo)
+    stamps = MembershipStamps(cache, keys, clock)
+    workspaces = WorkspaceStore(mongo, user_workspaces, stamps)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     channel_follows = ChannelFollows(mongo, cache, locks, sessions)
@@ -191,9 +197,12 @@ def build_store(
         channel_announcements=ChannelAnnouncements(mongo),
         channel_member_lists=ChannelMemberLists(mongo),
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
-        workspaces=WorkspaceStore(mongo, user_workspaces),
+        workspaces=workspaces,
+        first_screens=FirstScreenReads(
+            cache, sessions, KnownWorkspaces(cache, clocks, stamps, policies, workspaces, user_workspaces)
+        ),
         user_workspaces=user_workspaces,
-        memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows),
+        memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows, stamps),
         member_search=member_search,
         invites=InviteStore(mongo),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),

@@ -349,6 +349,18 @@ class Invalidate:
         return {"c": self.unless_cached} if self.unless_cached is not None else {}
 
 
+@dataclass(frozen=True, slots=True)
+class ForgetChannel:
+    """A channel was deleted: its session is removed from the cached state. It is no event."""
+
+    kind: ClassVar[str] = "forget"
+    channel: ConversationId
+
+    def script_fields(self, at: int) -> dict[str, Any]:
+        """Return the channel."""
+        return {"c": self.channel}
+
+
 INVALIDATE = logged_change(Invalidate(), 0, "")
 
 

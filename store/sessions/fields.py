@@ -239,6 +239,12 @@ FENCE = "f"
 LAST_READABLE_SEQ, LAST_READABLE_N = "fs", "fn"
 """Row of a former member only: the last seq that they may read, and `n` up to there."""
 
+CHANNEL = "ch"
+"""Row only: the channel, in rows of sessions in channels. The index finds all of them when the channel is deleted."""
+
+GONE = "gd"
+"""Row only: the channel was deleted, and the row is about to be removed."""
+
 JOINED_N = "jn"
 """Row only: `n` when the user joined last. Older messages that become durable later do not move their session."""
 
@@ -263,6 +269,9 @@ DEFAULT_SETTINGS: Mapping[Field[Any], Any] = {f: f.default for f in SETTINGS}
 
 FOLLOWED = "f"
 """Prefix of the lists of followed channels: `f<the workspace's own part of the ids>`."""
+
+MENTIONED = "q"
+"""List of the channels with unread mentions that are not muted, by the number of these."""
 
 MAX_UNREAD_MENTIONS = 1_000
 """Unread mentions of a user, or of everybody, that are counted per conversation. Older ones are dropped."""
