@@ -178,7 +178,7 @@ async def test_typing_is_shown_to_others_who_look_at_the_channel(
     await own.expect_no_event()
 
 
-async def test_typing_is_sent_only_if_somebody_else_who_sees_the_channel_looks_at_it(
+async def test_typing_is_sent_only_if_somebody_else_sees_it(
     api: Api, other_api: Api, workspace: SampleChannels
 ) -> None:
     async def start() -> object:
