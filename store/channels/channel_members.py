@@ -9,7 +9,7 @@ from store.base.ids import ConversationId, UserId
 from store.conversations.conversation import Member, member_from
 from store.mongo.client import Mongo
 from store.mongo.collections import MEMBERS, member_row_id
-from store.workspaces.policy import ChannelKind, MemberFacts, Policy
+from store.workspaces.policy import ChannelKind, Policy
 
 _MAX_MEMBERSHIPS = 100_000
 """Memberships that a process keeps: about 50 MB at most."""
@@ -32,7 +32,7 @@ class ChannelMembers:
         The value is their present membership, or None if they are not a member.
         """
         kept = self._kept.get((channel, user))
-        if kept is None or not policy.accepts(MemberFacts(user, kept[0])):
+        if kept is None or not policy.accepts_membership(channel, user, kept[0]):
             return None
         self._kept.move_to_end((channel, user))
         return (kept[1],)
