@@ -194,6 +194,8 @@ class _ChannelView:
             if name in self._visible:
                 is_reset, seen = rev is not None and name not in resumed, self._seen[name]
                 self._app.shared_events.hub.resets += is_reset
+                if rev is not None:
+                    self._app.shared_events.counters.count_resume(is_reset=is_reset)
                 events.append(LiveEvent(ChannelCaughtUp(name, seen.tick, is_reset), seen))
         yield events
 

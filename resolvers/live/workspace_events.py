@@ -189,6 +189,7 @@ class _WorkspaceView:
         )
         # A client may have a later position from another server. Then this server gets the events soon.
         seen.position = until = Position(start.epoch, start.tick if is_reset else max(start.tick, rev))
+        app.shared_events.counters.count_resume(is_reset=is_reset)
         if is_reset:
             app.shared_events.hub.resets += 1
             return [LiveEvent(WorkspaceCaughtUp(workspace, until.tick, reset=True), until)]

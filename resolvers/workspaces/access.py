@@ -90,6 +90,13 @@ def no_permission(permission: Permission) -> Forbidden:
     return Forbidden(f"this needs the permission {permission.name}")
 
 
+_INSIDE = {"channelId": "channel", "categoryId": "category", "roleId": "role"}
+"""Parts of workspaces, by the arguments that name them."""
+
+
 def no_workspace(field: str = "workspaceId") -> NotFound:
-    """Return the error for a workspace that does not exist, or that the caller does not see."""
-    return NotFound("there is no such workspace", field=field)
+    """Return the error for a workspace that does not exist, or that the caller does not see.
+
+    field: the argument that names it, or names a part of it.
+    """
+    return NotFound(f"there is no such {_INSIDE.get(field, 'workspace')}", field=field)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, OwnerCannotLeave
+from resolvers.base.errors import Forbidden, NotAMember, OwnerCannotLeave
 from resolvers.base.names import accept_name
 from resolvers.workspaces.changes import change_as_member, require
 from store.base.ids import UserId
@@ -59,9 +59,7 @@ async def set_nickname(
     Raises InvalidInput, NotFound, NotAMember, Forbidden and RateLimited.
     """
     if nickname is not None:
-        nickname = accept_name(nickname, "nickname")
-        if len(nickname) > LONGEST_NICKNAME:
-            raise InvalidInput(f"nickname must have 1 to {LONGEST_NICKNAME} characters", field="nickname")
+        nickname = accept_name(nickname, "nickname", LONGEST_NICKNAME)
     target = UserId(user) if user is not None else actor
 
     async def decide(policy: Policy, facts: MemberFacts) -> ProposedPolicyChange | None:

@@ -273,6 +273,9 @@ function changes.channel(change)
     local newest = before > 0 and record[MENTIONS][before] or 0
     add_mention(record, change.m)
     differs = differs or #record[MENTIONS] ~= before or record[MENTIONS][before] ~= newest
+  elseif change.m and not differs then
+    -- The user has read further, for example with a message of their own at the same moment. The event is still due.
+    differs = not is_logged(change.e, int(change.at))
   end
   if not differs then return unchanged(conversation) end
   return changed_one(change, { conversation = conversation, record = record, old = old, is_new = previous == nil })

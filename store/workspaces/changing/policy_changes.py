@@ -25,6 +25,7 @@ from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.redis.request_scope import discard_request_cache
 from store.workspaces.changing.attempts import repeat_while_superseded
+from store.workspaces.changing.change_meter import ChangeMeter, metered
 from store.workspaces.changing.completions import Completions
 from store.workspaces.changing.policy_fence import PolicyFence
 from store.workspaces.changing.proposed_change import ProposedPolicyChange, channel_operations, member_operations
@@ -56,7 +57,14 @@ class PolicyChanges:
         self.completions = Completions(mongo, cache, PolicyFence(cache, keys, policies.versions))
         self._locks: WeakValueDictionary[WorkspaceId, asyncio.Lock] = WeakValueDictionary()
         """Changes of one workspace are stored one after the other: at once, all but one would be decided again."""
+        self.meter = ChangeMeter()
 
+    @property
+    def incomplete_workspaces(self) -> int:
+        """The number of workspaces with changes that this process could not complete."""
+        return len(self.completions.incomplete)
+
+    @metered
     async def change(self, workspace: WorkspaceId, decide: Decide) -> Policy | None:
         """Make a change and complete it. Returns the policy after it; None if the workspace does not exist.
 

@@ -89,6 +89,11 @@ class Event(ABC):
         return None
 
     @property
+    def subject(self) -> str | None:
+        """Subject of the event, for subscriptions to some subjects of a clock; None: all of them get the event."""
+        return None
+
+    @property
     def message_event(self) -> MessageStreamEvent | None:
         """The event that subscribers of `messageEvents` see; None: they see nothing.
 

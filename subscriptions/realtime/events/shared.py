@@ -32,6 +32,9 @@ from subscriptions.realtime.events.messages import message_fields
 WORKSPACE_OBJECT = "w"
 """The workspace itself, in the list of changed objects: name, picture, roles, categories."""
 
+ACTIVITY = "activity"
+"""The subject of ChannelActivity. The subject of a message is its channel."""
+
 RIGHTS_OBJECT = "v"
 """Stands for the rights of many, in the list of changed objects: other channels may have become visible, or hidden."""
 
@@ -87,6 +90,11 @@ class ChannelMessage(SharedEvent):
     def owner(self) -> str:
         """The workspace of the channel."""
         return workspace_of_channel(self.conversation)
+
+    @property
+    def subject(self) -> str:
+        """The channel."""
+        return self.message.conversation
 
     @property
     def objects(self) -> Collection[tuple[ChangeList, str]]:
@@ -267,6 +275,11 @@ class ChannelActivity(SharedEvent):
     def owner(self) -> str:
         """The workspace of the channel."""
         return workspace_of_channel(self.channel)
+
+    @property
+    def subject(self) -> str:
+        """The same for all channels."""
+        return ACTIVITY
 
     def wire_fields(self) -> Fields:
         """Return nothing: it stays on its process."""

@@ -38,6 +38,7 @@ from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.server_calls import ServerGone
 from subscriptions.realtime.shared.activity import ActivityFeed
 from subscriptions.realtime.shared.audience import Audience
+from subscriptions.realtime.shared.counters import SharedCounters
 from subscriptions.realtime.shared.hub_clocks import HubClocks
 from subscriptions.realtime.shared.replay import SharedReplayer
 from subscriptions.realtime.shared.subscription import SharedSubscription
@@ -80,6 +81,7 @@ class SharedEvents:
         self._bus = bus
         self._audiences: dict[str, Audience] = {}
         self.user_clock_messages = UserClockMessages()
+        self.counters = SharedCounters()
         self._activities: dict[str, ActivityFeed] = {}
         self.viewers: dict[ConversationId, dict[Mailbox, UserId]] = {}
         """The subscriptions that look at each conversation, with their users."""
@@ -94,6 +96,11 @@ class SharedEvents:
         bus.calls.answer_kind(_VIEWERS, self._answer_viewers)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
+
+    @property
+    def watched(self) -> int:
+        """The number of clocks that subscriptions of this process read."""
+        return len(self._audiences)
 
     async def close(self) -> None:
         """Stop delivering."""
@@ -186,6 +193,7 @@ class SharedEvents:
     def _publish(self, owner: str, event: SharedEvent | None, appended: Appended) -> None:
         version = int(appended.version or 0)
         if appended.tick:
+            self.counters.published["workspace" if isinstance(event, WorkspaceUpdate) else "message"] += 1
             placed = event.at(appended.tick) if event is not None else None
             frame = _Frame(owner, *appended[:3], version, placed)
         else:

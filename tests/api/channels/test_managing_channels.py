@@ -314,3 +314,23 @@ async def test_memberships_are_read_again_when_a_channel_becomes_private_again(a
     await api.services.app.store.mongo.update_one("members", row, {"$set": {"i": [[1, 1]]}})
     await made.update(channel, kind="PRIVATE")
     assert (await api.expect_send_refusal(made.member, channel)).code == "NOT_FOUND"
+
+
+async def test_a_channel_is_deleted_by_its_own_mutation_only(api: Api, made: Made) -> None:
+    channels = [(await made.create(kind=kind))["id"] for kind in ("PUBLIC", "PRIVATE")]
+    delete = "mutation ($id: ID!) { deleteConversation(conversationId: $id) }"
+    stored = await api.stored_documents()
+    for user, codes in ((made.member, ("INVALID_INPUT", "NOT_FOUND")), (made.outsider, ("NOT_FOUND", "NOT_FOUND"))):
+        for channel, code in zip(channels, codes, strict=True):
+            assert await api.expect_refusal(user, delete, id=channel) == Refusal(code, "conversationId")
+    assert await api.stored_documents() == stored
+
+
+async def test_a_refused_name_is_answered_with_the_limit(api: Api, made: Made) -> None:
+    nickname = "mutation ($id: ID!, $name: String) { setNickname(workspaceId: $id, nickname: $name) { nickname } }"
+    channel = """mutation ($id: ID!, $name: String!) {
+        createChannel(input: {workspaceId: $id, name: $name}) { id } }"""
+    for query, longest in ((nickname, 32), (channel, 80), (CREATE_CATEGORY, 80)):
+        for name in ("", " ", "x" * (longest + 1)):
+            (error,) = (await api.run(made.owner, query, id=made.id, name=name))["errors"]
+            assert f"1 to {longest} characters" in error["message"]

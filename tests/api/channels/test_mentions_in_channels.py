@@ -8,8 +8,10 @@ import pytest
 
 from resolvers.live.live_stream import CaughtUp
 from resolvers.live.message_events import message_events
-from store.base.ids import UserId
+from store.base.ids import PARTITIONS, MessageId, UserId
 from store.channels import channel_mentions
+from store.messages.message import Message, MessageKind
+from store.messages.outbox_store import ChannelTerms
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from subscriptions.realtime.events.messages import Mentioned
@@ -37,6 +39,31 @@ async def test_a_mention_by_name_reaches_the_user_only(api: Api, workspace: Samp
     found = await session_of(api, workspace.other, workspace.general)
     assert found is not None
     assert (found["unreadMentionCount"], found["readSeq"], found["unreadCount"]) == (1, 1, 1)
+
+
+async def test_a_mention_comes_once_though_its_user_has_read_further(api: Api, workspace: SampleChannels) -> None:
+    """The user writes while the message that mentions them is under way, and so reads it unseen."""
+    device, since = await api.listen(workspace.other, LIVE), await current_cursor(api, workspace.other)
+    store = workspace.store
+    assert await store.conversations.find(workspace.general)
+    message = Message(
+        MessageId(store.ids.next()),
+        workspace.general,
+        UserId(workspace.member),
+        MessageKind.TEXT,
+        "you",
+        mentions=(UserId(workspace.other),),
+    )
+    assert await store.outbox.reserve_in_channel(message, ChannelTerms(workspace.policy.version))
+    assert (await api.send(workspace.other, workspace.general, "me"))["message"]["seq"] == 2
+    for _ in range(2):
+        await api.services.housekeeper.sweep(range(PARTITIONS), 0)
+        await api.wait_until_idle()
+    place = {"conversationId": workspace.general, "seq": 1}
+    assert await device.next() == {"__typename": "Mentioned", "message": place}
+    await device.expect_no_event()
+    assert [event["__typename"] for event in await read_missed_events(api, workspace.other, since)] == ["Mentioned"]
+    assert await attention_of(api, workspace.other) == (0, 0)
 
 
 async def test_unread_mentions_count_where_not_muted(api: Api, workspace: SampleChannels) -> None:
