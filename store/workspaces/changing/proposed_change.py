@@ -12,10 +12,9 @@ from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import RoleId, WorkspaceId
 from store.mongo.client import Document
 from store.mongo.collections import workspace_row_id
+from store.workspaces.changing.concerned_channels import channels_concerned, channels_of_member, hides_or_shows
 from store.workspaces.documents import CHANNEL_SETTINGS, channel_document, channel_settings
-from store.workspaces.permissions import NOTHING, Permission
 from store.workspaces.policy import Channel, Follow, MemberFacts, MembershipChanges, PendingChange, Policy, Role
-from store.workspaces.rights import rights_in_channel
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
 Operation = InsertOne[Document] | UpdateOne | DeleteOne
@@ -141,90 +140,19 @@ class ProposedPolicyChange:
         after = self.policy
         heads = channels_concerned(before, after) | {channel for channel, _ in self.channel_members}
         for change in self.members:
-            heads |= channels_of_member(before, after, change)
+            heads |= channels_of_member(before, after, change.before, change.after, change.private_channels)
         profiles = (before.owner, before.roles, before.categories), (after.owner, after.roles, after.categories)
         return PendingChange(
             id,
             now_ms,
             heads=frozenset(before.channels) if self.deletes else heads,
             is_changed=profiles[0] != profiles[1] or bool(self.workspace),
-            changes_rights=self.deletes or _hides_or_shows(before, after),
+            changes_rights=self.deletes or hides_or_shows(before, after),
             channels=frozenset(id for id, channel in after.channels.items() if channel != before.channels.get(id)),
             members=frozenset(change.before.user for change in self.members)
             | {user for _, user in self.channel_members},
             follows=self.follows,
         )
-
-
-def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationId]:
-    """Return the channels where a policy gives other rights than the one before. New ones have no head before it."""
-    if before.owner != after.owner or _changes_permissions(before, after):
-        return frozenset(before.channels)
-    return frozenset(
-        id
-        for id, channel in before.channels.items()
-        if id not in after.channels or _rules(before, channel) != _rules(after, after.channels[id])
-    )
-
-
-def channels_of_member(before: Policy, after: Policy, change: MemberChange) -> frozenset[ConversationId]:
-    """Return the channels where a change of a member gives the member other rights, now or during a time-out."""
-    private = change.private_channels
-    earlier, later = _all_rights(before, change.before, private), _all_rights(after, change.after, private)
-    since, until = change.before.timed_out_until_ms, change.after.timed_out_until_ms if change.after else 0
-    return frozenset(
-        id
-        for id in earlier.keys() | later.keys()
-        if since != until or earlier.get(id, NOTHING) != later.get(id, NOTHING)
-    )
-
-
-def _all_rights(
-    policy: Policy, facts: MemberFacts | None, private: frozenset[ConversationId] | None
-) -> dict[ConversationId, Permission]:
-    """Return a member's rights without a time-out, in the channels where they have any.
-
-    private: PRIVATE channels that they are in; None: all.
-    """
-    if facts is None:
-        return {}
-    facts = replace(facts, timed_out_until_ms=0)
-    rights = {
-        id: rights_in_channel(policy, facts, channel, private is None or id in private, 0)
-        for id, channel in policy.channels.items()
-    }
-    return {id: permissions for id, permissions in rights.items() if permissions}
-
-
-def _hides_or_shows(before: Policy, after: Policy) -> bool:
-    """Return whether a channel that exists before and after may have become visible to a member, or hidden."""
-    return (
-        before.owner != after.owner
-        or _changes_permissions(before, after)
-        or any(
-            id not in after.channels or _visibility(before, channel) != _visibility(after, after.channels[id])
-            for id, channel in before.channels.items()
-        )
-    )
-
-
-def _changes_permissions(before: Policy, after: Policy) -> bool:
-    """Return whether a role that members may have gives other permissions."""
-    return any(
-        role.permissions != (after.roles[id].permissions if id in after.roles else NOTHING)
-        for id, role in before.roles.items()
-    )
-
-
-def _visibility(policy: Policy, channel: Channel) -> tuple[object, ...]:
-    """Return everything about a channel that decides who sees it."""
-    overwrites = policy.overwrites_of(channel)
-    return channel.kind, overwrites.roles, overwrites.users
-
-
-def _rules(policy: Policy, channel: Channel) -> tuple[object, ...]:
-    """Return everything about a channel that decides rights there, or that senders have to know."""
-    return *_visibility(policy, channel), channel.is_archived, channel.full_history, channel.slow_mode_seconds
 
 
 def member_operations(workspace: WorkspaceId, members: Iterable[MemberChange]) -> list[Operation]:

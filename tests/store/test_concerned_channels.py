@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId
 from store.base.workspace_ids import role_id
-from store.workspaces.changing.proposed_change import (
-    MemberChange,
-    ProposedPolicyChange,
-    channels_concerned,
-    channels_of_member,
-)
-from store.workspaces.documents import channel_document, channel_from
+from store.workspaces.changing.concerned_channels import channels_concerned, channels_of_member
 from store.workspaces.permissions import NOTHING, Permission
 from store.workspaces.policy import ChannelKind, MemberFacts, Overwrite, Overwrites, Policy, Role
 from tests.store.workspaces import (
@@ -82,13 +76,12 @@ def test_the_channels_where_a_change_of_a_member_concerns_rights() -> None:
     plain, guide = MemberFacts(CAROL, 1), MemberFacts(CAROL, 1, frozenset({GUIDE}))
 
     def concerned(before: MemberFacts, after: MemberFacts | None) -> object:
-        return channels_of_member(policy, policy, MemberChange(before, after))
+        return channels_of_member(policy, policy, before, after, None)
 
     assert concerned(plain, None) == {STAFF, OLD}
     assert concerned(guide, None) == set(CHANNEL_IDS)
     for private in (frozenset[ConversationId](), frozenset({STAFF})):
-        left = MemberChange(guide, None, private_channels=private)
-        assert channels_of_member(policy, policy, left) == {GENERAL, OLD} | private
+        assert channels_of_member(policy, policy, guide, None, private) == {GENERAL, OLD} | private
     assert concerned(plain, replace(plain, nickname="Caro")) == frozenset()
     assert concerned(plain, replace(plain, timed_out_until_ms=9)) == {STAFF, OLD}
     assert concerned(replace(plain, timed_out_until_ms=9), plain) == {STAFF, OLD}
@@ -97,39 +90,6 @@ def test_the_channels_where_a_change_of_a_member_concerns_rights() -> None:
     assert concerned(plain, guide) == concerned(guide, plain) == {GENERAL, STAFF}
     # What a role of the policy after the change gives counts.
     muted = replace(policy, roles=_with_role(policy, replace(policy.roles[GUIDE], permissions=NOTHING)))
-    assert channels_of_member(muted, muted, MemberChange(plain, guide)) == {GENERAL}
-    assert channels_of_member(muted, policy, MemberChange(guide, guide)) == {GENERAL, STAFF}
+    assert channels_of_member(muted, muted, plain, guide, None) == {GENERAL}
+    assert channels_of_member(muted, policy, guide, guide, None) == {GENERAL, STAFF}
     assert concerned(MemberFacts(ALICE, 1), None) == set(CHANNEL_IDS)
-
-
-def test_a_change_of_memberships_renews_those_of_its_channel_alone() -> None:
-    before = sample_policy()
-    many = frozenset((STAFF, UserId(f"u{number}")) for number in range(30))
-    for members in (frozenset({(STAFF, BOB)}), many | {(STAFF, BOB)}):
-        after = ProposedPolicyChange(before, channel_members=members).result(before, "a", 1)
-        channel = after.channels[STAFF]
-        assert channel_from(channel_document(W, channel)).membership_changes == channel.membership_changes
-        assert after.accepts(MemberFacts(BOB, before.version)) and not after.pending[-1].channels
-        assert after.accepts_membership(STAFF, BOB, after.version)
-        assert not after.accepts_membership(STAFF, BOB, before.version)
-        assert after.accepts_membership(STAFF, CAROL, before.version) == (len(members) == 1)
-        assert after.accepts_membership(GENERAL, BOB, before.version)
-
-
-def test_a_channel_names_its_newest_changes_of_memberships() -> None:
-    policy = start = sample_policy()
-    for number in range(25):
-        users = frozenset({(STAFF, UserId(f"u{number}"))})
-        policy = ProposedPolicyChange(policy, channel_members=users).result(policy, "a", 1)
-    changes = policy.channels[STAFF].membership_changes
-    assert (changes.since, len(changes.of_users), changes.newest) == (start.version + 5, 20, start.version + 25)
-    assert not changes.accepts(UserId("u4"), start.version + 4) and changes.accepts(UserId("u4"), start.version + 5)
-    assert not changes.accepts(UserId("u5"), start.version + 5) and changes.accepts(UserId("u5"), start.version + 6)
-
-
-def test_a_change_of_kind_renews_the_memberships_of_the_channel() -> None:
-    before = sample_policy()
-    channels = {**before.channels, GENERAL: replace(before.channels[GENERAL], kind=ChannelKind.PRIVATE)}
-    after = ProposedPolicyChange(replace(before, channels=channels)).result(before, "a", 1)
-    assert not after.accepts_membership(GENERAL, BOB, before.version)
-    assert after.accepts_membership(STAFF, BOB, before.version) and after.accepts(MemberFacts(BOB, before.version))
