@@ -14,6 +14,7 @@ from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from subscriptions.realtime.events.shared import ChannelMessage
 from subscriptions.realtime.mailboxes import QueueBudget
+from subscriptions.realtime.shared import typing_relay
 from tests.api.channels.channel_subscriber import live, look_at, take, texts
 from tests.api.client import Api
 from tests.api.requests.test_budgets import Meter
@@ -176,6 +177,28 @@ async def test_typing_is_shown_to_others_who_look_at_the_channel(
         assert (await subscriber.next())["__typename"] == "TypingStopped"
     await elsewhere.expect_no_event()
     await own.expect_no_event()
+
+
+@pytest.mark.parametrize("owner", ["here", "there", "ended"])
+async def test_typing_reaches_all_servers_whichever_owns_the_channel(
+    api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    servers = {"here": api.services.app.hub.server, "there": other_api.services.app.hub.server, "ended": "ended"}
+    ring = api.services.app.shared_events.typing.ring
+    owner_of = ring.owner_of
+
+    def find_owner(key: str) -> str:
+        return servers[owner] if servers[owner] not in ring._away else owner_of(key)
+
+    monkeypatch.setattr(ring, "owner_of", find_owner)
+    monkeypatch.setattr(typing_relay, "SECONDS_BETWEEN", 0.1)
+    subscribers = [(await live(each, workspace.owner, workspace.general))[0] for each in (api, other_api)]
+    for user in (workspace.member, workspace.other):
+        assert (await api.data(user, TYPE, id=workspace.general))["startTyping"] is True
+    for subscriber in subscribers:
+        events = [await subscriber.next(), await subscriber.next()]
+        assert {event["__typename"] for event in events} == {"TypingStarted"}
+        assert {event["user"]["id"] for event in events} == {workspace.member, workspace.other}
 
 
 async def test_typing_needs_the_right_to_write(api: Api, workspace: SampleChannels) -> None:
