@@ -16,6 +16,7 @@ from subscriptions.realtime.events.shared import ChannelMessage
 from subscriptions.realtime.mailboxes import QueueBudget
 from tests.api.channels.channel_subscriber import live, look_at, take, texts
 from tests.api.client import Api
+from tests.api.conftest import Deployments
 from tests.api.requests.test_budgets import Meter
 from tests.api.sample_channels import SampleChannels
 
@@ -213,17 +214,16 @@ async def test_a_subscription_continues_from_the_rev_of_a_query(api: Api, worksp
 
 
 async def test_a_message_costs_no_further_round_trip_and_no_key_for_those_who_look(
-    api: Api, other_api: Api, workspace: SampleChannels
+    api: Api, other_api: Api, workspace: SampleChannels, deployments: Deployments
 ) -> None:
     people = [workspace.users[name] for name in ("owner", "other", "admin")]
     subscribers = [(await live(server, user, workspace.general))[0] for user in people for server in (api, other_api)]
-    store = api.services.app.store
     await api.send(workspace.member, workspace.general, "warm")
     await api.wait_until_idle()
-    keys = set(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",))))
+    keys = set(deployments.keys("main", "*"))
     meter = Meter(api)
     await meter.expect("sendMessage", lambda: meter.send(workspace.member, workspace.general, content="a"), 1, 2)
     await api.wait_until_idle()
-    assert keys.issuperset(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",))))
+    assert keys.issuperset(deployments.keys("main", "*"))
     for subscriber in subscribers:
         assert (await texts(subscriber, 2))[1] == ("CREATED", "a")
