@@ -14,7 +14,7 @@ from store.mongo.client import Document
 from store.mongo.collections import workspace_row_id
 from store.workspaces.changing.concerned_channels import channels_concerned, channels_of_member, hides_or_shows
 from store.workspaces.documents import CHANNEL_SETTINGS, channel_document, channel_settings
-from store.workspaces.policy import Follow, MemberFacts, PendingChange, Policy, Role
+from store.workspaces.policy import Channel, Follow, MemberFacts, MembershipChanges, PendingChange, Policy, Role
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
 Operation = InsertOne[Document] | UpdateOne | DeleteOne
@@ -63,7 +63,6 @@ class ProposedPolicyChange:
         workspace: Update operators for other fields of the workspace's document.
         writes: Further writes of the same transaction: collection and operations.
         deletes: The workspace is deleted.
-        renews_members: Facts about members that were read before are not used any more.
         follows: Users who follow a channel from now on, or no longer. `writes` has the writes of their rows.
         guards: Updates that each have to match a document. If one does not, the change is decided again.
     """
@@ -74,7 +73,6 @@ class ProposedPolicyChange:
     workspace: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     writes: Sequence[tuple[str, Sequence[Operation]]] = ()
     deletes: bool = False
-    renews_members: bool = False
     follows: frozenset[Follow] = frozenset()
     guards: Sequence[tuple[str, Sequence[UpdateOne]]] = ()
 
@@ -92,7 +90,7 @@ class ProposedPolicyChange:
             self.policy == before
             and bool(self.members)
             and not any(change.changes_rights for change in self.members)
-            and not (self.channel_members or self.workspace or self.deletes or self.renews_members or self.follows)
+            and not (self.channel_members or self.workspace or self.deletes or self.follows)
         )
 
     def result(self, before: Policy, id: str, now_ms: int) -> Policy:
@@ -106,24 +104,35 @@ class ProposedPolicyChange:
         if self.only_renames(before):
             return replace(before, pending=entries)
         version = before.version + 1
-        members = self._changed_members()
-        member_changes, members_since = _member_changes(before, version, sorted(members))
-        if self.renews_members:
-            member_changes, members_since = {}, version
+        users = sorted({change.before.user for change in self.members})
+        member_changes, members_since = _member_changes(before, version, users)
         return replace(
             self.policy,
             workspace=before.workspace,
             version=version,
             roles=_counted(self.policy.roles, self.members),
+            channels=self._channels_after(before, version),
             member_changes=member_changes,
             members_since=members_since,
             pending=entries,
             is_deleted=before.is_deleted or self.deletes,
         )
 
-    def _changed_members(self) -> set[UserId]:
-        """Return the members whose facts are read again."""
-        return {change.before.user for change in self.members} | {user for _, user in self.channel_members}
+    def _channels_after(self, before: Policy, version: int) -> Mapping[ConversationId, Channel]:
+        """Return the channels with the changes of their memberships."""
+        users: dict[ConversationId, set[UserId]] = {}
+        for name, user in self.channel_members:
+            users.setdefault(name, set()).add(user)
+        changed = {}
+        for id, channel in self.policy.channels.items():
+            earlier = before.channels.get(id)
+            if earlier is not None and earlier.kind is not channel.kind:
+                # Followers become members, or the reverse.
+                changed[id] = replace(channel, membership_changes=MembershipChanges(version))
+            elif id in users:
+                changes = channel.membership_changes.after(users[id], version)
+                changed[id] = replace(channel, membership_changes=changes)
+        return {**self.policy.channels, **changed}
 
     def _pending(self, before: Policy, id: str, now_ms: int) -> PendingChange:
         if self.only_renames(before):
@@ -140,7 +149,8 @@ class ProposedPolicyChange:
             is_changed=profiles[0] != profiles[1] or bool(self.workspace),
             changes_rights=self.deletes or hides_or_shows(before, after),
             channels=frozenset(id for id, channel in after.channels.items() if channel != before.channels.get(id)),
-            members=frozenset(self._changed_members()),
+            members=frozenset(change.before.user for change in self.members)
+            | {user for _, user in self.channel_members},
             follows=self.follows,
         )
 
