@@ -30,7 +30,8 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
     When this returns, no server shows events under the rights before the change. Raises StoreError: repeat it.
     """
     for user in sorted(change.renamed):
-        announce_nickname(app.bus, policy.workspace, user)
+        # First, so that servers drop what they keep before a client can have a rev that includes the change.
+        await announce_nickname(app.bus, policy.workspace, user)
     await app.shared_events.announce_policy(policy, change)
     await refresh_follows(app, change.follows)
     announcements = app.store.channel_announcements

@@ -11,11 +11,13 @@ from store.mongo.client import Document
 from store.mongo.collections import workspace_row_id
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import (
+    NO_MEMBERSHIP_CHANGES,
     Channel,
     ChannelCategory,
     ChannelKind,
     Follow,
     MemberFacts,
+    MembershipChanges,
     Overwrite,
     Overwrites,
     PendingChange,
@@ -97,6 +99,7 @@ def channel_from(row: Document) -> Channel:
         slow_mode_seconds=int(row.get(ChannelField.SLOW_MODE_SECONDS, 0)),
         member_count=int(row.get(ChannelField.MEMBER_COUNT, 0)),
         metadata=row.get(ChannelField.METADATA),
+        membership_changes=_membership_changes_from(row),
     )
 
 
@@ -124,6 +127,8 @@ def channel_settings(channel: Channel) -> Document:
         ChannelField.SINCE_JOINED: not channel.full_history or None,
         ChannelField.SLOW_MODE_SECONDS: channel.slow_mode_seconds or None,
         ChannelField.METADATA: channel.metadata,
+        ChannelField.MEMBERSHIPS_SINCE: channel.membership_changes.since or None,
+        ChannelField.MEMBERSHIP_CHANGES: [list(each) for each in channel.membership_changes.of_users.items()] or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -141,6 +146,8 @@ CHANNEL_SETTINGS = (
     ChannelField.SINCE_JOINED,
     ChannelField.SLOW_MODE_SECONDS,
     ChannelField.METADATA,
+    ChannelField.MEMBERSHIPS_SINCE,
+    ChannelField.MEMBERSHIP_CHANGES,
 )
 """All fields that `channel_settings` may return."""
 
@@ -214,6 +221,13 @@ def _role_fields(role: Role) -> Document:
         RoleField.MEMBER_COUNT: role.member_count or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _membership_changes_from(row: Document) -> MembershipChanges:
+    since, changes = int(row.get(ChannelField.MEMBERSHIPS_SINCE, 0)), row.get(ChannelField.MEMBERSHIP_CHANGES, ())
+    if not since and not changes:
+        return NO_MEMBERSHIP_CHANGES
+    return MembershipChanges(since, {UserId(user): int(version) for user, version in changes})
 
 
 def _category_from(row: Mapping[str, Any]) -> ChannelCategory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -72,6 +72,46 @@ class ChannelCategory:
     overwrites: Overwrites = field(default_factory=Overwrites)
 
 
+_MAX_MEMBERSHIP_CHANGES = 20
+"""Changes of single memberships that a channel names. With more, all memberships of the channel are read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipChanges:
+    """Policy versions of the newest changes of a PRIVATE channel's memberships.
+
+    Attributes:
+        since: Memberships that were read under an earlier version are outdated.
+        of_users: Versions of changes of single users, oldest first.
+    """
+
+    since: int = 0
+    of_users: Mapping[UserId, int] = field(default_factory=dict)
+
+    @property
+    def newest(self) -> int:
+        """The version of the newest change."""
+        return max(self.since, *self.of_users.values()) if self.of_users else self.since
+
+    def accepts(self, user: UserId, version: int) -> bool:
+        """Return whether a membership that was read under a version is valid."""
+        return version >= max(self.since, self.of_users.get(user, 0))
+
+    def after(self, users: Collection[UserId], version: int) -> MembershipChanges:
+        """Return the changes after those of some users."""
+        if len(users) > _MAX_MEMBERSHIP_CHANGES:
+            return MembershipChanges(version)
+        changes = {user: at for user, at in self.of_users.items() if user not in users}
+        changes |= dict.fromkeys(sorted(users), version)
+        since = self.since
+        while len(changes) > _MAX_MEMBERSHIP_CHANGES:
+            since = max(since, changes.pop(next(iter(changes))))
+        return MembershipChanges(since, changes)
+
+
+NO_MEMBERSHIP_CHANGES = MembershipChanges()
+
+
 @dataclass(frozen=True, slots=True)
 class Channel:
     """The settings of a channel. Times are in ms. `metadata` is JSON text."""
@@ -93,6 +133,7 @@ class Channel:
     member_count: int = 0
     """PRIVATE: members. PUBLIC: followers. As of the read of the policy."""
     metadata: str | None = None
+    membership_changes: MembershipChanges = field(default=NO_MEMBERSHIP_CHANGES, compare=False)
 
 
 class Follow(NamedTuple):
@@ -179,6 +220,15 @@ class Policy:
     def accepts(self, facts: MemberFacts) -> bool:
         """Return whether facts about a member are as new as this policy."""
         return facts.version >= max(self.members_since, self.member_changes.get(facts.user, 0))
+
+    def accepts_membership(self, channel: ConversationId, user: UserId, version: int) -> bool:
+        """Return whether a membership of a channel that was read under a version is as new as this policy."""
+        settings = self.channels.get(channel)
+        return (
+            settings is not None
+            and settings.membership_changes.accepts(user, version)
+            and self.accepts(MemberFacts(user, version))
+        )
 
     @property
     def everyone(self) -> Role:

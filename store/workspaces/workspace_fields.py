@@ -127,6 +127,10 @@ class ChannelField:
     """[[message id, actor, text, stored system event…], …]: SYSTEM messages that are not stored yet. Absent: none."""
     METADATA = "md"
     """Application data, as JSON text."""
+    MEMBERSHIP_CHANGES = "mch"
+    """[[user, policy version], …]: newest changes of memberships, each user once, oldest first. PRIVATE only."""
+    MEMBERSHIPS_SINCE = "ms"
+    """Memberships that were read under an earlier policy version are outdated. Absent: 0."""
 
 
 class WorkspaceMemberField:

@@ -215,7 +215,8 @@ async def test_the_end_of_a_membership_of_a_channel_fences_that_channel(
         )
 
     after = await store.policy_changes.change(W, remove)
-    assert after is not None and not after.accepts(MemberFacts(BOB, 1)) and after.accepts(MemberFacts(CAROL, 1))
+    assert after is not None
+    assert not after.accepts_membership(STAFF, BOB, 1) and after.accepts_membership(STAFF, CAROL, 1)
     assert await head_versions(store, STAFF) == [2] and await head_versions(store, GENERAL, OLD) == [1]
     assert await store.mongo.find_one(CLAIMS, {"_id": "anything"})
 

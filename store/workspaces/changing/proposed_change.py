@@ -12,10 +12,9 @@ from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import RoleId, WorkspaceId
 from store.mongo.client import Document
 from store.mongo.collections import workspace_row_id
+from store.workspaces.changing.concerned_channels import channels_concerned, channels_of_member, hides_or_shows
 from store.workspaces.documents import CHANNEL_SETTINGS, channel_document, channel_settings
-from store.workspaces.permissions import NOTHING, Permission
-from store.workspaces.policy import Channel, Follow, MemberFacts, PendingChange, Policy, Role
-from store.workspaces.rights import rights_in_channel
+from store.workspaces.policy import Channel, Follow, MemberFacts, MembershipChanges, PendingChange, Policy, Role
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
 Operation = InsertOne[Document] | UpdateOne | DeleteOne
@@ -64,7 +63,6 @@ class ProposedPolicyChange:
         workspace: Update operators for other fields of the workspace's document.
         writes: Further writes of the same transaction: collection and operations.
         deletes: The workspace is deleted.
-        renews_members: Facts about members that were read before are not used any more.
         follows: Users who follow a channel from now on, or no longer. `writes` has the writes of their rows.
         guards: Updates that each have to match a document. If one does not, the change is decided again.
     """
@@ -75,7 +73,6 @@ class ProposedPolicyChange:
     workspace: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     writes: Sequence[tuple[str, Sequence[Operation]]] = ()
     deletes: bool = False
-    renews_members: bool = False
     follows: frozenset[Follow] = frozenset()
     guards: Sequence[tuple[str, Sequence[UpdateOne]]] = ()
 
@@ -93,7 +90,7 @@ class ProposedPolicyChange:
             self.policy == before
             and bool(self.members)
             and not any(change.changes_rights for change in self.members)
-            and not (self.channel_members or self.workspace or self.deletes or self.renews_members or self.follows)
+            and not (self.channel_members or self.workspace or self.deletes or self.follows)
         )
 
     def result(self, before: Policy, id: str, now_ms: int) -> Policy:
@@ -107,24 +104,35 @@ class ProposedPolicyChange:
         if self.only_renames(before):
             return replace(before, pending=entries)
         version = before.version + 1
-        members = self._changed_members()
-        member_changes, members_since = _member_changes(before, version, sorted(members))
-        if self.renews_members:
-            member_changes, members_since = {}, version
+        users = sorted({change.before.user for change in self.members})
+        member_changes, members_since = _member_changes(before, version, users)
         return replace(
             self.policy,
             workspace=before.workspace,
             version=version,
             roles=_counted(self.policy.roles, self.members),
+            channels=self._channels_after(before, version),
             member_changes=member_changes,
             members_since=members_since,
             pending=entries,
             is_deleted=before.is_deleted or self.deletes,
         )
 
-    def _changed_members(self) -> set[UserId]:
-        """Return the members whose facts are read again."""
-        return {change.before.user for change in self.members} | {user for _, user in self.channel_members}
+    def _channels_after(self, before: Policy, version: int) -> Mapping[ConversationId, Channel]:
+        """Return the channels with the changes of their memberships."""
+        users: dict[ConversationId, set[UserId]] = {}
+        for name, user in self.channel_members:
+            users.setdefault(name, set()).add(user)
+        changed = {}
+        for id, channel in self.policy.channels.items():
+            earlier = before.channels.get(id)
+            if earlier is not None and earlier.kind is not channel.kind:
+                # Followers become members, or the reverse.
+                changed[id] = replace(channel, membership_changes=MembershipChanges(version))
+            elif id in users:
+                changes = channel.membership_changes.after(users[id], version)
+                changed[id] = replace(channel, membership_changes=changes)
+        return {**self.policy.channels, **changed}
 
     def _pending(self, before: Policy, id: str, now_ms: int) -> PendingChange:
         if self.only_renames(before):
@@ -132,89 +140,19 @@ class ProposedPolicyChange:
         after = self.policy
         heads = channels_concerned(before, after) | {channel for channel, _ in self.channel_members}
         for change in self.members:
-            heads |= channels_of_member(before, after, change)
+            heads |= channels_of_member(before, after, change.before, change.after, change.private_channels)
         profiles = (before.owner, before.roles, before.categories), (after.owner, after.roles, after.categories)
         return PendingChange(
             id,
             now_ms,
             heads=frozenset(before.channels) if self.deletes else heads,
             is_changed=profiles[0] != profiles[1] or bool(self.workspace),
-            changes_rights=self.deletes or _hides_or_shows(before, after),
+            changes_rights=self.deletes or hides_or_shows(before, after),
             channels=frozenset(id for id, channel in after.channels.items() if channel != before.channels.get(id)),
-            members=frozenset(self._changed_members()),
+            members=frozenset(change.before.user for change in self.members)
+            | {user for _, user in self.channel_members},
             follows=self.follows,
         )
-
-
-def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationId]:
-    """Return the channels where a policy gives other rights than the one before. New ones have no head before it."""
-    if before.owner != after.owner or _changes_permissions(before, after):
-        return frozenset(before.channels)
-    return frozenset(
-        id
-        for id, channel in before.channels.items()
-        if id not in after.channels or _rules(before, channel) != _rules(after, after.channels[id])
-    )
-
-
-def channels_of_member(before: Policy, after: Policy, change: MemberChange) -> frozenset[ConversationId]:
-    """Return the channels where a change of a member gives the member other rights, now or during a time-out."""
-    private = change.private_channels
-    earlier, later = _all_rights(before, change.before, private), _all_rights(after, change.after, private)
-    since, until = change.before.timed_out_until_ms, change.after.timed_out_until_ms if change.after else 0
-    return frozenset(
-        id
-        for id in earlier.keys() | later.keys()
-        if since != until or earlier.get(id, NOTHING) != later.get(id, NOTHING)
-    )
-
-
-def _all_rights(
-    policy: Policy, facts: MemberFacts | None, private: frozenset[ConversationId] | None
-) -> dict[ConversationId, Permission]:
-    """Return a member's rights without a time-out, in the channels where they have any.
-
-    private: PRIVATE channels that they are in; None: all.
-    """
-    if facts is None:
-        return {}
-    facts = replace(facts, timed_out_until_ms=0)
-    rights = {
-        id: rights_in_channel(policy, facts, channel, private is None or id in private, 0)
-        for id, channel in policy.channels.items()
-    }
-    return {id: permissions for id, permissions in rights.items() if permissions}
-
-
-def _hides_or_shows(before: Policy, after: Policy) -> bool:
-    """Return whether a channel that exists before and after may have become visible to a member, or hidden."""
-    return (
-        before.owner != after.owner
-        or _changes_permissions(before, after)
-        or any(
-            id not in after.channels or _visibility(before, channel) != _visibility(after, after.channels[id])
-            for id, channel in before.channels.items()
-        )
-    )
-
-
-def _changes_permissions(before: Policy, after: Policy) -> bool:
-    """Return whether a role that members may have gives other permissions."""
-    return any(
-        role.permissions != (after.roles[id].permissions if id in after.roles else NOTHING)
-        for id, role in before.roles.items()
-    )
-
-
-def _visibility(policy: Policy, channel: Channel) -> tuple[object, ...]:
-    """Return everything about a channel that decides who sees it."""
-    overwrites = policy.overwrites_of(channel)
-    return channel.kind, overwrites.roles, overwrites.users
-
-
-def _rules(policy: Policy, channel: Channel) -> tuple[object, ...]:
-    """Return everything about a channel that decides rights there, or that senders have to know."""
-    return *_visibility(policy, channel), channel.is_archived, channel.full_history, channel.slow_mode_seconds
 
 
 def member_operations(workspace: WorkspaceId, members: Iterable[MemberChange]) -> list[Operation]:

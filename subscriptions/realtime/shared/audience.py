@@ -198,10 +198,18 @@ class Audience:
         """Return the PRIVATE channels for which memberships of subscribers have to be read."""
         private = visibility.private.keys()
         known = self._visibility.private.keys() if self._visibility is not None else frozenset()
+        changed = [
+            (name, channel.membership_changes)
+            for name, channel in visibility.private.items()
+            if channel.membership_changes.newest > self.version
+        ]
         missing: dict[UserId, Collection[ConversationId]] = {}
         for user, subscriber in subscribers.items():
-            channels = private if user in outdated else private - known
-            wanted = channels if subscriber.wants_all else channels & subscriber.channels.keys()
+            channels: Collection[ConversationId] = private
+            if user not in outdated:
+                renewed = {name for name, changes in changed if not changes.accepts(user, self.version)}
+                channels = (private - known) | renewed
+            wanted = channels if subscriber.wants_all else subscriber.channels.keys() & channels
             if wanted:
                 missing[user] = wanted
         return missing

@@ -49,6 +49,10 @@ _log = structlog.get_logger()
 
 _FRAME = "shared"
 _QUESTION = "rights"
+_VIEWERS = "channel_viewers"
+_VIEWERS_SECONDS = 1.0
+"""Time after which a server is taken as one where nobody looks at a channel."""
+
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before rights are read again."""
 
@@ -89,6 +93,7 @@ class SharedEvents:
         self.hub: Hub[str] = Hub(server, clocks, self.replayer.since, store.clock)
         bus.on_frame(_FRAME, self._receive)
         self.typing = TypingRelay(bus, ring, store.clock, self._deliver_ephemeral)
+        bus.calls.answer_kind(_VIEWERS, self._answer_viewers)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
 
@@ -262,17 +267,39 @@ class SharedEvents:
             activity.close()
             self.hub.detach(activity.mailbox)
 
-    def send_typing(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
+    async def send_typing(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
         """Announce that a user types in a channel, or has stopped, on the servers that look at its clock. Best effort.
 
-        Returns False if nobody but the user can get it.
+        Returns False if nobody else who sees the channel looks at it. Only the other servers know that if nobody does
+        so here.
         """
-        viewers = self.viewers.get(event.conversation, {})
-        has_others = any(server != self.hub.server for server in servers)
-        if not has_others and all(viewer == event.user for viewer in viewers.values()):
-            return False
+        channel, user = event.conversation, event.user
+        others = [server for server in servers if server != self.hub.server]
+        if not self._has_viewer(channel, user):
+            answers = await asyncio.gather(*(self._ask_for_viewer(server, channel, user) for server in others))
+            if not any(answers):
+                return False
         self.typing.send(event, servers)
         return True
+
+    async def _ask_for_viewer(self, server: str, channel: ConversationId, user: UserId) -> bool:
+        question = {_VIEWERS: [channel, user]}
+        try:
+            answer = await self._bus.calls.ask(server, question, timeout_seconds=_VIEWERS_SECONDS)
+        except StoreError:
+            return False
+        return bool(answer["has_viewer"])
+
+    async def _answer_viewers(self, question: dict[str, Any]) -> dict[str, Any]:
+        return {"has_viewer": self._has_viewer(*question[_VIEWERS])}
+
+    def _has_viewer(self, channel: ConversationId, user: UserId) -> bool:
+        """Return whether somebody else looks at a channel on this process, and sees it."""
+        audience = self._audiences.get(workspace_of_channel(channel))
+        viewers = self.viewers.get(channel, {}).values()
+        return audience is not None and any(
+            viewer != user and audience.find_access(viewer, channel) is not None for viewer in viewers
+        )
 
     def _deliver_ephemeral(self, event: EphemeralEvent) -> None:
         for mailbox in tuple(self.viewers.get(event.conversation, ())):

@@ -14,7 +14,8 @@ from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from subscriptions.realtime.events.shared import ChannelMessage
 from subscriptions.realtime.mailboxes import QueueBudget
-from tests.api.channels.channel_subscriber import live, look_at, take, texts
+from subscriptions.realtime.shared import typing_relay
+from tests.api.channels.channel_subscriber import live, look_at, take, tell, texts
 from tests.api.client import Api
 from tests.api.requests.test_budgets import Meter
 from tests.api.sample_channels import SampleChannels
@@ -178,6 +179,46 @@ async def test_typing_is_shown_to_others_who_look_at_the_channel(
     await own.expect_no_event()
 
 
+async def test_typing_is_sent_only_if_somebody_else_sees_it(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    async def start() -> object:
+        return (await api.data(workspace.member, TYPE, id=workspace.general))["startTyping"]
+
+    for server in (api, other_api):
+        await live(server, workspace.member, workspace.general)
+        await live(server, workspace.moderator, workspace.staff)
+        await live(server, workspace.other, workspace.general)
+    await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+    await tell(api, workspace)
+    assert await start() is False
+    there, _ = await live(other_api, workspace.owner, workspace.general)
+    assert await start() is True
+    assert (await there.next())["__typename"] == "TypingStarted"
+
+
+@pytest.mark.parametrize("owner", ["here", "there", "ended"])
+async def test_typing_reaches_all_servers_whichever_owns_the_channel(
+    api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    servers = {"here": api.services.app.hub.server, "there": other_api.services.app.hub.server, "ended": "ended"}
+    ring = api.services.app.shared_events.typing.ring
+    owner_of = ring.owner_of
+
+    def find_owner(key: str) -> str:
+        return servers[owner] if servers[owner] not in ring._away else owner_of(key)
+
+    monkeypatch.setattr(ring, "owner_of", find_owner)
+    monkeypatch.setattr(typing_relay, "SECONDS_BETWEEN", 0.1)
+    subscribers = [(await live(each, workspace.owner, workspace.general))[0] for each in (api, other_api)]
+    for user in (workspace.member, workspace.other):
+        assert (await api.data(user, TYPE, id=workspace.general))["startTyping"] is True
+    for subscriber in subscribers:
+        events = [await subscriber.next(), await subscriber.next()]
+        assert {event["__typename"] for event in events} == {"TypingStarted"}
+        assert {event["user"]["id"] for event in events} == {workspace.member, workspace.other}
+
+
 async def test_typing_needs_the_right_to_write(api: Api, workspace: SampleChannels) -> None:
     await workspace.overwrite(workspace.general, workspace.member, Permission.SEND_MESSAGES)
     for user, channel, code in (
@@ -220,10 +261,17 @@ async def test_a_message_costs_no_further_round_trip_and_no_key_for_those_who_lo
     store = api.services.app.store
     await api.send(workspace.member, workspace.general, "warm")
     await api.wait_until_idle()
-    keys = set(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",))))
+    parts = [part.encode() for part in (workspace.id.removeprefix("w_"), *people)]
+
+    async def list_keys() -> list[bytes]:
+        """Return the keys of the workspace and of those who look, not those of other tests."""
+        keys = await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))
+        return sorted(key for key in keys if any(part in key for part in parts))
+
+    keys = await list_keys()
     meter = Meter(api)
     await meter.expect("sendMessage", lambda: meter.send(workspace.member, workspace.general, content="a"), 1, 2)
     await api.wait_until_idle()
-    assert keys.issuperset(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",))))
+    assert keys and await list_keys() == keys
     for subscriber in subscribers:
         assert (await texts(subscriber, 2))[1] == ("CREATED", "a")

@@ -7,7 +7,7 @@ from typing import Any
 
 from store.base.ids import ConversationId
 from store.base.workspace_ids import role_id
-from store.workspaces.changing.proposed_change import MemberChange, channels_concerned, channels_of_member
+from store.workspaces.changing.concerned_channels import channels_concerned, channels_of_member
 from store.workspaces.permissions import NOTHING, Permission
 from store.workspaces.policy import ChannelKind, MemberFacts, Overwrite, Overwrites, Policy, Role
 from tests.store.workspaces import (
@@ -76,13 +76,12 @@ def test_the_channels_where_a_change_of_a_member_concerns_rights() -> None:
     plain, guide = MemberFacts(CAROL, 1), MemberFacts(CAROL, 1, frozenset({GUIDE}))
 
     def concerned(before: MemberFacts, after: MemberFacts | None) -> object:
-        return channels_of_member(policy, policy, MemberChange(before, after))
+        return channels_of_member(policy, policy, before, after, None)
 
     assert concerned(plain, None) == {STAFF, OLD}
     assert concerned(guide, None) == set(CHANNEL_IDS)
     for private in (frozenset[ConversationId](), frozenset({STAFF})):
-        left = MemberChange(guide, None, private_channels=private)
-        assert channels_of_member(policy, policy, left) == {GENERAL, OLD} | private
+        assert channels_of_member(policy, policy, guide, None, private) == {GENERAL, OLD} | private
     assert concerned(plain, replace(plain, nickname="Caro")) == frozenset()
     assert concerned(plain, replace(plain, timed_out_until_ms=9)) == {STAFF, OLD}
     assert concerned(replace(plain, timed_out_until_ms=9), plain) == {STAFF, OLD}
@@ -91,6 +90,6 @@ def test_the_channels_where_a_change_of_a_member_concerns_rights() -> None:
     assert concerned(plain, guide) == concerned(guide, plain) == {GENERAL, STAFF}
     # What a role of the policy after the change gives counts.
     muted = replace(policy, roles=_with_role(policy, replace(policy.roles[GUIDE], permissions=NOTHING)))
-    assert channels_of_member(muted, muted, MemberChange(plain, guide)) == {GENERAL}
-    assert channels_of_member(muted, policy, MemberChange(guide, guide)) == {GENERAL, STAFF}
+    assert channels_of_member(muted, muted, plain, guide, None) == {GENERAL}
+    assert channels_of_member(muted, policy, guide, guide, None) == {GENERAL, STAFF}
     assert concerned(MemberFacts(ALICE, 1), None) == set(CHANNEL_IDS)
