@@ -82,7 +82,8 @@ class WorkspaceRemoval:
     async def _claim(self) -> WorkspaceId | None:
         """Return a deleted workspace that no other process works on."""
         now_ms = self._clock.now_ms()
-        due = {WorkspaceField.DELETED_AT: {"$lte": now_ms - GRACE_MS}, WorkspaceField.PENDING: None}
+        nothing_pending: Document = {"$in": [None, []]}
+        due = {WorkspaceField.DELETED_AT: {"$lte": now_ms - GRACE_MS}, WorkspaceField.PENDING: nothing_pending}
         rows = await self._mongo.find(
             WORKSPACES, due, projection={"_id": 1}, sort=BY_DELETION, limit=10, hint=BY_DELETION
         )
