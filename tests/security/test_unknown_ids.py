@@ -113,6 +113,7 @@ async def test_messages_and_sessions_of_others_cost_a_stranger_the_same_as_unkno
     api: Api, sample: SampleGroup
 ) -> None:
     private = (await api.send(sample.owner, sample.member, "hidden"))["message"]["id"]
+    await api.wait_until_idle()
     for name, query in OF_MESSAGES.items():
         unknown = await trips_of(api, sample.outsider, query, UNKNOWN_MESSAGE)
         for hidden in (sample.message, sample.later, private):
