@@ -42,15 +42,16 @@ _AFTERMATH_SECONDS = 0.05
 _OPENED_AT_ONCE = 8
 _IDLE_SECONDS = 5.0
 _LOOKERS_AT_SMALL = 50
+_PROFILE_BYTES = 32 << 20
 
-_WORKSPACE_EVENTS = """subscription { workspaceEvents(workspaces: [{id: "%s"}]) { __typename
+WORKSPACE_EVENTS = """subscription { workspaceEvents(workspaces: [{id: "%s"}]) { __typename
     ... on ChannelActivity { channelId writeSeq messageCount lastMessageAt rev }
     ... on ChannelChanged { channel { id name } rev } ... on WorkspaceCaughtUp { workspaceId rev reset } } }"""
-_CHANNEL_EVENTS = """subscription { channelEvents(channels: [{id: "%s"}]) { __typename
+CHANNEL_EVENTS = """subscription { channelEvents(channels: [{id: "%s"}]) { __typename
     ... on ChannelMessage { change rev message {
         id conversationId seq content contentType state createdAt authorName sender { id displayName avatarUrl } } }
     ... on ChannelCaughtUp { conversationId rev reset } } }"""
-_OPEN = """{ messages(conversationId: "%s", last: 50) { pageInfo { hasPreviousPage startCursor } edges { cursor node {
+OPEN = """{ messages(conversationId: "%s", last: 50) { pageInfo { hasPreviousPage startCursor } edges { cursor node {
     id seq content contentType state createdAt editedAt authorName sender { id displayName avatarUrl }
     replyTo { id content } } } } }"""
 
@@ -76,6 +77,7 @@ class Counters:
         database = self._mongo[_NAME]
         database.command("profile", 0)
         database["system.profile"].drop()
+        database.create_collection("system.profile", capped=True, size=_PROFILE_BYTES)
         of_channel: Row = {"ns": f"{_NAME}.{MESSAGES}", "command.filter.c": channel}
         database.command("profile", 1, filter=of_channel)
 
@@ -142,10 +144,10 @@ class Bench:
         arguments, workspace = self._arguments, self._workspace
         people = workspace.members[: arguments.connected]
         looks_until = _LOOKERS_AT_SMALL + arguments.lookers
-        events = [] if arguments.without_workspace_events else [_WORKSPACE_EVENTS % workspace.id]
+        events = [] if arguments.without_workspace_events else [WORKSPACE_EVENTS % workspace.id]
         groups = {
-            "small": (people[:_LOOKERS_AT_SMALL], [*events, _CHANNEL_EVENTS % workspace.small]),
-            "looking": (people[_LOOKERS_AT_SMALL:looks_until], [*events, _CHANNEL_EVENTS % workspace.large]),
+            "small": (people[:_LOOKERS_AT_SMALL], [*events, CHANNEL_EVENTS % workspace.small]),
+            "looking": (people[_LOOKERS_AT_SMALL:looks_until], [*events, CHANNEL_EVENTS % workspace.large]),
             "connected": (people[looks_until:], events),
         }
         before, began = self._cpu(), asyncio.get_running_loop().time()
@@ -215,7 +217,7 @@ class Bench:
 
     async def open_at_once(self) -> None:
         """Let all members open a channel at once, and print what it costs."""
-        query, people = _OPEN % self._workspace.opened, self._arguments.connected
+        query, people = OPEN % self._workspace.opened, self._arguments.connected
         self.counters.begin_to_count_reads(self._workspace.opened)
         used, began = self._cpu(), asyncio.get_running_loop().time()
         answers = await asyncio.gather(
