@@ -29,16 +29,17 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run dist test cluster fuzz attack audit bench budgets chaos lint schema settings types clean web
+.PHONY: help run dist test cluster long fuzz attack audit bench budgets chaos lint schema settings types clean web
 
 help:
 	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
 	@echo "make test    run the test suite with its own database servers (TEST_PROCESSES=2)"
+	@echo "make long    run the tests that make test leaves out because they take long"
 	@echo "make fuzz    send random operations and look for INTERNAL errors (FUZZ='--seconds 300 --seed 7')"
 	@echo "make attack  attack a server while a bystander uses it, 15 minutes (ATTACK='users/sends --seconds 20')"
 	@echo "make cluster run tests on a Redis Cluster of three nodes, and as with a sharded MongoDB (4 minutes)"
 	@echo "make audit   look up security advisories for the pinned versions (needs network access)"
-	@echo "make bench   measure Confab and other servers (PEERS=1: with Node and ejabberd; BENCH=growth)"
+	@echo "make bench   measure Confab and other servers (PEERS=1: with Node and ejabberd; BENCH=growth; BENCH=workspaces)"
 	@echo "make budgets check round trips and CPU of some operations against the budgets (15 s)"
 	@echo "make chaos   run a load while caches, servers and databases fail at random, 10 minutes (CHAOS='--seed 7')"
 	@echo "make web     build the web pages with npm (make run and make test do it too)"
@@ -55,6 +56,9 @@ run: $(VENV)/installed-run | web
 test: $(VENV)/installed-dev | web clients
 	$(BIN)/python -m pytest $(PARALLEL)
 
+long: $(VENV)/installed-dev | web clients
+	CONFAB_TEST_LONG=1 $(BIN)/python -m pytest $(PARALLEL) -m long
+
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python -m tests.security.fuzzing $(FUZZ)
 
@@ -67,13 +71,17 @@ ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_mach
 	tests/api/live/test_snapshots_and_events.py tests/api/requests/test_budgets.py tests/api/sessions/test_session_cache_loss.py \
 	tests/api/sessions/test_mute_expiry.py tests/api/messages/test_idempotency.py tests/api/messages/test_revision_delivery.py \
 	tests/api/groups/test_large_groups.py tests/api/recovery/test_user_state_eviction.py tests/api/recovery/test_conversation_eviction.py \
-	tests/api/recovery/test_eviction_with_messages_in_flight.py
+	tests/api/recovery/test_eviction_with_messages_in_flight.py tests/api/workspaces/test_fence_race.py \
+	$(addprefix tests/api/channels/,$(addsuffix .py,test_channel_events test_channel_event_recovery test_channel_recovery \
+	test_clock_recovery test_following test_states_with_channels test_workspace_events))
 
 cluster: $(VENV)/installed-dev
 	CONFAB_TEST_REDIS=cluster $(BIN)/python -m pytest $(PARALLEL) $(ON_CLUSTER)
 	CONFAB_TEST_SHARDED=1 $(BIN)/python -m pytest $(PARALLEL) tests/subscriptions \
 		$(addprefix tests/api/,$(addsuffix .py,messages/test_sending messages/test_idempotency messages/test_editing messages/test_recalling messages/test_revising \
-		messages/test_history receipts/test_receipts groups/test_groups groups/test_joining sessions/test_sessions))
+		messages/test_history receipts/test_receipts groups/test_groups groups/test_joining sessions/test_sessions \
+		channels/test_following channels/test_managing_channels channels/test_members_of_channels channels/test_sending_to_channels \
+		workspaces/test_joining_workspaces workspaces/test_memberships workspaces/test_removing_workspaces workspaces/test_roles))
 
 # pip-audit has its own environment. A package that cannot be looked up counts as a finding.
 audit: $(BIN)/python

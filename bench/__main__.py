@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
+from bench import workspaces
 from bench.suite.command import main
 
-main()
+if sys.argv[1:2] == ["workspaces"]:
+    workspaces.main(sys.argv[2:])
+else:
+    main()

@@ -16,6 +16,7 @@ from store.base.ids import ConversationId, MessageId, UserId, group_id, private_
 from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageKind
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, member_row_id, session_row_id
+from store.users.search_text import search_fields
 
 Row = dict[str, Any]
 
@@ -110,7 +111,12 @@ def _flush(database: Database[Row], rows: dict[str, list[Row]]) -> None:
 
 def insert_people(database: Database[Row], names: list[str]) -> None:
     """Insert users with display names."""
-    people = [{"_id": name, "n": f"Person {name}", "av": None, "bot": False} for name in names]
+    people = [
+        {"_id": name, "n": f"Person {name}", "av": None, "bot": False}
+        # Without these, servers would add them in the background.
+        | search_fields(f"Person {name}", name, has_directory=False)
+        for name in names
+    ]
     for start in range(0, len(people), _BATCH):
         database["users"].insert_many(people[start : start + _BATCH], ordered=False)
 

@@ -21,7 +21,7 @@ processes.
 STAMP_DIGITS = 19
 """Digits of the time, padded with zeros, so that all messages have the same length."""
 
-_CAUGHT_UP = (b'"CaughtUp"', b'"CATCH_UP"')
+_CAUGHT_UP = (b'CaughtUp"', b'"CATCH_UP"')
 _ACK = b'"connection_ack"'
 PING = b'"ping"'
 
@@ -48,11 +48,17 @@ class Deliveries:
     other: int = 0
     """Frames without a stamp."""
     other_sample: bytes = b""
+    ended: int = 0
+    errors: int = 0
+    """Other frames that end an operation, and those with an error."""
 
     def take(self, payload: bytes) -> None:
         at = payload.find(STAMP)
         if at < 0:
             self.other += 1
+            is_refused = b'"type":"error"' in payload
+            self.ended += is_refused or b'"type":"complete"' in payload
+            self.errors += is_refused or b'"errors"' in payload
             self.other_sample = payload
             return
         start = at + len(STAMP)
@@ -66,11 +72,11 @@ class Deliveries:
         self.by_message[sent] += 1
         self.last[sent] = waited
 
-    async def until(self, count: int) -> None:
-        """Wait for a number of deliveries. Raises RuntimeError if they do not arrive within PATIENCE_SECONDS."""
+    async def until(self, count: int, other: int = 0) -> None:
+        """Wait for numbers of deliveries and of other frames. Raises RuntimeError after PATIENCE_SECONDS."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while self.count < count:  # noqa: ASYNC110
+                while self.count < count or self.other < other:  # noqa: ASYNC110
                     await asyncio.sleep(0.002)
         except TimeoutError:
             raise RuntimeError(
@@ -172,6 +178,11 @@ class Subscriber(asyncio.Protocol):
         self._waiting_for = len(subscriptions)
         self._transport.write(subscribe_frames(subscriptions))
         self._check_ready()
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame. Answers count as other frames."""
+        assert self._transport is not None
+        self._transport.write(frame)
 
     def close(self) -> None:
         if self._transport is not None:

@@ -11,7 +11,7 @@ import uvloop
 
 from bench.command_loop import gather_limited, run_command_loop
 from bench.stalled_readers import StalledReaders
-from bench.subscriber import PATIENCE_SECONDS, Deliveries, Opening, Subscriber, count_endings
+from bench.subscriber import PATIENCE_SECONDS, Deliveries, Opening, Subscriber, client_frame, count_endings
 from bench.suite.request_rates import quantile
 from tests.processes import token
 
@@ -29,7 +29,14 @@ class SubscriberGroups:
         self._stalled: dict[str, StalledReaders] = {}
 
     async def open(
-        self, *, name: str, port: int, path: str, users: list[str | None], subscriptions: list[str]
+        self,
+        *,
+        name: str,
+        port: int,
+        path: str,
+        users: list[str | None],
+        subscriptions: list[str],
+        at_once: int = _AT_ONCE,
     ) -> Answer:
         """Open one connection per user; a user may occur more than once. None: a plain WebSocket."""
         heard = self._heard[name] = Deliveries()
@@ -44,7 +51,7 @@ class SubscriberGroups:
                 await subscriber.ready
             return subscriber
 
-        self._members[name] = await gather_limited((one(user) for user in users), _AT_ONCE)
+        self._members[name] = await gather_limited((one(user) for user in users), at_once)
         return {"seconds": time.perf_counter() - began}
 
     async def subscribe(self, *, name: str, subscriptions: list[str]) -> Answer:
@@ -59,16 +66,37 @@ class SubscriberGroups:
         await gather_limited((one(subscriber) for subscriber in self._members[name]), _AT_ONCE)
         return {"seconds": time.perf_counter() - began}
 
+    async def ask_all(self, *, names: list[str], query: str, seconds: float) -> Answer:
+        """Send a query on every connection of some groups, evenly over a time, and wait for all answers.
+
+        Returns how many were errors. Nothing else may arrive meanwhile.
+        """
+        heard, members = Deliveries(), [member for name in names for member in self._members[name]]
+        for member in members:
+            member.heard = heard
+        frame = client_frame(orjson.dumps({"id": "asked", "type": "subscribe", "payload": {"query": query}}))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for number, subscriber in enumerate(members):
+            await asyncio.sleep(began + seconds * number / len(members) - loop.time())
+            subscriber.send(frame)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while heard.ended < len(members):  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        for name in names:
+            await self.report(name=name)
+        return {"seconds": loop.time() - began, "errors": heard.errors}
+
     async def close(self, *, name: str) -> Answer:
         for subscriber in self._members.pop(name):
             subscriber.close()
         return {}
 
-    async def wait(self, *, name: str, count: int) -> Answer:
-        """Wait until a number of deliveries arrived since `report`."""
+    async def wait(self, *, name: str, count: int, other: int = 0) -> Answer:
+        """Wait until numbers of deliveries and of other frames arrived since `report`."""
         heard = self._heard[name]
         try:
-            await heard.until(count)
+            await heard.until(count, other)
         except RuntimeError as error:
             members = self._members[name]
             lacking = [len(members) - of for of in heard.by_message.values()]

@@ -35,6 +35,7 @@ from schema.workspaces.channel_mutations import ChannelMutations
 from schema.workspaces.channel_queries import ChannelQueries
 from schema.workspaces.channel_types import ChannelType
 from schema.workspaces.following_mutations import FollowingMutations
+from schema.workspaces.ready_queries import ReadyQueries
 from schema.workspaces.role_mutations import PermissionQueries, RoleMutations
 from schema.workspaces.role_types import RoleType
 from schema.workspaces.workspace_mutations import WorkspaceMutations
@@ -89,6 +90,7 @@ class Query(
     WorkspaceQueries,
     ChannelQueries,
     PermissionQueries,
+    ReadyQueries,
 ):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:

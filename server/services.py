@@ -42,6 +42,7 @@ from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
+from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
@@ -152,7 +153,8 @@ async def open_services(
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups, complete)
     hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
-    shared_events = SharedEvents(store, hub.server, bus)
+    ring = ServerRing(hub.server, bus.calls)
+    shared_events = SharedEvents(store, hub.server, bus, ring)
     listen_to_nicknames(bus, store.policies)
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)
@@ -161,7 +163,7 @@ async def open_services(
     revisions = Revisions(store, bus, delivery, shared_events, partial(list_viewers, store))
     ephemeral = EphemeralDelivery(store, hub, bus)
     typing = TypingNotifier(store, bus, ephemeral, shared_events)
-    housekeeper = Housekeeper(store, hub, shared_events.hub, delivery, revisions, settings.data_center)
+    housekeeper = Housekeeper(store, hub, shared_events.hub, delivery, revisions, ring, settings.data_center)
     limits = Limits(
         max_group_members=settings.max_group_members,
         recall_seconds=settings.recall_seconds,
@@ -184,7 +186,7 @@ async def open_services(
         work,
         catch_ups,
     )
-    store.policy_changes.announce = partial(announce_change, app)
+    store.policy_changes.completions.announce = partial(announce_change, app)
     query_limits = QueryLimits(
         max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
     )
@@ -200,7 +202,7 @@ async def open_services(
     migrator = Migrator(mongo)
     opening = [
         asyncio.create_task(
-            _open(store, settings.data_center, opened, data_is_newer, migrator if settings.migrate else None)
+            _open(store, ring, settings.data_center, opened, data_is_newer, migrator if settings.migrate else None)
         ),
         asyncio.create_task(revocations.open()),
     ]
@@ -237,7 +239,12 @@ async def open_services(
 
 
 async def _open(
-    store: Store, data_center: int, opened: asyncio.Event, data_is_newer: asyncio.Event, migrator: Migrator | None
+    store: Store,
+    ring: ServerRing,
+    data_center: int,
+    opened: asyncio.Event,
+    data_is_newer: asyncio.Event,
+    migrator: Migrator | None,
 ) -> None:
     """Prepare indexes, the deployment's name, a worker number and scripts. Retries until both databases answer.
 
@@ -248,6 +255,7 @@ async def _open(
         try:
             await store.deployment.open()
             await store.deployment.worker_numbers.lease(store.ids, data_center)
+            ring.update(await store.deployment.worker_numbers.list_ring())
             await store.cache.load_scripts()
             opened.set()
             if migrator is not None:

@@ -31,7 +31,7 @@ They are replaced by their literals when scripts are read: a local variable woul
 
 _FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
-_USER = ("_record_functions", "_user", "_records", "_sessions")
+_USER = ("_record_functions", "_user", "_records", "_channels", "_sessions")
 _CLOCK = ("_clock",)
 _CONVERSATION = ("_conversation",)
 _WORKSPACE = ("_workspace",)
@@ -45,6 +45,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "get_sessions": _USER,
     "list_categories": _USER,
     "list_changed": _USER,
+    "list_changed_channels": _USER,
     "get_totals": _USER,
     "list_followed": _USER,
     "list_names": _USER,
@@ -52,6 +53,8 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "list_undelivered": _USER,
     "list_unread": _USER,
     "load_begin": _USER,
+    "load_channels_begin": _USER,
+    "load_channels_finish": (*_USER, "_changes"),
     "load_finish": (*_USER, "_changes"),
     "load_part": _USER,
     "lock": _USER,
@@ -136,7 +139,7 @@ def _with_literals(text: str, package: str) -> str:
 
 def _general_functions() -> str:
     """Return a Lua function that creates the general code for changes, and returns its function `apply_all`."""
-    body = _nested([_text("_sessions"), _text("_changes") + "return apply_all\n"])
+    body = _nested([_text("_channels"), _text("_sessions"), _text("_changes") + "return apply_all\n"])
     return f"local function general_functions()\n{body}end\n"
 
 

@@ -16,6 +16,8 @@ from store.channels.channel_rows import ChannelClaims
 from store.channels.channel_sessions import ChannelSessions
 from store.channels.channel_sync import ChannelSync
 from store.channels.member_lists import ChannelMemberLists
+from store.channels.sending.channel_places import ChannelPlaces
+from store.channels.sending.sending_rights import SendingRights
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
@@ -45,6 +47,9 @@ from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 from store.workspaces.changing.policy_changes import PolicyChanges
+from store.workspaces.copies.first_screen_reads import FirstScreenReads
+from store.workspaces.copies.known_workspaces import KnownWorkspaces
+from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.invite_store import InviteStore
 from store.workspaces.member_search import MemberSearch
 from store.workspaces.membership_store import MembershipStore
@@ -88,6 +93,7 @@ class Store:
     channel_rights: ChannelRightsFinder
     channel_sessions: ChannelSessions
     channel_mentions: ChannelMentions
+    channel_places: ChannelPlaces
     channel_follows: ChannelFollows
     channel_sync: ChannelSync
     channel_claims: ChannelClaims
@@ -98,6 +104,7 @@ class Store:
     policies: Policies
     policy_changes: PolicyChanges
     workspaces: WorkspaceStore
+    first_screens: FirstScreenReads
     user_workspaces: UserWorkspaces
     memberships: MembershipStore
     member_search: MemberSearch
@@ -135,12 +142,15 @@ def build_store(
     rows = SessionRows(mongo, clock)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
-    contents = ChannelContents(mongo, OriginStore(mongo))
+    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
+    outbox = OutboxStore(cache, keys, clock)
     clocks = SharedClocks(cache, keys, clock)
     user_workspaces = UserWorkspaces(mongo)
+    stamps = MembershipStamps(cache, keys, clock)
+    workspaces = WorkspaceStore(mongo, user_workspaces, stamps)
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     channel_follows = ChannelFollows(mongo, cache, locks, sessions)
@@ -158,7 +168,7 @@ def build_store(
         conversations=conversations,
         messages=messages,
         newest_messages=NewestMessages(messages),
-        outbox=OutboxStore(cache, keys, clock),
+        outbox=outbox,
         commits=CommitStore(mongo, keys),
         revisions=RevisionStore(mongo, cache, keys),
         claims=ClaimStore(mongo, cache, keys),
@@ -181,14 +191,18 @@ def build_store(
         channel_rights=channel_rights,
         channel_sessions=ChannelSessions(conversations, channel_rights),
         channel_mentions=ChannelMentions(mongo, policies, channel_rights),
+        channel_places=ChannelPlaces(conversations, outbox, SendingRights(policies, channel_rights)),
         channel_follows=channel_follows,
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),
         channel_member_lists=ChannelMemberLists(mongo),
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
-        workspaces=WorkspaceStore(mongo, user_workspaces),
+        workspaces=workspaces,
+        first_screens=FirstScreenReads(
+            cache, sessions, KnownWorkspaces(cache, clocks, stamps, policies, workspaces, user_workspaces)
+        ),
         user_workspaces=user_workspaces,
-        memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows),
+        memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows, stamps),
         member_search=member_search,
         invites=InviteStore(mongo),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),

@@ -44,8 +44,12 @@ _LONGEST = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest files first: at the end, the other processes would wait for them."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests, and run the slowest files first: at the end, others would wait for them."""
+    if os.environ.get("CONFAB_TEST_LONG") != "1":
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     items.sort(key=lambda item: _LONGEST.get(item.path.name, len(_LONGEST)))
 
 

@@ -33,6 +33,7 @@ EXCEPTIONS: dict[str, str] = {
     "workspaces {'pn.a'": "changes of rights of servers that died are looked for once a second (policy_changes.py)",
     "workspaces {'op': True": "open workspaces are listed on every shard, one page on each (workspace_store.py)",
     "workspaces {'del': {'$lte'": "deleted workspaces are looked for every ten seconds (workspace_removal.py)",
+    "sessions {'ch':": "the sessions of a deleted channel are looked for on every shard (channel_contents.py)",
     "users {}": "the demo checks once whether there are users (begin_demo)",
 }
 """Prefixes of queries that may go to every shard, with the reason."""

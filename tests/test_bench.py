@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from graphql import build_schema, parse, validate
 
+from bench import workspaces
 from bench.baseline.schema import schema as baseline_schema
 from bench.budgets import BUDGETS, judge
 from bench.peers import node
@@ -42,6 +43,11 @@ def test_all_servers_accept_the_same_requests(name: str) -> None:
     _, node_schema, _ = (node.FOLDER / "schema.mjs").read_text().split("`", 2)
     for schema in (SCHEMA._schema, baseline_schema._schema, build_schema(node_schema)):
         assert validate(schema, document) == []
+
+
+@pytest.mark.parametrize("query", [workspaces.WORKSPACE_EVENTS, workspaces.CHANNEL_EVENTS, workspaces.OPEN])
+def test_the_requests_of_the_benchmark_of_workspaces_are_valid(query: str) -> None:
+    assert validate(SCHEMA._schema, parse(query % "c_1.2")) == []
 
 
 def test_answers_with_other_fields_or_rows_stop_a_run() -> None:

@@ -67,11 +67,11 @@ def check_avatar_url(url: str | None, field: str = "avatarUrl") -> None:
         raise InvalidInput(f"{field} must be an http(s) URL of at most {LONGEST_URL} characters", field=field)
 
 
-def check_name(name: str, field: str) -> None:
+def check_name(name: str, field: str, longest: int = LONGEST_NAME) -> None:
     """Raise InvalidInput for a name that is empty, blank or too long, or has control characters."""
-    if not 1 <= len(name) <= LONGEST_NAME or not name.strip() or any(map(_is_control, name)):
+    if not 1 <= len(name) <= longest or not name.strip() or any(map(_is_control, name)):
         raise InvalidInput(
-            f"{field} must have 1 to {LONGEST_NAME} characters, not only white space, no control characters",
+            f"{field} must have 1 to {longest} characters, not only white space, no control characters",
             field=field,
         )
     check_encodable(name, field)

@@ -82,14 +82,14 @@ def clean_name(name: str) -> str:
     return kept + name[end:]
 
 
-def accept_name(name: str, field: str) -> str:
-    """Return a name as it is stored: without hidden characters.
+def accept_name(name: str, field: str, longest: int = LONGEST_NAME) -> str:
+    """Return a name as it is stored: without hidden characters. longest: largest number of characters.
 
     Raises InvalidInput for a name that is empty, blank or too long without them, or that has control characters or lone
     surrogates.
     """
     cleaned = clean_name(name) if len(name) <= _LONGEST_CLEANED else name
-    check_name(cleaned, field)
+    check_name(cleaned, field, longest)
     return cleaned
 
 

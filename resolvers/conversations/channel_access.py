@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resolvers.base.errors import Archived, Forbidden
-from resolvers.conversations.visibility import SeqRange, visible_ranges
+from resolvers.conversations.visibility import SeqRange, not_empty
 from store.base.ids import ConversationId, UserId
 from store.channels.channel_rights import ChannelRights
+from store.channels.sending.sending_rights import SendingRefusal, judge_writing
 from store.conversations.conversation import Head
 from store.store import Store
 from store.workspaces.permissions import Permission
@@ -32,10 +33,16 @@ async def find_channel_rights(
 
 def check_may_write(rights: ChannelRights, field: str = "conversationId") -> None:
     """Raise Archived or Forbidden unless a user who can see a channel may write there."""
-    if rights.channel.is_archived:
-        raise Archived("this channel is archived: it does not change any more", field=field)
-    if not rights.may(Permission.SEND_MESSAGES):
-        raise Forbidden("you may not write in this channel", field=field)
+    refusal = judge_writing(rights)
+    if refusal is not None:
+        raise writing_error(refusal, field)
+
+
+def writing_error(refusal: SendingRefusal, field: str = "conversationId") -> Archived | Forbidden:
+    """Return the error for a user who may not write in a channel that they see."""
+    if refusal is SendingRefusal.ARCHIVED:
+        return Archived("this channel is archived: it does not change any more", field=field)
+    return Forbidden("you may not write in this channel", field=field)
 
 
 async def _readable_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
@@ -44,8 +51,7 @@ async def _readable_ranges(store: Store, rights: ChannelRights, head: Head) -> l
 
 async def history_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
     """Return the ranges of a channel that are readable with READ_HISTORY, to a user who can see it."""
-    if rights.channel.full_history:
-        return [(1, None)]
-    if rights.member is not None:
-        return visible_ranges(rights.member, full_history=False)
-    return [(await store.channel_rights.find_start(rights, head.seq), None)]
+    ranges = rights.whole_history.ranges
+    if ranges is None:
+        return [(await store.channel_rights.find_start(rights, head.seq), None)]
+    return not_empty(ranges)

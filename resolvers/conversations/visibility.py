@@ -18,11 +18,11 @@ def visible_ranges(member: Member, *, full_history: bool) -> list[SeqRange]:
     With FULL history members read everything, and former members everything up to their last departure.
     """
     if full_history:
-        return _not_empty([(1, member.intervals[-1][1])])
-    return _not_empty(member.intervals)
+        return not_empty([(1, member.intervals[-1][1])])
+    return not_empty(member.intervals)
 
 
-def _not_empty(ranges: Sequence[SeqRange]) -> list[SeqRange]:
+def not_empty(ranges: Sequence[SeqRange]) -> list[SeqRange]:
     """Drop intervals of members who left before the first message."""
     return [(first, last) for first, last in ranges if last is None or first <= last]
 

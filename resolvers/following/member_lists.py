@@ -20,6 +20,9 @@ about as many reads either way then: see `_walk`."""
 ROW_UNITS = 2
 """Cost of each row that is read, in units of the viewer's work budget."""
 
+_MOST_READ_WHOLE = 20_000
+"""Channels with more members are never read as a whole: the ids would not fit into one command."""
+
 _MOST_ROWS = 1_000
 """Most members of the workspace that are read at once."""
 
@@ -39,8 +42,12 @@ async def list_channel_members(
     if await access_conversation(app, viewer, channel) is None:
         return Page([], has_next=False, has_previous=False)
     count = (await app.store.channel_follows.count_members([channel])).get(channel, 0)
-    listed = _walk if count > READ_WHOLE else _read_whole
-    found = await listed(app, viewer, channel, wanted, position, size)
+    found = None
+    if count > READ_WHOLE:
+        most_rows = count if count <= _MOST_READ_WHOLE else None
+        found = await _walk(app, viewer, channel, wanted, position, size, most_rows)
+    if found is None:
+        found = await _read_whole(app, viewer, channel, wanted, position, size)
     edges = [Edge(member.facts, ("cm", member.position)) for member in found.found]
     return Page(edges, has_next=found.has_more, has_previous=position is not None)
 
@@ -55,18 +62,27 @@ async def _read_whole(
 
 
 async def _walk(
-    app: Confab, viewer: UserId, channel: ConversationId, query: SearchQuery | None, after: str | None, size: int
-) -> MemberPage:
+    app: Confab,
+    viewer: UserId,
+    channel: ConversationId,
+    query: SearchQuery | None,
+    after: str | None,
+    size: int,
+    most_rows: int | None,
+) -> MemberPage | None:
     """Read the members of the workspace in order of names, and keep those who are members of the channel.
 
-    A page takes about (members of the workspace / members of the channel) * size rows.
+    A page takes about (members of the workspace / members of the channel) * size rows, and more if few of them have
+    names in this place. Returns None if it took more than `most_rows`.
     """
-    workspace, found, rows = workspace_of_channel(channel), list[FoundMember](), 2 * (size + 1)
-    while True:
+    workspace, found, rows, read = workspace_of_channel(channel), list[FoundMember](), 2 * (size + 1), 0
+    while most_rows is None or read <= most_rows:
         part = await app.store.member_search.list(workspace, query, None, after, rows)
         app.work.take(viewer, ROW_UNITS * len(part.found))
         members = await app.store.channel_member_lists.select(channel, [each.facts.user for each in part.found])
         found += [each for each in part.found if each.facts.user in members]
         if len(found) > size or not part.has_more:
             return MemberPage(found[:size], len(found) > size)
+        read += len(part.found)
         after, rows = part.found[-1].position, min(2 * rows, _MOST_ROWS)
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_sync
 from resolvers.base.pages import PageSizes
 from resolvers.conversations.access import Access, access_conversations
-from resolvers.sessions.attention import Attention
+from resolvers.sessions.attention import Attention, attention_from
 from resolvers.sessions.session_lists import OLDEST_CURSOR_MS, SYNC_MARGIN_MS
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
@@ -103,7 +104,9 @@ async def _since(app: Confab, user: UserId, cursor: Position | None, size: int, 
     ordered = sorted(keys, key=lambda channel: (keys[channel], channel))
     page, has_more = ordered[:size], len(ordered) > size
     wanted = [channel for channel in page if channel in due]
-    channels, gone = await _split(app, user, wanted, frozenset(own.followed), changed)
+    (channels, gone), attention = await asyncio.gather(
+        _split(app, user, wanted, frozenset(own.followed), changed), attention_from(app, user, own.totals)
+    )
     if has_more:
         last = keys[page[-1]]
         if lists_all:
@@ -115,7 +118,6 @@ async def _since(app: Confab, user: UserId, cursor: Position | None, size: int, 
             tick = last if page[-1] in changed else last - 1
             end = Position(snapshot.epoch, min(tick, known), (), 0, last, end.channels_ms, page[-1])
     app.hub.resets += reset
-    attention = Attention(own.totals.messages, own.totals.mentions, threads=0)
     return ChannelChangesSince(channels, gone, end, has_more, attention, reset)
 
 

@@ -194,6 +194,8 @@ class _ChannelView:
             if name in self._visible:
                 is_reset, seen = rev is not None and name not in resumed, self._seen[name]
                 self._app.shared_events.hub.resets += is_reset
+                if rev is not None:
+                    self._app.shared_events.counters.count_resume(is_reset=is_reset)
                 events.append(LiveEvent(ChannelCaughtUp(name, seen.tick, is_reset), seen))
         yield events
 
@@ -230,6 +232,19 @@ class _ChannelView:
                 self._app.shared_events.hub.resets += 1
                 events.append(LiveEvent(ChannelCaughtUp(name, lagged.position.tick, reset=True), lagged.position))
         yield events
+
+    def still_shows(self, payload: LivePayload) -> bool:
+        """Return whether the subscriber may see the event under the present rights. AccessEnded follows otherwise."""
+        if isinstance(payload, ChannelMessage):
+            name = payload.conversation
+            source = self._sources.by_conversation[name]
+            return name in self._visible and source.has_access(name) and source.may_show(payload)
+        if isinstance(payload, EphemeralEvent):
+            return self._has_access(payload.conversation)
+        return True
+
+    def find_confirmation(self, payload: LivePayload, position: Position | None) -> None:
+        """Return None: rights in channels are kept up to date."""
 
     def _select(self, event: ChannelMessage) -> ChannelMessage | None:
         name = event.conversation

@@ -85,8 +85,8 @@ class WorkspaceSource:
         access = self._audience.find_access(self._user, message.conversation)
         if access is None:
             return False
-        if access.reads_history:
-            return access.may_read(message)
+        if access.history is not None:
+            return access.history.has(message)
         if event.change is MessageChange.CREATED:
             self._first_shown.setdefault(message.conversation, message.seq)
             return True

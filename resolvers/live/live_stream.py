@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -59,6 +59,10 @@ Parts = AsyncIterator[Sequence[LiveEvent]]
 """Events that are read from the databases, in parts."""
 
 
+Confirm = Callable[[], Awaitable[bool]]
+"""Reads whether an event may be sent."""
+
+
 class View(Protocol):
     """Decides what one subscriber sees of the items in its mailbox. It is asked once for each item, in order."""
 
@@ -73,6 +77,21 @@ class View(Protocol):
     def show_lagged(self, lagged: Lagged) -> Sequence[LiveEvent] | Parts:
         """Return the events for a subscriber that lost events, or the parts to read."""
         ...
+
+    def still_shows(self, payload: LivePayload) -> bool:
+        """Return whether an event that was shown may still be sent, as far as this process knows, without waiting.
+
+        Time passes between both if a part waits for a slow reader, or a response has to be rendered.
+        """
+        ...
+
+    def find_confirmation(self, payload: LivePayload, position: Position | None) -> Confirm | None:
+        """Return the read that has to allow an event when it is its turn; None if it needs none."""
+        ...
+
+
+_CONFIRMED_SECONDS = 0.05
+"""Time for which a confirmation is used. The reader takes the event at once, unless its connection is busy."""
 
 
 class LiveEventReceiver(Protocol):
@@ -109,6 +128,7 @@ class LiveStream:
 
     __slots__ = (
         "_catch_ups",
+        "_confirmed",
         "_failure",
         "_holds_part",
         "_hub",
@@ -158,6 +178,8 @@ class LiveStream:
         self._parts = parts
         self._reading: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
+        self._confirmed: tuple[LiveEvent, float] | None = None
+        """The first waiting event, and the event loop's time until which it may be sent."""
         self._ready: Callable[[], None] = _ignore
         self._receiver: LiveEventReceiver | None = None
 
@@ -181,18 +203,19 @@ class LiveStream:
 
     def take(self) -> LiveEvent | None:
         """Remove and return the next event, if there is one. Raises the errors of reads from the databases."""
-        while True:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._waiting = None
-            if self._reading is None:
-                # The consumer has written the last event of the part, or it would not ask for the next one.
-                self._release_part()
+        while self._reading is None:
             if self._failure is not None:
                 raise self._failure
+            if self._waiting:
+                event = self._take_waiting()
+                if event is not None:
+                    return event
+                continue
+            self._waiting = None
+            # The consumer has written the last event of the part, or it would not ask for the next one.
+            self._release_part()
             if self._parts is not None:
-                if self._reading is None:
-                    self._reading = asyncio.create_task(self._read(self._parts))
+                self._reading = asyncio.create_task(self._read(self._parts))
                 return None
             item = self._take_item()
             if item is None:
@@ -202,6 +225,40 @@ class LiveStream:
             event = self._show(item)
             if event is not None:
                 return event
+        return None
+
+    def still_shows(self, payload: LivePayload) -> bool:
+        """Return whether an event that was taken may still be sent."""
+        return self._view.still_shows(payload)
+
+    def _take_waiting(self) -> LiveEvent | None:
+        """Remove the first event that waits. Return None if it is not shown any more, or has to be confirmed first."""
+        assert self._waiting
+        event = self._waiting[0]
+        confirm = self._view.find_confirmation(event.payload, event.cursor)
+        if confirm is not None and not self._is_confirmed(event):
+            self._reading = asyncio.create_task(self._confirm(event, confirm))
+            return None
+        self._waiting.popleft()
+        self._confirmed = None
+        return event if self._view.still_shows(event.payload) else None
+
+    def _is_confirmed(self, event: LiveEvent) -> bool:
+        if self._confirmed is None:
+            return False
+        confirmed, until = self._confirmed
+        return confirmed is event and asyncio.get_running_loop().time() <= until
+
+    async def _confirm(self, event: LiveEvent, confirm: Confirm) -> None:
+        try:
+            if await confirm():
+                self._confirmed = event, asyncio.get_running_loop().time() + _CONFIRMED_SECONDS
+            elif self._waiting and self._waiting[0] is event:
+                self._waiting.popleft()
+        except Exception as error:
+            self._failure = error
+        self._reading = None
+        self._ready()
 
     def _take_item(self) -> Item | None:
         for mailbox in self._mailboxes:
@@ -221,6 +278,9 @@ class LiveStream:
                 payload = self._view.show(event, position)
                 if isinstance(payload, PayloadBatch):
                     self._put_first(LiveEvent(each, position) for each in payload)
+                    return None
+                if payload is not None and self._view.find_confirmation(payload, position) is not None:
+                    self._put_first((LiveEvent(payload, position),))
                     return None
                 return LiveEvent(payload, position) if payload is not None else None
             case Lagged():
@@ -245,6 +305,9 @@ class LiveStream:
             return True
         if isinstance(payload, PayloadBatch):
             self._put_first(LiveEvent(each, position) for each in payload)
+            self._ready()
+        elif self._view.find_confirmation(payload, position) is not None:
+            self._put_first((LiveEvent(payload, position),))
             self._ready()
         else:
             receiver.receive(payload, position)

@@ -10,11 +10,13 @@ from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_sync
 from resolvers.base.errors import NotFound
 from resolvers.conversations.access import access_conversation
-from resolvers.live.live_stream import CaughtUp, LiveEvent, LiveStream, Parts, is_after
+from resolvers.live.live_stream import CaughtUp, Confirm, LiveEvent, LivePayload, LiveStream, Parts, is_after
 from resolvers.live.newest_states import NewestStates
 from resolvers.live.patient_reads import read_patiently
 from store.base.ids import UserId
+from store.messages.message import Message
 from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
+from subscriptions.realtime.events.messages import Mentioned
 from subscriptions.realtime.mailboxes import Lagged, MailboxEvent, Position, QueueBudget
 from subscriptions.realtime.replay import sort_replay
 
@@ -35,26 +37,29 @@ async def message_events(
     if since is not None:
         app.catch_ups.check(user)
     mailbox = await read_patiently(partial(app.hub.attach, user, budget))
-    view = _MessageView(mailbox.start, conversation)
+    view = _MessageView(app, user, mailbox.start, conversation)
     if since is None:
         caught_up = LiveEvent(_CAUGHT_UP, mailbox.start)
         return LiveStream(user, app.hub, (mailbox,), view, app.catch_ups, first=[caught_up])
-    parts = view.missed(app, user, mailbox.start, since)
+    parts = view.missed(mailbox.start, since)
     return LiveStream(user, app.hub, (mailbox,), view, app.catch_ups, parts=parts)
 
 
 class _MessageView:
     """The message events of one subscriber."""
 
-    __slots__ = ("_conversation", "_newest", "_seen")
+    __slots__ = ("_app", "_conversation", "_newest", "_seen", "_user")
 
-    def __init__(self, start: Position, conversation: str | None) -> None:
+    def __init__(self, app: Confab, user: UserId, start: Position, conversation: str | None) -> None:
+        self._app = app
+        self._user = user
         self._seen = start
         self._conversation = conversation
         self._newest = NewestStates()
 
-    async def missed(self, app: Confab, user: UserId, start: Position, since: str) -> Parts:
+    async def missed(self, start: Position, since: str) -> Parts:
         """Yield one part: the events after a cursor, then CaughtUp."""
+        app, user = self._app, self._user
         read = partial(_read_missed, app, user, start, since)
         missed = await read_patiently(partial(app.catch_ups.read, user, read))
         if missed is None:
@@ -78,6 +83,30 @@ class _MessageView:
         """Return the event that makes the client start over."""
         self._seen = lagged.position
         return [LiveEvent(_RESET, lagged.position)]
+
+    def still_shows(self, payload: LivePayload) -> bool:
+        """Return False for a mention in a channel that the subscriber is known not to see any more."""
+        if not isinstance(payload, Mentioned):
+            return True
+        return not self._app.store.channel_rights.is_known_hidden(self._user, payload.conversation)
+
+    def find_confirmation(self, payload: LivePayload, position: Position | None) -> Confirm | None:
+        """Return the read of the present rights for a mention.
+
+        It is the only event on a user's clock that needs rights in a channel. This process may have no subscription to
+        the channel's workspace, and then nobody asks it about changes.
+        """
+        if not isinstance(payload, Mentioned):
+            return None
+        is_live = position is not None and is_after(position, self._seen)
+        return partial(read_patiently, partial(self._may_see, payload.message, is_live))
+
+    async def _may_see(self, message: Message, is_live: bool) -> bool:
+        rights = await self._app.store.channel_rights.find_present(self._user, message.conversation)
+        if rights is None:
+            return False
+        history = rights.history
+        return history.has(message) if history is not None else is_live
 
     def _select(self, event: Event) -> MessageStreamEvent | None:
         shown = event.message_event

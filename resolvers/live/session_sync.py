@@ -9,7 +9,7 @@ from typing import TypeVar
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_sync
 from resolvers.base.pages import LARGEST_PAGE
-from resolvers.live.live_stream import LiveEvent, LiveStream, Parts, SessionSync, is_after
+from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, SessionSync, is_after
 from resolvers.live.patient_reads import read_patiently
 from resolvers.sessions.session_lists import changed_since
 from store.base.ids import UserId
@@ -65,6 +65,13 @@ class _SessionView:
     def show_lagged(self, lagged: Lagged) -> Parts:
         """Return all sessions."""
         return self._catch_up(None)
+
+    def still_shows(self, payload: LivePayload) -> bool:
+        """Return True: these are the user's own sessions."""
+        return True
+
+    def find_confirmation(self, payload: LivePayload, position: Position | None) -> None:
+        """Return None: no event needs a read."""
 
     async def _catch_up(self, cursor: Position | None) -> Parts:
         """Yield all sessions that changed after the cursor, in parts.

@@ -9,12 +9,13 @@ from typing import TypeVar
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotFound
-from resolvers.live.live_stream import LiveEvent, LiveStream, Parts, PayloadBatch, is_after
+from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, PayloadBatch, is_after
 from resolvers.live.patient_reads import read_patiently
 from resolvers.live.shared_positions import SharedPosition, check_positions
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id, workspace_of_channel
 from store.workspaces.policy import Channel, MemberFacts
+from store.workspaces.visible_channels import VisibleChannels
 from subscriptions.realtime.events.base import EphemeralEvent, Event
 from subscriptions.realtime.events.shared import (
     RIGHTS_OBJECT,
@@ -144,7 +145,7 @@ class _Seen:
     """The state of one workspace as the subscriber has it."""
 
     position: Position
-    visible: frozenset[ConversationId]
+    visible: VisibleChannels
     followed: set[ConversationId]
 
 
@@ -161,7 +162,7 @@ class _WorkspaceView:
         self._revs = revs
         self._subscription = subscription
         self._seen = {
-            workspace: _Seen(subscription.start(workspace), self._list_visible(workspace), set()) for workspace in revs
+            workspace: _Seen(subscription.start(workspace), self._find_visible(workspace), set()) for workspace in revs
         }
         """By workspace, until the membership ends."""
 
@@ -188,17 +189,22 @@ class _WorkspaceView:
         )
         # A client may have a later position from another server. Then this server gets the events soon.
         seen.position = until = Position(start.epoch, start.tick if is_reset else max(start.tick, rev))
+        app.shared_events.counters.count_resume(is_reset=is_reset)
         if is_reset:
             app.shared_events.hub.resets += 1
             return [LiveEvent(WorkspaceCaughtUp(workspace, until.tick, reset=True), until)]
-        recent = {name: tick for name, tick in found.recent.items() if name in seen.followed & seen.visible}
+        recent = {
+            name: tick
+            for name, tick in found.recent.items()
+            if name in seen.followed and seen.visible.has(ConversationId(name))
+        }
         heads = await app.store.conversations.find_many(map(ConversationId, recent))
         events: list[tuple[int, object]] = []
         for name, tick in found.changed.items():
             channel = ConversationId(name)
             if name == WORKSPACE_OBJECT:
                 events.append((tick, WorkspaceChanged(workspace, tick)))
-            elif channel in seen.visible:
+            elif seen.visible.has(channel):
                 events += [(tick, ChannelChanged(each, tick)) for each in self._settings(workspace, (channel,))]
         for channel, head in heads.items():
             if head.newest is not None:
@@ -212,7 +218,7 @@ class _WorkspaceView:
         """Return what the subscriber sees of an event."""
         if isinstance(event, ChannelActivity):
             seen = self._seen.get(workspace_of_channel(event.channel))
-            if seen is None or event.channel not in seen.followed or event.channel not in seen.visible:
+            if seen is None or event.channel not in seen.followed or not seen.visible.has(event.channel):
                 return None
             is_new = is_after(Position(position.epoch, event.rev), seen.position)
             return event if is_new and self._is_visible(event.channel) else None
@@ -221,29 +227,31 @@ class _WorkspaceView:
         seen = self._seen.get(event.workspace)
         if seen is None:
             return None
-        shown = list(self._updates(event, seen, is_new=is_after(position, seen.position)))
+        shown = self._updates(event, seen, is_new=is_after(position, seen.position))
         return PayloadBatch(shown) if shown else None
 
-    def _updates(self, event: WorkspaceUpdate, seen: _Seen, *, is_new: bool) -> Iterable[object]:
+    def _updates(self, event: WorkspaceUpdate, seen: _Seen, *, is_new: bool) -> list[object]:
+        """Return what an update shows. It costs little if it does not concern the subscriber."""
         workspace, rev = event.workspace, event.rev
-        for user, channel, follows in event.follows:
-            if user == self._user:
-                (seen.followed.add if follows else seen.followed.discard)(channel)
+        for channel, follows in event.follows_by_user.get(self._user, ()):
+            (seen.followed.add if follows else seen.followed.discard)(channel)
         facts = self._subscription.audience(workspace).find_facts(self._user)
         if facts is None:
             del self._seen[workspace]
-            yield OwnMembershipChanged(workspace, None, rev)
-            return
-        before, seen.visible = seen.visible, self._list_visible(workspace)
+            return [OwnMembershipChanged(workspace, None, rev)]
+        before, seen.visible = seen.visible, self._find_visible(workspace)
+        shown: list[object] = []
         if is_new and event.is_changed:
-            yield _shared(WorkspaceChanged, workspace, rev)
-        if is_new and self._user in event.members:
-            yield OwnMembershipChanged(workspace, facts, rev)
-        changed = seen.visible.intersection(event.channels) if is_new else frozenset()
-        for settings in self._settings(workspace, sorted(changed | (seen.visible - before))):
-            yield _channel_changed(_SameObject(settings), rev)
-        for channel in sorted(before - seen.visible):
-            yield _shared(ChannelGone, channel, rev)
+            shown.append(_shared(WorkspaceChanged, workspace, rev))
+        if is_new and self._user in event.changed_members:
+            shown.append(OwnMembershipChanged(workspace, facts, rev))
+        changed = set(filter(seen.visible.has, event.channels)) if is_new else set()
+        new = seen.visible.without(before)
+        if changed or new:
+            settings = self._settings(workspace, sorted(changed | new))
+            shown += [_channel_changed(_SameObject(each), rev) for each in settings]
+        shown += [_shared(ChannelGone, channel, rev) for channel in sorted(before.without(seen.visible))]
+        return shown
 
     def show_ephemeral(self, event: EphemeralEvent) -> None:
         """Return None: typing is shown where the channel is on the screen."""
@@ -251,6 +259,23 @@ class _WorkspaceView:
     def show_lagged(self, lagged: Lagged) -> Parts:
         """Return the event that makes the client fetch a workspace again."""
         return self._start_over(WorkspaceId(lagged.owner), lagged.position)
+
+    def still_shows(self, payload: LivePayload) -> bool:
+        """Return False for what an event shows of a workspace or channel that the subscriber no longer sees."""
+        match payload:
+            case WorkspaceChanged(workspace):
+                return self._subscription.audience(workspace).find_facts(self._user) is not None
+            case ChannelChanged(settings):
+                return self._is_visible(settings.id)
+            case ChannelActivity():
+                return self._is_visible(payload.channel)
+            case OwnMembershipChanged(workspace, facts) if facts is not None:
+                return self._subscription.audience(workspace).find_facts(self._user) is not None
+            case _:
+                return True
+
+    def find_confirmation(self, payload: LivePayload, position: Position | None) -> None:
+        """Return None: rights in workspaces are kept up to date."""
 
     async def _start_over(self, workspace: WorkspaceId, position: Position) -> Parts:
         seen = self._seen.get(workspace)
@@ -268,17 +293,16 @@ class _WorkspaceView:
     async def _read_channels(self, workspace: WorkspaceId, seen: _Seen) -> None:
         """Read which channels are followed. Changes during this have events of their own."""
         members = self._app.store.channel_rights.members
-        read = partial(members.list_followed, self._user, self._list_visible(workspace))
+        read = partial(members.list_followed, self._user, self._find_visible(workspace).all())
         seen.followed = await read_patiently(partial(self._app.catch_ups.read, self._user, read))
-        seen.visible = self._list_visible(workspace)
+        seen.visible = self._find_visible(workspace)
 
-    def _list_visible(self, workspace: WorkspaceId) -> frozenset[ConversationId]:
-        return self._subscription.audience(workspace).list_visible(self._user)
+    def _find_visible(self, workspace: WorkspaceId) -> VisibleChannels:
+        return self._subscription.audience(workspace).find_visible(self._user)
 
     def _settings(self, workspace: WorkspaceId, channels: Iterable[ConversationId]) -> Iterable[Channel]:
         policy = self._subscription.audience(workspace).policy
         return [policy.channels[channel] for channel in channels] if policy is not None else ()
 
     def _is_visible(self, channel: ConversationId) -> bool:
-        audience = self._subscription.audience(workspace_of_channel(channel))
-        return audience.find_access(self._user, channel) is not None
+        return self._find_visible(workspace_of_channel(channel)).has(channel)

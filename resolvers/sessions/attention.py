@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from store.base.ids import UserId
+from store.sessions.session_lists import AllTotals
 
 
 class Attention(NamedTuple):
@@ -23,6 +24,15 @@ class Attention(NamedTuple):
 
 
 async def count_attention(app: Confab, user: UserId) -> Attention:
-    """Return the numbers of a user. They are derived from read positions. One round trip to Redis."""
-    totals = await app.store.sessions.read_totals(user)
-    return Attention(totals.messages, totals.mentions, threads=0)
+    """Return the numbers of a user. They are derived from read positions.
+
+    One round trip to Redis, and a second one if there are mentions in channels.
+    """
+    return await attention_from(app, user, await app.store.sessions.read_all_totals(user))
+
+
+async def attention_from(app: Confab, user: UserId, totals: AllTotals) -> Attention:
+    """Return the numbers of a user. Mentions in channels that the user can't see now do not count."""
+    visible = await app.store.channel_sessions.find_places(user, totals.in_channels)
+    mentions = sum(count for channel, count in totals.in_channels.items() if channel in visible)
+    return Attention(totals.messages, totals.mentions + mentions, threads=0)

@@ -127,14 +127,20 @@ async def set_fields(
     *,
     gateways: bool = True,
     channels: bool = False,
+    argument: str = "conversationId",
 ) -> Session:
-    """Set fields of a session. gateways, channels: true if it may be one of these. Raises InvalidInput, NotFound."""
+    """Set fields of a session. gateways, channels: true if it may be one of these. Raises InvalidInput, NotFound.
+
+    argument: the argument of the API that names the session.
+    """
 
     def decide(session: Session) -> SetFields | None:
         change = SetFields([session.conversation], values)
         return change if change.is_needed(session) else None
 
-    return await _change_session(app, user, conversation, reason, decide, gateways=gateways, channels=channels)
+    return await _change_session(
+        app, user, conversation, reason, decide, gateways=gateways, channels=channels, argument=argument
+    )
 
 
 async def _change_session(
@@ -146,17 +152,18 @@ async def _change_session(
     *,
     gateways: bool = True,
     channels: bool = False,
+    argument: str = "conversationId",
 ) -> Session:
     """Change one session under the user's lock. `decide` returns the change; None: no change."""
-    wanted = known_conversation(conversation, "conversationId")
+    wanted = known_conversation(conversation, argument)
     if not channels:
-        refuse_channels([wanted], "conversationId")
+        refuse_channels([wanted], argument)
 
     async def work(transaction: UserTransaction) -> Session:
-        named = await find_named(app, transaction, [wanted], "conversationId")
+        named = await find_named(app, transaction, [wanted], argument)
         session = named.sessions[wanted]
         if session.is_gateway and not gateways:
-            raise InvalidInput("this does not apply to a subBiz", field="conversationId")
+            raise InvalidInput("this does not apply to a subBiz", field=argument)
         change = decide(session)
         if change is None:
             return session

@@ -77,11 +77,18 @@ async def list_sessions(
             raise InvalidInput("after must be a cursor of this list", field="after")
         start = (int(parts[2]), parts[3])
     snapshot = await app.store.sessions.list_page(user, name, size + 1, start)
+    return page_from(app, user, name, size, snapshot, has_previous=after is not None)
+
+
+def page_from(
+    app: Confab, user: UserId, name: str, size: int, snapshot: Snapshot, *, has_previous: bool = False
+) -> SessionPage:
+    """Return a page of a list. snapshot: its sessions, and one more if there are more."""
     edges = [
         Edge(session, ("s", user, name, position, session.conversation))
         for session, position in zip(snapshot.sessions[:size], snapshot.positions, strict=False)
     ]
-    page = Page(edges, has_next=len(snapshot.sessions) > size, has_previous=after is not None)
+    page = Page(edges, has_next=len(snapshot.sessions) > size, has_previous=has_previous)
     return SessionPage(page, snapshot.total_unread, sync_cursor(app, user, _now(snapshot)))
 
 

@@ -12,6 +12,7 @@ from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_store import ChannelTerms
 from store.workspaces.policy import Follow, PendingChange, Policy
 from subscriptions.realtime.events.shared import WorkspaceUpdate
+from subscriptions.realtime.nicknames import announce_nickname
 
 _ATTEMPTS = 10
 
@@ -21,6 +22,9 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
 
     When this returns, no server shows events under the rights before the change. Raises StoreError: repeat it.
     """
+    for user in sorted(change.renamed):
+        # First, so that servers drop what they keep before a client can have a rev that includes the change.
+        await announce_nickname(app.bus, policy.workspace, user)
     await app.shared_events.announce_policy(policy, change)
     await refresh_follows(app, change.follows)
     announcements = app.store.channel_announcements

@@ -73,7 +73,6 @@ async def update_channel(app: Confab, actor: UserId, channel: str, update: Chann
             channels = place_channel(rights.policy.channels, after, update.position)
         return ProposedPolicyChange(
             replace(rights.policy, channels=channels),
-            renews_members=before.kind is not after.kind,
             writes=_announce(app, rights.policy, actor, before, after),
         )
 

@@ -83,10 +83,7 @@ def workspace_of_category(category: str) -> WorkspaceId:
 
 def accept_channel_name(name: str) -> str:
     """Return the name of a channel or category as it is stored. Raises InvalidInput."""
-    accepted = accept_name(name, "name")
-    if len(accepted) > LONGEST_CHANNEL_NAME:
-        raise InvalidInput(f"name must have 1 to {LONGEST_CHANNEL_NAME} characters", field="name")
-    return accepted
+    return accept_name(name, "name", LONGEST_CHANNEL_NAME)
 
 
 def accept_topic(topic: str | None) -> str | None:

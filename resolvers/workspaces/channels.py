@@ -13,8 +13,8 @@ from resolvers.workspaces.access import WorkspaceAccess
 from store.base.ids import ConversationId
 from store.channels.channel_rights import ChannelRights
 from store.workspaces.permissions import Permission
-from store.workspaces.policy import Channel, ChannelCategory, ChannelKind
-from store.workspaces.rights import rights_in_channel
+from store.workspaces.policy import ChannelCategory
+from store.workspaces.rights import rights_in_category
 
 CURSOR = "wc"
 
@@ -77,8 +77,7 @@ async def list_categories(app: Confab, access: WorkspaceAccess) -> list[ChannelC
 def _may_see(app: Confab, access: WorkspaceAccess, category: ChannelCategory) -> bool:
     """Return whether a member could see a channel that has the overwrites of a category."""
     assert access.facts is not None
-    example = Channel(ConversationId(category.id), "", ChannelKind.PUBLIC, 0, 0, category=category.id)
-    rights = rights_in_channel(access.policy, access.facts, example, False, app.store.clock.now_ms())
+    rights = rights_in_category(access.policy, access.facts, category, app.store.clock.now_ms())
     return Permission.VIEW_CHANNEL in rights
 
 

@@ -39,6 +39,12 @@ class BatchLoader(Generic[K, V]):
                 self._request(key)
         return future
 
+    def prime(self, key: K, value: V) -> None:
+        """Take a value that was read elsewhere, unless the key has been asked for."""
+        if key not in self._requested:
+            self._requested.add(key)
+            self._known[key] = value
+
     def prefetch(self, keys: Iterable[K]) -> asyncio.Future[None] | None:
         """Begin to read keys, so that `find` returns their values without waiting.
 

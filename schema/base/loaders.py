@@ -22,6 +22,7 @@ from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Head
 from store.messages.message import Message
 from store.receipts.receipt_pages import ReceiptQuery, ReceiptRows
+from store.sessions.fields import NotificationLevel
 from store.sessions.session import Session
 from store.users.user import User
 from store.workspaces.policy import MemberFacts
@@ -71,6 +72,11 @@ class Loaders:
     def workspaces(self) -> BatchLoader[WorkspaceId, WorkspaceAccess | None]:
         """Workspaces with the viewer's membership; None if there is no such workspace."""
         return BatchLoader(self._load_workspaces)
+
+    @cached_property
+    def workspace_levels(self) -> BatchLoader[WorkspaceId, NotificationLevel | None]:
+        """Notification levels that the viewer set for workspaces; None: not set."""
+        return BatchLoader(self._load_workspace_levels)
 
     @cached_property
     def revs(self) -> BatchLoader[WorkspaceId, int]:
@@ -177,6 +183,10 @@ class Loaders:
 
     async def _load_revs(self, workspaces: list[WorkspaceId]) -> list[int]:
         return await list_revs_before(self._app, workspaces, self.began_ms)
+
+    async def _load_workspace_levels(self, workspaces: list[WorkspaceId]) -> list[NotificationLevel | None]:
+        found = await self._app.store.user_workspaces.find_notifications(self._viewer.id, workspaces)
+        return [found[workspace].level if workspace in found else None for workspace in workspaces]
 
     async def _load_workspaces(self, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
         return await list_accesses(self._app, self._viewer.id, workspaces)

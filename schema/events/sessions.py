@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import strawberry
 
 from resolvers.base.pages import LARGEST_PAGE
+from resolvers.conversations.access import access_from
 from resolvers.live.live_stream import SessionSync
+from schema.base.context import Info
 from schema.base.list_sizes import holds
 from schema.base.scalars import Cursor
+from schema.compiler import then
 from schema.events.source import CURSOR
 from schema.sessions.session_types import SessionType, session_from
 from store.sessions.fields import SyncReason
+from store.sessions.session import Session
+from store.sessions.session_lists import is_channel
 from subscriptions.realtime.events.sessions import SessionChanged
 
 strawberry.enum(SyncReason)
+
+
+def _visible_sessions(root: SyncSessionType, info: Info) -> list[SessionType]:
+    """Return the changed sessions without those in channels that the subscriber can't see any more."""
+    channels = [session.conversation for session in root.changed if is_channel(session.conversation)]
+    if not channels:
+        return [session_from(session) for session in root.changed]
+    conversations = info.context.loaders.conversations
+
+    def is_visible(session: Session) -> bool:
+        found: Any = conversations.find(session.conversation)
+        return found is not None and access_from(found) is not None
+
+    def visible(_: object) -> list[SessionType]:
+        return [
+            session_from(session)
+            for session in root.changed
+            if not is_channel(session.conversation) or is_visible(session)
+        ]
+
+    return then(conversations.prefetch(channels), visible)
 
 
 @strawberry.type(name="SyncSession", description="hasMore: further parts of CATCH_UP follow; false for live changes.")
 class SyncSessionType:
     reason: SyncReason
     has_more: bool
-    sessions: list[SessionType] = strawberry.field(metadata=holds(LARGEST_PAGE))
+    changed: strawberry.Private[Sequence[Session]]
+    sessions: list[SessionType] = strawberry.field(resolver=_visible_sessions, metadata=holds(LARGEST_PAGE))
     total_unread: int
     cursor: Cursor
     reset: bool
@@ -33,7 +61,7 @@ class SyncSessionType:
         return cls(
             reason=event.reason,
             has_more=isinstance(event, SessionSync) and event.has_more,
-            sessions=[session_from(session) for session in event.sessions],
+            changed=event.sessions,
             total_unread=event.total_unread,
             cursor=CURSOR,
             reset=isinstance(event, SessionSync) and event.reset,

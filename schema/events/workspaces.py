@@ -50,8 +50,8 @@ class WorkspaceChangedType:
 
 
 def _present_workspace(access: WorkspaceAccess | None, rev: int) -> WorkspaceType:
-    if access is None:
-        # It was deleted after the event. The end of the subscriber's membership follows.
+    if access is None or (access.facts is None and not access.info.is_open):
+        # It was deleted, or the subscriber was removed, after the event. The end of their membership follows.
         raise no_workspace("workspaces")
     return workspace_from(access.info, rev)
 

@@ -356,10 +356,10 @@ class ResponseStream:
             result = self._result or self._find_response(event.payload, source)
             if result is None:
                 return None
-            if result is not DROPPED:
+            if result is not DROPPED and source.stream.still_shows(event.payload):
                 break
-            self._event = None
-            if event.cursor is not None:
+            self._event = self._result = None
+            if result is DROPPED and event.cursor is not None:
                 source.stream.drop(event.cursor)
         if isinstance(result, RequestRefused):
             raise refusal_for(result)

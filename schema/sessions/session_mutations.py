@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import strawberry
 
+from resolvers.following.notification_levels import set_notification_level
 from resolvers.sessions import reading, receiving, session_changes
 from schema.base.context import Info
 from schema.base.list_sizes import one_for_each
 from schema.base.scalars import DateTime
 from schema.sessions.session_types import SessionType, session_from
+from store.sessions.fields import NotificationLevel
 
 
 @strawberry.input(name="DeliveryMark")
@@ -109,3 +111,17 @@ class SessionMutations:
         context = info.context
         changed = await session_changes.assign_category(context.app, context.viewer, conversation_ids, category_id)
         return [session_from(session) for session in changed]
+
+    @strawberry.mutation(
+        description="Of one conversation, channel, thread or workspace. level null: as the next larger one says. "
+        "Conversations: SyncSession NOTIFICATIONS."
+    )
+    async def set_notification_level(
+        self,
+        info: Info,
+        id: strawberry.ID,
+        level: NotificationLevel | None = None,
+        suppress_everyone: bool | None = None,
+    ) -> NotificationLevel:
+        context = info.context
+        return await set_notification_level(context.app, context.viewer, id, level, suppress_everyone)

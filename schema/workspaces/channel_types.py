@@ -67,6 +67,8 @@ class ChannelType(Conversation, Node):
     """A position that the state includes; None: not known."""
     record: strawberry.Private[policy.Channel]
     known_session: strawberry.Private[Session | None] = None
+    known_member_count: strawberry.Private[int | None] = None
+    """The last one that the viewer could see; None: they see the channel."""
     id: strawberry.ID = reads("record.id")
     kind: ChannelKindType = reads("record.kind")
     name: str = reads("record.name")
@@ -133,6 +135,8 @@ class ChannelType(Conversation, Node):
 
     @strawberry.field(description="PRIVATE: its members. PUBLIC: its followers.")
     def member_count(self, info: Info) -> int:
+        if self.known_member_count is not None:
+            return self.known_member_count
         return then(info.context.loaders.channel_member_counts.load(self.conversation_id), lambda count: count)
 
     @strawberry.field(description="PRIVATE: its members. PUBLIC: its followers. By name.")
@@ -226,6 +230,7 @@ def last_seen_channel(record: policy.Channel, rev: int) -> ChannelType:
         access=Access(head, []),
         known_rev=rev,
         record=record,
+        known_member_count=record.member_count,
         conversation_id=record.id,
         type=ConversationType.CHANNEL,
     )

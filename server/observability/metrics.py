@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -17,7 +17,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from resolvers.base.app import Confab
+from server.observability.buckets import buckets_of
 from server.observability.limit_metrics import LimitSources, collect_limits
+from server.observability.workspace_metrics import collect_workspaces
 from server.overload.load_shedding import LoadShedding
 from server.overload.operation_meter import OperationMeter
 from store.base.counters import SECONDS, Histogram, HitCounter
@@ -73,6 +75,7 @@ class Metrics(Collector):
         yield from self._collect_load()
         yield from collect_limits(self._sources.limits)
         yield from self._collect_writes()
+        yield from collect_workspaces(self._sources.app)
         yield from self._collect_databases()
         yield from self._collect_connections()
         migrated = self._sources.migrated_row_count()
@@ -95,7 +98,7 @@ class Metrics(Collector):
             labels=["field", "kind"],
         )
         for (root, kind), histogram in meter.seconds.items():
-            seconds.add_metric([root, kind], _buckets(histogram), histogram.total)
+            seconds.add_metric([root, kind], buckets_of(histogram), histogram.total)
         yield seconds
 
     def _collect_load(self) -> Iterator[Metric]:
@@ -170,13 +173,4 @@ def _fill(family: GaugeMetricFamily | CounterMetricFamily, values: Mapping[str, 
 
 
 def _histogram(name: str, help_text: str, histogram: Histogram) -> Metric:
-    return HistogramMetricFamily(name, help_text, buckets=_buckets(histogram), sum_value=histogram.total)
-
-
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    bounds: Iterable[str] = [*(f"{float(bound):g}" for bound in histogram.bounds), "+Inf"]
-    total, buckets = 0, []
-    for bound, count in zip(bounds, histogram.counts, strict=True):
-        total += count
-        buckets.append((bound, float(total)))
-    return buckets
+    return HistogramMetricFamily(name, help_text, buckets=buckets_of(histogram), sum_value=histogram.total)

@@ -9,7 +9,7 @@ from store.base.ids import ConversationId, UserId
 from store.conversations.conversation import Member, member_from
 from store.mongo.client import Mongo
 from store.mongo.collections import MEMBERS, member_row_id
-from store.workspaces.policy import MemberFacts, Policy
+from store.workspaces.policy import ChannelKind, Policy
 
 _MAX_MEMBERSHIPS = 100_000
 """Memberships that a process keeps: about 50 MB at most."""
@@ -26,14 +26,13 @@ class ChannelMembers:
         self._mongo = mongo
         self._kept: OrderedDict[tuple[ConversationId, UserId], tuple[int, Member | None]] = OrderedDict()
 
-    def known(self, policy: Policy, channel: ConversationId, user: UserId) -> Member | None:
-        """Return a present membership that is valid under a policy and kept, without waiting."""
-        kept = self._find_kept(policy, channel, user)
-        return kept[0] if kept is not None else None
+    def find_kept(self, policy: Policy, channel: ConversationId, user: UserId) -> tuple[Member | None] | None:
+        """Return what is kept about a user in a channel and valid under a policy, without waiting; None: nothing.
 
-    def _find_kept(self, policy: Policy, channel: ConversationId, user: UserId) -> tuple[Member | None] | None:
+        The value is their present membership, or None if they are not a member.
+        """
         kept = self._kept.get((channel, user))
-        if kept is None or not policy.accepts(MemberFacts(user, kept[0])):
+        if kept is None or not policy.accepts_membership(channel, user, kept[0]):
             return None
         self._kept.move_to_end((channel, user))
         return (kept[1],)
@@ -46,20 +45,30 @@ class ChannelMembers:
         One round trip to MongoDB for those that are not kept.
         """
         found: dict[tuple[ConversationId, UserId], Member] = {}
-        missing: dict[str, tuple[ConversationId, UserId]] = {}
+        missing: list[tuple[ConversationId, UserId]] = []
         for channel, user in places:
-            kept = self._find_kept(policy, channel, user)
+            kept = self.find_kept(policy, channel, user)
             if kept is None:
-                missing[member_row_id(channel, user)] = (channel, user)
+                missing.append((channel, user))
             elif kept[0] is not None:
                 found[channel, user] = kept[0]
-        if missing:
-            (read,) = await self._mongo.find_as_of_one_moment((MEMBERS, {"_id": {"$in": list(missing)}}))
-            rows = {row["_id"]: row for row in read}
-            for id, place in missing.items():
-                member = member_from(place[1], rows[id]) if id in rows else None
-                if member is not None and not member.is_current:
-                    member = None
+        return found | await self.read(policy, missing) if missing else found
+
+    async def read(
+        self, policy: Policy, places: Iterable[tuple[ConversationId, UserId]]
+    ) -> dict[tuple[ConversationId, UserId], Member]:
+        """Like `find_many`, always with a round trip to MongoDB. Channels that do not exist take the same time."""
+        found: dict[tuple[ConversationId, UserId], Member] = {}
+        wanted = {member_row_id(channel, user): (channel, user) for channel, user in places}
+        (read,) = await self._mongo.find_as_of_one_moment((MEMBERS, {"_id": {"$in": list(wanted)}}))
+        rows = {row["_id"]: row for row in read}
+        for id, place in wanted.items():
+            member = member_from(place[1], rows[id]) if id in rows else None
+            if member is not None and not member.is_current:
+                member = None
+            channel = policy.channels.get(place[0])
+            # Users can ask for any number of channels that do not exist.
+            if channel is not None and channel.kind is ChannelKind.PRIVATE:
                 # The policy was known before this read, so the row has the changes up to its version.
                 self._keep(policy.version, place, member)
                 if member is not None:

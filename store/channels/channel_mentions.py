@@ -26,13 +26,16 @@ class ChannelMentions:
         self._policies = policies
         self._rights = rights
 
-    async def find(self, message: Message) -> tuple[UserId, ...]:
+    async def find(self, message: Message, judged_version: int) -> tuple[UserId, ...]:
         """Return the users who are notified of a message: mentioned, able to see the channel, and not its sender.
 
         No round trip for users mentioned by name, if what decides their rights is known; one to MongoDB for roles.
+        judged_version: the policy version under which the message got its place; 0: not known, so the present one is
+        read from Redis.
         """
         workspace = workspace_of_channel(message.conversation)
-        policy = await self._policies.find(workspace)
+        version = judged_version or await self._policies.current_version(workspace)
+        policy = await self._policies.find(workspace, version) if version is not None else None
         if policy is None:
             return ()
         users = dict.fromkeys(message.mentions)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
+from store.channels.channel_history import ChannelHistory, channel_history
 from store.channels.channel_members import ChannelMembers
 from store.conversations.conversation import Member
 from store.messages.message_store import MessageStore
@@ -40,6 +41,16 @@ class ChannelRights:
         return permission in self.permissions
 
     @property
+    def history(self) -> ChannelHistory | None:
+        """Messages of the channel that the user may read; None without READ_HISTORY."""
+        return self.whole_history if self.may(Permission.READ_HISTORY) else None
+
+    @property
+    def whole_history(self) -> ChannelHistory:
+        """Messages of the channel that the user may read with READ_HISTORY."""
+        return channel_history(self.channel, self.facts, self.member)
+
+    @property
     def slow_mode_ms(self) -> int:
         """Time that the user has to wait between two messages; 0: none."""
         exempt = Permission.BYPASS_SLOW_MODE | Permission.MANAGE_MESSAGES
@@ -63,11 +74,8 @@ class ChannelRightsFinder:
 
         channels: For each the smallest policy version to judge under.
         """
-        by_workspace: dict[WorkspaceId, list[ConversationId]] = {}
-        for channel in channels:
-            by_workspace.setdefault(workspace_of_channel(channel), []).append(channel)
         found: dict[ConversationId, ChannelRights] = {}
-        for workspace, inside in by_workspace.items():
+        for workspace, inside in _by_workspace(channels).items():
             at_least = max(channels[channel] for channel in inside)
             rights = await self._judge(workspace, [(channel, user) for channel in inside], at_least)
             found |= {channel: judged for (channel, _), judged in rights.items()}
@@ -75,12 +83,8 @@ class ChannelRightsFinder:
 
     async def judge(self, policy: Policy, facts: MemberFacts, channel: ConversationId) -> ChannelRights | None:
         """Return a member's rights in a channel under a policy that accepts the facts; None if they can't see it."""
-        settings = policy.channels.get(channel)
-        if settings is None:
-            return None
         place = (channel, facts.user)
-        members = await self.members.find_many(policy, [place]) if settings.kind is ChannelKind.PRIVATE else {}
-        return self._rights(policy, facts, settings, members.get(place))
+        return (await self._judge_places(policy, {facts.user: facts}, [place])).get(place)
 
     async def list_visible(self, policy: Policy, facts: MemberFacts) -> list[ChannelRights]:
         """Return the rights of a member in all channels that they can see, under a policy that accepts the facts."""
@@ -97,12 +101,18 @@ class ChannelRightsFinder:
         """Return the rights of a user in a channel; None if they can't see it."""
         return (await self.find_many(user, {channel: at_least})).get(channel)
 
+    async def find_present(self, user: UserId, channel: ConversationId) -> ChannelRights | None:
+        """Return the rights of a user in a channel at present; None if they can't see it. One round trip to Redis."""
+        version = await self._policies.current_version(workspace_of_channel(channel))
+        return await self.find(user, channel, version) if version is not None else None
+
     async def select_visible(self, user: UserId, channels: Sequence[ConversationId]) -> set[ConversationId]:
         """Return those channels that a user can see at present, before anything else is read about them.
 
-        No round trip if all are known to be visible; else one to Redis, whether the others exist or not.
+        No round trip if all are known to be visible; else one to Redis and one to MongoDB, whether the others exist or
+        not.
         """
-        visible = set(await self.find_many(user, dict.fromkeys(channels, 0)))
+        visible = set(await self._find_kept(user, channels))
         hidden = [channel for channel in channels if channel not in visible]
         if hidden:
             # They may have become visible since this process has read the policies.
@@ -111,6 +121,16 @@ class ChannelRightsFinder:
             versions = dict(zip(workspaces, found, strict=True))
             present = {channel: versions[workspace_of_channel(channel)] for channel in hidden}
             visible |= set(await self.find_many(user, {c: v for c, v in present.items() if v is not None}))
+        return visible
+
+    async def _find_kept(self, user: UserId, channels: Iterable[ConversationId]) -> list[ConversationId]:
+        """Return those channels that a user can see, as far as memberships are kept."""
+        visible: list[ConversationId] = []
+        for workspace, inside in _by_workspace(channels).items():
+            policy = await self._policies.find(workspace)
+            member = await self._policies.find_member(workspace, user, policy.version) if policy is not None else None
+            if member is not None:
+                visible += [channel for channel in inside if self.known(user, channel) is not None]
         return visible
 
     async def find_viewers(
@@ -124,21 +144,26 @@ class ChannelRightsFinder:
         """Return the rights of a user in a channel as far as this process knows them, without waiting."""
         workspace = workspace_of_channel(channel)
         policy, facts = self._policies.known(workspace), self._policies.known_member(workspace, user)
-        if policy is None or facts is None or channel not in policy.channels:
-            return None
-        return self._rights(policy, facts, policy.channels[channel], self.members.known(policy, channel, user))
+        return self._judge_kept(policy, facts, channel) if policy is not None and facts is not None else None
+
+    def is_known_hidden(self, user: UserId, channel: ConversationId) -> bool:
+        """Return whether this process knows that a user can't see a channel, without waiting."""
+        workspace = workspace_of_channel(channel)
+        policy, facts = self._policies.known(workspace), self._policies.known_member(workspace, user)
+        if policy is None:
+            return False
+        settings = policy.channels.get(channel)
+        if settings is None or facts is None:
+            return settings is None
+        is_private = settings.kind is ChannelKind.PRIVATE
+        kept = self.members.find_kept(policy, channel, user) if is_private else (None,)
+        return kept is not None and self._rights(policy, facts, settings, kept[0]) is None
 
     def may_read(self, user: UserId, channel: ConversationId, seq: int) -> bool:
         """Return whether a user may read a channel's message, as far as this process knows, without waiting."""
         rights = self.known(user, channel)
-        if rights is None or not rights.may(Permission.READ_HISTORY):
-            return False
-        if rights.channel.full_history:
-            return True
-        if rights.member is not None:
-            return any(first <= seq and (last is None or seq <= last) for first, last in rights.member.intervals)
-        start = self._starts.get((channel, rights.facts.joined_at_ms))
-        return start is not None and start <= seq
+        history = rights.history if rights is not None else None
+        return history is not None and history.has_seq(seq, self._starts.get((channel, history.since_ms)))
 
     async def _judge(
         self, workspace: WorkspaceId, places: list[tuple[ConversationId, UserId]], at_least: int
@@ -148,23 +173,39 @@ class ChannelRightsFinder:
             return {}
         users = {user for _, user in places}
         facts = await self._policies.find_members(workspace, users, policy.version) if users else {}
+        return await self._judge_places(policy, facts, places)
+
+    async def _judge_places(
+        self,
+        policy: Policy,
+        facts: Mapping[UserId, MemberFacts],
+        places: Iterable[tuple[ConversationId, UserId]],
+    ) -> dict[tuple[ConversationId, UserId], ChannelRights]:
         # The policy may have been read again meanwhile: facts and memberships have to be valid under the one used.
-        private = [
-            (channel, user)
-            for channel, user in places
-            # A channel that does not exist takes the time of a PRIVATE one.
-            if user in facts
-            and (channel not in policy.channels or policy.channels[channel].kind is ChannelKind.PRIVATE)
-        ]
-        members = await self.members.find_many(policy, private) if private else {}
-        rights = {}
+        rights: dict[tuple[ConversationId, UserId], ChannelRights] = {}
+        hidden = []
         for channel, user in places:
-            if user in facts and channel in policy.channels:
-                member = members.get((channel, user))
+            judged = self._judge_kept(policy, facts[user], channel) if user in facts else None
+            if judged is not None:
+                rights[channel, user] = judged
+            elif user in facts:
+                hidden.append((channel, user))
+        if hidden:
+            # All take the same time: channels that do not exist, PRIVATE ones, and those hidden by an overwrite.
+            for (channel, user), member in (await self.members.read(policy, hidden)).items():
                 judged = self._rights(policy, facts[user], policy.channels[channel], member)
                 if judged is not None:
                     rights[channel, user] = judged
         return rights
+
+    def _judge_kept(self, policy: Policy, facts: MemberFacts, channel: ConversationId) -> ChannelRights | None:
+        """Judge with the membership that is kept. None: the channel is not known to be visible."""
+        settings = policy.channels.get(channel)
+        if settings is None:
+            return None
+        is_private = settings.kind is ChannelKind.PRIVATE
+        kept = self.members.find_kept(policy, channel, facts.user) if is_private else None
+        return self._rights(policy, facts, settings, kept[0] if kept is not None else None)
 
     def _rights(
         self, policy: Policy, facts: MemberFacts, channel: Channel, member: Member | None
@@ -186,3 +227,10 @@ class ChannelRightsFinder:
             if len(self._starts) > _MAX_STARTS:
                 self._starts.popitem(last=False)
         return start
+
+
+def _by_workspace(channels: Iterable[ConversationId]) -> dict[WorkspaceId, list[ConversationId]]:
+    found: dict[WorkspaceId, list[ConversationId]] = {}
+    for channel in channels:
+        found.setdefault(workspace_of_channel(channel), []).append(channel)
+    return found

@@ -41,9 +41,8 @@ class ChannelSync:
             ]
         )
         found = dict(zip(remembered, map(parse_changes, answers), strict=True))
-        if own_answer:
-            own = parse_changed_channels(user, own_answer)
-        else:
+        own = parse_changed_channels(user, own_answer)
+        if own is None:
             own = await self._sessions.list_changed_channels(user, after, limit)
         wanted = frozenset(map(workspace_of_channel, own.followed))
         missing = sorted(wanted - found.keys())

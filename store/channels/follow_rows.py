@@ -17,6 +17,7 @@ from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Head, Member, member_from
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import MEMBERS, WORKSPACE_MEMBERS, member_row_id, session_row_id, workspace_row_id
+from store.sessions.fields import CHANNEL
 from store.sessions.session import Session
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
@@ -46,7 +47,7 @@ class ChannelPlace(NamedTuple):
 def follow_session(user: UserId, place: ChannelPlace, at: int) -> UpdateOne:
     """Return the update of the session of a user who follows a channel, with everything so far read."""
     positions = {_READ_SEQ: place.seq, _READ_N: place.n, _DELIVERED_SEQ: place.seq, _ACTIVE_TS: at}
-    change = {"$set": {FOLLOWS: 1}, "$max": positions, "$pull": {_MENTIONS: {"$lte": place.seq}}}
+    change = {"$set": {FOLLOWS: 1, CHANNEL: place.id}, "$max": positions, "$pull": {_MENTIONS: {"$lte": place.seq}}}
     return UpdateOne({"_id": session_row_id(user, place.id)}, change, upsert=True)
 
 

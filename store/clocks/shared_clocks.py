@@ -165,7 +165,7 @@ class SharedClocks:
 
     async def read(self, owners: Sequence[str]) -> list[ClockReading]:
         """Return the present clocks, in one round trip. Clocks that are not there begin."""
-        return [_reading(answer) for answer in await self._read(owners)]
+        return [parse_reading(answer) for answer in await self._read(owners)]
 
     async def read_epochs(self, owners: Sequence[str]) -> list[EpochReading]:
         """Return the present clocks with their epochs, in one round trip. Clocks that are not there begin."""
@@ -177,10 +177,14 @@ class SharedClocks:
     async def _read(self, owners: Sequence[str]) -> list[Any]:
         return await self._cache.run([self._call("clock_read", owner) for owner in owners])
 
+    def read_call(self, owner: str) -> Call:
+        """Return the call that reads a clock, which begins if it is not there. `parse_reading` reads its answer."""
+        return self._call("clock_read", owner)
+
     async def find(self, owners: Sequence[str]) -> list[ClockReading | None]:
         """Return the present clocks, in one round trip that changes nothing. None for clocks that are not there."""
         calls = [Call("HMGET", self._keys.clock(owner), ("epoch", "clock", "pv")) for owner in owners]
-        return [_reading(answer) if answer[0] is not None else None for answer in await self._cache.run(calls)]
+        return [parse_reading(answer) if answer[0] is not None else None for answer in await self._cache.run(calls)]
 
     async def read_changes(
         self, since: Mapping[str, int], user: UserId, *, recent_margin: int = 0
@@ -256,14 +260,15 @@ def parse_appended(answer: Sequence[bytes]) -> Appended:
     return Appended(epoch.decode(), int(tick), int(previous), version.decode(), [server.decode() for server in servers])
 
 
-def _reading(answer: Sequence[bytes]) -> ClockReading:
+def parse_reading(answer: Sequence[bytes]) -> ClockReading:
+    """Return the answer of `SharedClocks.read_call`."""
     epoch, clock, version = answer[:3]
     return ClockReading(epoch.decode(), int(clock), int(version) if version else None)
 
 
 def parse_changes(answer: Sequence[Any]) -> ChangesSince:
     """Return the answer of `SharedClocks.changes_call`."""
-    reading, complete, own, channels = _reading(answer), bool(answer[3]), int(answer[4]), answer[5]
+    reading, complete, own, channels = parse_reading(answer), bool(answer[3]), int(answer[4]), answer[5]
     first_changed = 6 + 2 * channels
     recent, changed = answer[6:first_changed], answer[first_changed:]
     return ChangesSince(reading, complete, _pairs(recent), _pairs(changed), own)

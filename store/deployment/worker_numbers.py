@@ -5,6 +5,7 @@ Fields of a row of `leases` {_id worker number}:
     until  ms by MongoDB's clock: when the lease ends
     from   ms of the deployment's time: the owner makes ids of later times only
     used   ms of the deployment's time: the owner makes ids of earlier times only
+    ring   the owner, if it is in the ring of servers (servers of earlier versions leave the field as it is)
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class WorkerNumbers:
             "until": {"$add": [MONGO_NOW, LEASE_MS]},
             "from": begin,
             "used": valid_until_ms,
+            "ring": self._owner,
         }
         change = {name: {"$cond": [free, value, f"${name}"]} for name, value in fields.items()}
         try:
@@ -85,6 +87,11 @@ class WorkerNumbers:
             return None
         assert row is not None
         return int(row["from"]) if row["owner"] == self._owner else None
+
+    async def list_ring(self) -> list[str]:
+        """Return the processes with a lease that are in the ring of servers. Raises Unreachable."""
+        held = {"$and": [{"$gt": ["$until", MONGO_NOW]}, {"$eq": ["$ring", "$owner"]}]}
+        return [row["owner"] for row in await self._mongo.find(LEASES, {"$expr": held}, projection={"owner": 1})]
 
     async def release(self, ids: Snowflakes, data_center: int) -> None:
         """Give the worker number back, and report the time for the last time."""

@@ -226,6 +226,7 @@ class ReservedMessage:
     `reads_unread`: sending the message may mark unread messages of others as read.
     `reads_mentions`: some of these may mention the sender.
     `notified`: in a channel the users who are notified because the message mentions them by name or role.
+    `judged_version`: in a channel the policy version under which the sender's rights were judged; 0: not known.
     """
 
     message: Message
@@ -236,6 +237,7 @@ class ReservedMessage:
     reads_unread: bool = True
     reads_mentions: bool = True
     notified: tuple[UserId, ...] = ()
+    judged_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -104,7 +104,7 @@ class OutboxStore:
         specific = (judged_version, terms.slow_mode_ms, self._clock.now_ms())
         answer = await self._reserve(message, keys, (0, int(replaces_taken_place)), specific)
         if isinstance(answer, ReservedMessage):
-            return answer
+            return replace(answer, judged_version=terms.judged_version or 0)
         match answer[0]:
             case b"outdated_rights":
                 return OutdatedRights(answer[1])

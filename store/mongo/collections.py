@@ -51,6 +51,9 @@ BY_OPEN_SIZE = (("mc", -1), ("_id", 1))
 BY_OPEN_SIZE_AND_KEY = (("k", 1), ("mc", -1), ("_id", 1))
 """Fields of the index of open workspaces by beginnings of their names."""
 
+BY_CHANNEL = (("ch", 1),)
+"""Fields of the index of the sessions in each channel. Its name in `store/sessions/fields.py`: CHANNEL."""
+
 BY_DELETION = (("del", 1),)
 """Fields of the index of workspaces that were deleted and are being removed."""
 
@@ -120,21 +123,25 @@ def session_row_id(user: UserId, conversation: ConversationId) -> str:
     return f"{user} {conversation}"
 
 
-def sessions_of(user: UserId, after: str = "") -> dict[str, Any]:
-    """Return the query for the sessions of a user after a conversation, in the order of ids; "": all."""
-    return {"_id": {"$gt": f"{user} {after}", "$lt": f"{user}!"}}
+def sessions_without_channels(user: UserId, after: str = "") -> dict[str, Any]:
+    """Return the query for the sessions of a user that are not in channels, after a conversation, by id; "": all."""
+    first_channel, channels_end = (session_row_id(user, ConversationId(prefix)) for prefix in ("c_", "c`"))
+    start, end = f"{user} {after}", f"{user}!"
+    if start >= channels_end:
+        return {"_id": {"$gt": start, "$lt": end}}
+    before, behind = {"$gt": start, "$lt": first_channel}, {"$gte": channels_end, "$lt": end}
+    return {"$or": [{"_id": before}, {"_id": behind}]}
+
+
+def channel_sessions_of(user: UserId, after: str = "") -> dict[str, Any]:
+    """Return the query for the sessions of a user in channels after a channel, in the order of ids; "": all."""
+    first, end = (session_row_id(user, ConversationId(prefix)) for prefix in (after or "c_", "c`"))
+    return {"_id": {"$gt": first, "$lt": end}}
 
 
 def private_sessions_of(user: UserId) -> dict[str, Any]:
     """Return the query for the sessions of a user in private conversations."""
     first, end = (session_row_id(user, ConversationId(prefix)) for prefix in ("p_", "p`"))
-    return {"_id": {"$gte": first, "$lt": end}}
-
-
-def sessions_in_workspace(user: UserId, workspace: WorkspaceId) -> dict[str, Any]:
-    """Return the query for the sessions of a user in channels of a workspace."""
-    # The slash is the next character after the dot, which follows the workspace's part of a channel's id.
-    first, end = (session_row_id(user, ConversationId(f"c_{workspace[2:]}{character}")) for character in "./")
     return {"_id": {"$gte": first, "$lt": end}}
 
 

@@ -16,6 +16,7 @@ from pymongo import IndexModel
 from store.base.errors import StoreError, Unreachable
 from store.mongo.client import Mongo
 from store.mongo.collections import (
+    BY_CHANNEL,
     BY_DELETION,
     BY_MEMBER_KEY,
     BY_MEMBER_NAME,
@@ -29,6 +30,7 @@ from store.mongo.collections import (
     ORIGINS,
     PENDING_SINCE,
     PLACE,
+    SESSIONS,
     USERS,
     WORKSPACE_MEMBERS,
     WORKSPACES,
@@ -50,6 +52,8 @@ OPTIONAL = (
     (WORKSPACES, IndexModel(list(BY_OPEN_SIZE), partialFilterExpression={"op": True})),
     (WORKSPACES, IndexModel(list(BY_OPEN_SIZE_AND_KEY), partialFilterExpression={"op": True})),
     (WORKSPACES, IndexModel(list(BY_DELETION), partialFilterExpression={"del": {"$exists": True}})),
+    # Only sessions in channels have the field.
+    (SESSIONS, IndexModel(list(BY_CHANNEL), sparse=True)),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_NAME))),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_KEY))),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_ROLE), partialFilterExpression={"r": {"$exists": True}})),

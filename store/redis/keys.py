@@ -9,6 +9,9 @@ USER_KEYS = (
 )  # fmt: skip
 """A user's keys, as `_user.lua` names them."""
 
+CHANNEL_KEYS = ("channels", "channel_index", "channel_list", "channel_ticks", "channels_loading", "channels_pending")
+"""A user's keys for sessions in channels, as `_channels.lua` names them."""
+
 
 class Keys:
     """Key names of one generation under one prefix, so that several deployments can share a Redis.

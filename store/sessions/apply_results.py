@@ -19,7 +19,8 @@ class ApplyResult:
             state is not cached (then `sessions` is empty).
         epoch: The cached state's epoch.
         routes: The servers that hold connections of the user.
-        sessions: All sessions that moved, gateways last.
+        sessions: All sessions that moved, gateways last. Empty for a change in a channel while the user's sessions in
+            channels are not cached: the log has the event, and MongoDB the session.
         tick: The event's position on the user's clock.
         previous: The tick before it in the user's chain of events.
         total_unread: The user's total afterwards; not known (0) for an own message that was appended.

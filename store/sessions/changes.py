@@ -168,7 +168,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeMany:
-    """Several sessions are read or delivered, as one event.
+    """Several sessions are changed, most often read or delivered, as one event.
 
     parts: For each session the change, and the log entry of its receipt, which becomes an event of its own after the
         event of the sessions; None: no receipt.
@@ -347,6 +347,18 @@ class Invalidate:
     def script_fields(self, at: int) -> dict[str, Any]:
         """Return the session, if there is one."""
         return {"c": self.unless_cached} if self.unless_cached is not None else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetChannel:
+    """A channel was deleted: its session is removed from the cached state. It is no event."""
+
+    kind: ClassVar[str] = "forget"
+    channel: ConversationId
+
+    def script_fields(self, at: int) -> dict[str, Any]:
+        """Return the channel."""
+        return {"c": self.channel}
 
 
 INVALIDATE = logged_change(Invalidate(), 0, "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from store.base.ids import ConversationId
-from store.sessions.fields import MAX_UNREAD_MENTIONS, Field, record_of
+from store.sessions.fields import CHANNEL, MAX_UNREAD_MENTIONS, Field, record_of
 from store.sessions.session import Session
 
 _MENTIONS, _ACTIVE_TS = Session.mentions.stored, Session.active_ts.stored
@@ -62,11 +62,12 @@ class ChannelChange:
             self.conversation: update
             | ({"$set": kept} if kept else {})
             | ({"$unset": removed} if removed else {})
-            | ({"$setOnInsert": begun} if begun else {})
+            | {"$setOnInsert": {CHANNEL: self.conversation} | begun}
         }
 
     @property
     def _first_positions(self) -> dict[str, int]:
+        """The positions of a session that begins."""
         seq, n = self.begins_at
         return {_READ_SEQ: seq, _READ_N: n, _DELIVERED_SEQ: seq}
 
@@ -77,7 +78,7 @@ class ChannelChange:
         is_noted = {"$or": [{"$gte": [f"${_READ_SEQ}", self.mention_seq]}, {"$in": [self.mention_seq, known]}]}
         noted = {"$slice": [{"$concatArrays": [known, [self.mention_seq]]}, -MAX_UNREAD_MENTIONS]}
         return [
-            {"$set": first},
+            {"$set": first | {CHANNEL: self.conversation}},
             {
                 "$set": {
                     _MENTIONS: {"$cond": [is_noted, {"$ifNull": [f"${_MENTIONS}", "$$REMOVE"]}, noted]},

@@ -38,6 +38,17 @@ class Kept(Enum):
     GATEWAY = "record of a gateway only; computed from the sessions in its subBiz"
 
 
+class NotificationLevel(StrEnum):
+    """Messages that cause notifications: all, those that mention the user, or none."""
+
+    ALL = "ALL"
+    MENTIONS = "MENTIONS"
+    NONE = "NONE"
+
+
+DEFAULT_LEVEL = NotificationLevel.ALL
+"""In force where nothing is set."""
+
 _IN_ROW = (Kept.SETTING, Kept.STATE, Kept.REMINDER)
 
 
@@ -148,6 +159,12 @@ class SessionFields:
     muted_until_ms = Field[int | None](
         int, "mu", Kept.SETTING, "End of the mute, ms; None: it does not end by itself.", default=None, text=True
     )
+    notification_level = Field[NotificationLevel | None](
+        NotificationLevel, "nl", Kept.SETTING, "Set by the user; None: that of the workspace or user.", default=None
+    )
+    suppresses_everyone = Field[bool | None](
+        bool, "se", Kept.SETTING, "Mentions of everybody do not notify; None: as in the workspace.", default=None
+    )
     category = Field[str | None](str, "ca", Kept.SETTING, "Label that the user gave it.", default=None)
 
     deleted_seq = Field[int | None](
@@ -162,6 +179,9 @@ class SessionFields:
     )
 
     follows = Field(bool, "fw", Kept.STATE, "Channels only: the user follows it.", default=False)
+    workspace_level_at_ms = Field[int | None](
+        int, "nw", Kept.STATE, "Channels only: when the workspace's notification level last changed.", default=None
+    )
 
     sub_biz = Field[str | None](str, "sb", Kept.HEAD, "The subBiz that it is in; None for gateways.", default=None)
     dissolved = Field(bool, "dd", Kept.HEAD, "The group has ended.", default=False)
@@ -209,6 +229,7 @@ class SyncReason(StrEnum):
     UNPIN = "UNPIN"
     CATEGORY = "CATEGORY"
     MEMBERSHIP = "MEMBERSHIP"
+    NOTIFICATIONS = "NOTIFICATIONS"
     CATCH_UP = "CATCH_UP"
 
 
@@ -217,6 +238,12 @@ FENCE = "f"
 
 LAST_READABLE_SEQ, LAST_READABLE_N = "fs", "fn"
 """Row of a former member only: the last seq that they may read, and `n` up to there."""
+
+CHANNEL = "ch"
+"""Row only: the channel, in rows of sessions in channels. The index finds all of them when the channel is deleted."""
+
+GONE = "gd"
+"""Row only: the channel was deleted, and the row is about to be removed."""
 
 JOINED_N = "jn"
 """Row only: `n` when the user joined last. Older messages that become durable later do not move their session."""
@@ -242,6 +269,9 @@ DEFAULT_SETTINGS: Mapping[Field[Any], Any] = {f: f.default for f in SETTINGS}
 
 FOLLOWED = "f"
 """Prefix of the lists of followed channels: `f<the workspace's own part of the ids>`."""
+
+MENTIONED = "q"
+"""List of the channels with unread mentions that are not muted, by the number of these."""
 
 MAX_UNREAD_MENTIONS = 1_000
 """Unread mentions of a user, or of everybody, that are counted per conversation. Older ones are dropped."""

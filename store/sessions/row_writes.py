@@ -12,7 +12,7 @@ from store.messages.message import CommittedMessage, Message, MessageField, Rese
 from store.mongo.collections import session_row_id
 from store.mongo.writes import Document, Update
 from store.sessions.channel_changes import ChannelChange
-from store.sessions.fields import MAX_UNREAD_MENTIONS, SessionFields
+from store.sessions.fields import CHANNEL, MAX_UNREAD_MENTIONS, SessionFields
 
 _READ_SEQ = SessionFields.acknowledged_seq.stored
 _READ_N = SessionFields.read_n.stored
@@ -32,7 +32,11 @@ def message_updates(committed: CommittedMessage) -> list[Update]:
     if m.kind.countable:
         if kind_of(m.conversation) is ConversationKind.CHANNEL:
             progress = {_READ_SEQ: m.seq, _READ_N: m.n, _DELIVERED_SEQ: m.seq, _ACTIVE_TS: committed.at_ms}
-            change = {"$max": progress, "$pull": {_MENTIONS: {"$lte": m.seq}}}
+            change = {
+                "$max": progress,
+                "$pull": {_MENTIONS: {"$lte": m.seq}},
+                "$setOnInsert": {CHANNEL: m.conversation},
+            }
             updates.append(Update({"_id": session_row_id(m.sender, m.conversation)}, change, upsert=True))
         elif reserved.reads_mentions or parse_private(m.conversation) is None:
             # Sending reads. The condition prevents a repetition from undoing later changes.

@@ -39,7 +39,6 @@ _SUB_BIZ, _CATEGORY = SessionFields.sub_biz.stored, SessionFields.category.store
 _DISSOLVED, _MENTIONS = SessionFields.dissolved.stored, SessionFields.mentions.stored
 _VALID_INSIDE, _UNREAD_INSIDE = SessionFields.valid_inside.stored, SessionFields.unread_inside.stored
 _MENTIONS_INSIDE = SessionFields.mentions_inside.stored
-_FOLLOWS = SessionFields.follows.stored
 
 _TOTAL_MENTIONS = "mentions"
 
@@ -107,10 +106,27 @@ def parse_entry(entry: str) -> tuple[int, ConversationId]:
 
 
 class UnreadTotals(NamedTuple):
-    """Sums over a user's valid sessions that are not muted. Sessions inside a subBiz count through its gateway."""
+    """Sums over a user's valid sessions that are not muted, without channels.
+
+    Sessions inside a subBiz count through its gateway.
+    """
 
     messages: int
     mentions: int
+
+
+class AllTotals(NamedTuple):
+    """Sums over a user's valid sessions that are not muted.
+
+    Attributes:
+        messages: Unread messages, without channels.
+        mentions: Unread mentions, without channels.
+        in_channels: Unread mentions in channels. The user may not see all of these.
+    """
+
+    messages: int
+    mentions: int
+    in_channels: Mapping[ConversationId, int]
 
 
 class SubBizSums(NamedTuple):
@@ -142,13 +158,10 @@ class SessionLists:
         self.total_unread = 0
 
     def add(self, conversation: ConversationId, record: Record) -> None:
-        """Add a session. Gateways come last: their records have sums of the other sessions."""
+        """Add a session that is not in a channel. Gateways come last: their records have sums of the others."""
         is_muted = _MUTED in record
         if is_muted and _MUTED_UNTIL in record:
             self.mute_ends.append((int(record[_MUTED_UNTIL]), conversation))
-        if is_channel(conversation):
-            self._add_channel(conversation, record)
-            return
         if not is_valid(conversation, record):
             return
         counted = 0 if is_muted else count_unread(conversation, record)
@@ -178,14 +191,6 @@ class SessionLists:
             if sub_biz is not None:
                 self.entries.append(list_entry(f"x{sub_biz} {category}", position, conversation))
 
-    def _add_channel(self, conversation: ConversationId, record: Record) -> None:
-        """Add the session of a channel: it is in no list of sessions, and only its mentions count."""
-        mentions = 0 if _MUTED in record else count_unread_mentions(conversation, record)
-        if mentions:
-            self.sums[_TOTAL_MENTIONS] += mentions
-        if _FOLLOWS in record:
-            self.entries.append(list_entry(followed_list(conversation), 0, conversation))
-
     def _add_sums(self, name: str, unread_count: int, unread_mention_count: int) -> None:
         for kind, value in (("n", 1), ("u", unread_count), ("q", unread_mention_count)):
             if value:
@@ -202,10 +207,6 @@ class SessionLists:
         newest = max(self.entries_of(f"B{sub_biz}"), default=None)
         written_ms, conversation = parse_entry(newest) if newest is not None else (0, None)
         return SubBizSums(valid_count, unread_count, unread_mention_count, conversation, written_ms)
-
-    def followed_entries(self) -> list[str]:
-        """Return the entries of all lists of followed channels, in no order."""
-        return [entry for entry in self.entries if entry.startswith(FOLLOWED)]
 
     def entries_of(self, name: str, before: str | None = None) -> list[str]:
         """Return the entries of a list, in no order; only those before an entry, if one is given."""

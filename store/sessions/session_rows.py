@@ -12,9 +12,18 @@ from store.base.errors import NotAttempted, Unreachable
 from store.base.group_commit import GroupCommit
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_ID, CONVERSATIONS, SESSIONS, private_sessions_of, session_row_id, sessions_of
+from store.mongo.collections import (
+    BY_ID,
+    CONVERSATIONS,
+    SESSIONS,
+    channel_sessions_of,
+    private_sessions_of,
+    session_row_id,
+    sessions_without_channels,
+)
 from store.mongo.writes import Update, Write
-from store.sessions.fields import FENCE
+from store.sessions.fields import FENCE, GONE
+from store.sessions.loading.loaded_channels import LoadedChannels
 from store.sessions.loading.loaded_state import LoadedState
 from store.sessions.records import (
     HEAD_PROJECTION,
@@ -68,7 +77,7 @@ class SessionRows:
         self._ticks = GroupCommit(self._keep_all, _TICKS_PER_BATCH)
 
     async def read(self, user: UserId) -> LoadedState:
-        """Return a user's whole state.
+        """Return a user's state, without sessions in channels.
 
         No two sessions have the same `active_ts`, and the `active_ts` of a session never goes back. Rows are read in
         parts. While MongoDB reads a part, the heads of the earlier parts are read and turned into records.
@@ -92,9 +101,6 @@ class SessionRows:
         try:
             async for rows in self._row_parts(user):
                 gateway_rows |= {name: rows.pop(name) for name in list(rows) if name.startswith("b_")}
-                for channel in [name for name in rows if is_channel(name)]:
-                    records[channel] = channel_record_from(rows.pop(channel), now)
-                    lists.add(channel, records[channel])
                 parts.append(asyncio.create_task(add(rows)))
             await asyncio.gather(*parts)
         finally:
@@ -113,6 +119,27 @@ class SessionRows:
             )
         clock = max([self._clock.now_ms(), *(record[_ACTIVE_TS] for record in records.values())])
         return LoadedState(user, secrets.token_hex(4), clock, records, lists)
+
+    async def read_channels(self, user: UserId) -> LoadedChannels:
+        """Return all sessions of a user in channels. No two have the same `active_ts`.
+
+        One round trip for each 2,000. Sessions of deleted channels that are being removed are left out.
+        """
+        now, start, last = self._clock.now_ms(), len(user) + 1, ""
+        records: Records = {}
+        while True:
+            query = channel_sessions_of(user, last)
+            rows = await self._mongo.find(SESSIONS, query, sort=BY_ID, limit=_ROWS_PER_QUERY)
+            for row in rows:
+                if GONE not in row:
+                    records[ConversationId(row["_id"][start:])] = channel_record_from(row, now)
+            if len(rows) < _ROWS_PER_QUERY:
+                break
+            last = rows[-1]["_id"][start:]
+        moved = make_ticks_unique(records)
+        if moved:
+            await self._write_ticks([Tick(user, channel, record[_ACTIVE_TS]) for channel, record in moved.items()])
+        return LoadedChannels(records)
 
     async def list_private(self, user: UserId, limit: int) -> list[ConversationId]:
         """Return private conversations of a user, also deleted ones: one round trip, which reads only an index."""
@@ -149,10 +176,12 @@ class SessionRows:
         return sessions
 
     async def _row_parts(self, user: UserId) -> AsyncIterator[dict[ConversationId, Document]]:
-        """Yield all rows of a user in parts, by conversation."""
+        """Yield all rows of a user, without channels, in parts, by conversation."""
         start, last = len(user) + 1, ""
         while True:
-            rows = await self._mongo.find(SESSIONS, sessions_of(user, last), sort=BY_ID, limit=_ROWS_PER_QUERY)
+            rows = await self._mongo.find(
+                SESSIONS, sessions_without_channels(user, last), sort=BY_ID, limit=_ROWS_PER_QUERY
+            )
             if rows:
                 yield {ConversationId(row["_id"][start:]): row for row in rows}
             if len(rows) < _ROWS_PER_QUERY:

@@ -13,10 +13,11 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.changes import LoggedChange
+from store.sessions.loading.channel_loader import ChannelLoader
 from store.sessions.loading.loaded_state import LoadedState, Snapshot
 from store.sessions.loading.state_loader import StateLoader
 from store.sessions.session import Session, session_from
-from store.sessions.session_lists import UnreadTotals
+from store.sessions.session_lists import AllTotals, UnreadTotals, is_channel
 from store.sessions.session_rows import SessionRows
 
 NAMES_PER_CALL = 1_000
@@ -24,6 +25,9 @@ NAMES_PER_CALL = 1_000
 
 _FEW_NAMES = 50
 """Sessions that are cheaper to read alone than to load with the whole state."""
+
+_WITHOUT_CHANNELS = 1
+"""Length of the answer of scripts if sessions in channels are not cached, and the rest of the state is."""
 
 _LOADS = 10
 """Attempts to load a state that Redis evicts before it is read."""
@@ -70,7 +74,7 @@ class ChannelChanges(NamedTuple):
     """Sessions in channels that have changed, all channels that the user follows, and sums, at one moment."""
 
     snapshot: Snapshot
-    totals: UnreadTotals
+    totals: AllTotals
     followed: Sequence[ConversationId]
 
 
@@ -92,6 +96,7 @@ class SessionStore:
         self._keys = keys
         self._clock = clock
         self._loader = StateLoader(rows, cache, keys, clock)
+        self._channel_loader = ChannelLoader(rows, self._loader, cache, keys, clock)
         self.lookups = HitCounter()
         """Hits and misses of cached states."""
 
@@ -104,16 +109,26 @@ class SessionStore:
         answer = await self._read(user, "list_page", (name, limit, position, conversation))
         if isinstance(answer, LoadedState):
             return answer.page(name, limit, after)
-        rows = answer[3:]
-        sessions = tuple(session_from(user, _conversation_id(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3))
-        positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
-        return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
+        return _page_from(user, answer)
+
+    def first_screen_calls(self, user: UserId, name: str, limit: int) -> list[Call]:
+        """Return the calls of `list_page`, from the beginning, and `read_all_totals`."""
+        keys, now_ms = self._keys.user(user), self._clock.now_ms()
+        return [Call("list_page", keys, (now_ms, name, limit, "", "")), Call("get_totals", keys, (now_ms, 1))]
+
+    async def parse_first_screen(
+        self, user: UserId, name: str, limit: int, answers: Sequence[Any]
+    ) -> tuple[Snapshot, AllTotals]:
+        """Return the answers of `first_screen_calls`. Loads what is not cached."""
+        page, totals = answers
+        snapshot = _page_from(user, page) if page else await self.list_page(user, name, limit, None)
+        # Not read before the page: it includes all of that.
+        is_cached = page and len(totals) > _WITHOUT_CHANNELS
+        return snapshot, _totals_from(totals) if is_cached else await self.read_all_totals(user)
 
     async def list_followed(self, user: UserId, name: str) -> Snapshot:
         """Return the sessions of a list of followed channels, or of all these lists. One round trip if cached."""
-        answer = await self._read(user, "list_followed", (name,))
-        if isinstance(answer, LoadedState):
-            return answer.followed(name)
+        answer = await self._run_on_channels(user, "list_followed", (name,))
         return _snapshot_from(user, answer[:3], answer[3:])
 
     async def list_names(self, user: UserId, name: str) -> list[ConversationId]:
@@ -134,25 +149,26 @@ class SessionStore:
         return [session_from(user, _conversation_id(rows[i]), rows[i + 1]) for i in range(0, len(rows), 2)]
 
     async def list_changed(self, user: UserId, after: int, limit: int, *, valid_until: int) -> Snapshot:
-        """Return sessions whose `active_ts` is past a position, oldest change first. No two have the same `active_ts`.
+        """Return sessions whose `active_ts` is past a position, oldest change first, without those in channels.
 
+        No two have the same `active_ts`.
         valid_until: Position up to which only valid sessions are returned.
         """
-        answer = await self._read(user, "list_changed", (after, limit, valid_until, 0))
+        answer = await self._read(user, "list_changed", (after, limit, valid_until))
         if isinstance(answer, LoadedState):
             return answer.changed(after, limit, valid_until=valid_until)
         return _snapshot_from(user, answer[:3], answer[3:])
 
     async def list_changed_channels(self, user: UserId, after: int, limit: int) -> ChannelChanges:
         """Return sessions in channels whose `active_ts` is past a position, oldest change first. See ChannelChanges."""
-        answer = await self._read(user, "list_changed", (after, limit, 0, 1))
-        if isinstance(answer, LoadedState):
-            return ChannelChanges(answer.changed(after, limit, valid_until=0, channels=True), *answer.followed_names())
-        return parse_changed_channels(user, answer)
+        answer = await self._run_on_channels(user, "list_changed_channels", (after, limit))
+        found = parse_changed_channels(user, answer)
+        assert found is not None
+        return found
 
     def changed_channels_call(self, user: UserId, after: int, limit: int) -> Call:
-        """Return the call of `list_changed_channels`. Its answer is empty if the user's state is not cached."""
-        return Call("list_changed", self._keys.user(user), (self._clock.now_ms(), after, limit, 0, 1))
+        """Return the call of `list_changed_channels`. `parse_changed_channels` reads its answer."""
+        return Call("list_changed_channels", self._keys.user(user), (self._clock.now_ms(), after, limit))
 
     async def list_categories(self, user: UserId) -> list[Category]:
         """Return the categories that have sessions, the one with the newest message first."""
@@ -166,19 +182,28 @@ class SessionStore:
         return sorted(categories, key=lambda category: (-category.write_ts, category.name))
 
     async def read_totals(self, user: UserId) -> UnreadTotals:
-        """Return the unread messages and mentions of a user. One round trip if the state is cached."""
-        answer = await self._read(user, "get_totals", ())
+        """Return the unread messages and mentions of a user, without channels. One round trip if cached."""
+        answer = await self._read(user, "get_totals", (0,))
         if isinstance(answer, LoadedState):
             return answer.lists.totals
         return UnreadTotals(*answer[1:])
 
+    async def read_all_totals(self, user: UserId) -> AllTotals:
+        """Return the unread messages and mentions of a user, at one moment. One round trip if cached."""
+        return _totals_from(await self._run_on_channels(user, "get_totals", (1,)))
+
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
         """Return the user's sessions of some conversations, including deleted ones. Missing ones are left out."""
+        in_channels = any(is_channel(conversation) for conversation in conversations)
         sessions: list[Session] = []
         answer: list[Any] = []
         for start in range(0, len(conversations) or 1, NAMES_PER_CALL):
             part = conversations[start : start + NAMES_PER_CALL]
-            found = await self._read(user, "get_sessions", tuple(part) or ("",))
+            args = tuple(part) or ("",)
+            if in_channels:
+                found: list[Any] | LoadedState = await self._run_on_channels(user, "get_sessions", args)
+            else:
+                found = await self._read(user, "get_sessions", args)
             if isinstance(found, LoadedState):
                 return found.find(conversations)
             answer = found
@@ -196,6 +221,8 @@ class SessionStore:
             return (await self.find_many(user, conversations)).sessions
         answer = await self._try(user, "get_sessions", tuple(conversations))
         if answer:
+            if len(answer) == _WITHOUT_CHANNELS:
+                return (await self.find_many(user, conversations)).sessions
             return _sessions_from(user, conversations, answer)
         found = await self._rows.read_some(user, conversations)
         return found if found is not None else (await self.find_many(user, conversations)).sessions
@@ -278,6 +305,15 @@ class SessionStore:
             await self.load(user)
         raise _evicted()
 
+    async def _run_on_channels(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
+        """Return a script's answer on the user's state with the sessions in channels, which are loaded if needed."""
+        for _ in range(_LOADS):
+            answer = await self._try(user, script, args)
+            if len(answer) > _WITHOUT_CHANNELS:
+                return answer
+            await self._channel_loader.load(user)
+        raise _evicted()
+
     async def _try(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
         """Return a script's answer on the user's state; empty if the state is not cached."""
         answer: list[Any] = await self._cache.one(Call(script, self._keys.user(user), (self._clock.now_ms(), *args)))
@@ -292,12 +328,34 @@ class SessionStore:
         await self._loader.load(user)
 
 
-def parse_changed_channels(user: UserId, answer: Sequence[Any]) -> ChannelChanges:
-    """Return the answer of `changed_channels_call`."""
-    end = 5 + answer[4]
-    followed = [_conversation_id(name) for name in answer[5:end]]
-    snapshot = _snapshot_from(user, answer[:3], answer[end:])
-    return ChannelChanges(snapshot, UnreadTotals(answer[2], answer[3]), followed)
+def parse_changed_channels(user: UserId, answer: Sequence[Any]) -> ChannelChanges | None:
+    """Return the answer of `changed_channels_call`; None: the sessions in channels are not cached."""
+    if len(answer) <= _WITHOUT_CHANNELS:
+        return None
+    mentioned_end = 5 + 2 * answer[4]
+    followed_end = mentioned_end + 1 + answer[mentioned_end]
+    totals = AllTotals(answer[2], answer[3], _counts_from(answer[5:mentioned_end]))
+    followed = [_conversation_id(name) for name in answer[mentioned_end + 1 : followed_end]]
+    return ChannelChanges(_snapshot_from(user, answer[:3], answer[followed_end:]), totals, followed)
+
+
+def _page_from(user: UserId, answer: Sequence[Any]) -> Snapshot:
+    """Return the sessions in an answer of `list_page`."""
+    rows = answer[3:]
+    sessions = tuple(session_from(user, _conversation_id(rows[i + 1]), rows[i + 2]) for i in range(0, len(rows), 3))
+    positions = tuple(int(rows[i]) for i in range(0, len(rows), 3))
+    return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
+
+
+def _totals_from(answer: Sequence[Any]) -> AllTotals:
+    """Return the sums in an answer of `get_totals`."""
+    _, messages, mentions, _, *in_channels = answer
+    return AllTotals(messages, mentions, _counts_from(in_channels))
+
+
+def _counts_from(rows: Sequence[Any]) -> dict[ConversationId, int]:
+    """Return the numbers of mentions in an answer: number and channel in turn."""
+    return {_conversation_id(rows[i + 1]): rows[i] for i in range(0, len(rows), 2)}
 
 
 def _snapshot_from(user: UserId, meta: Sequence[Any], rows: Sequence[Any]) -> Snapshot:

@@ -11,11 +11,13 @@ from store.mongo.client import Document
 from store.mongo.collections import workspace_row_id
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import (
+    NO_MEMBERSHIP_CHANGES,
     Channel,
     ChannelCategory,
     ChannelKind,
     Follow,
     MemberFacts,
+    MembershipChanges,
     Overwrite,
     Overwrites,
     PendingChange,
@@ -23,7 +25,6 @@ from store.workspaces.policy import (
     Role,
 )
 from store.workspaces.workspace_fields import (
-    ALL_CHANNELS,
     CategoryField,
     ChannelField,
     OverwriteField,
@@ -38,7 +39,6 @@ def policy_from(workspace: Document, channels: Iterable[Document]) -> Policy:
     """Return the policy that the documents of a workspace and of its channels have."""
     roles = [_role_from(row) for row in workspace[WorkspaceField.ROLES]]
     categories = [_category_from(row) for row in workspace.get(WorkspaceField.CATEGORIES, ())]
-    pending = workspace.get(WorkspaceField.PENDING)
     return Policy(
         WorkspaceId(workspace["_id"]),
         int(workspace[WorkspaceField.POLICY_VERSION]),
@@ -48,7 +48,7 @@ def policy_from(workspace: Document, channels: Iterable[Document]) -> Policy:
         {channel.id: channel for channel in map(channel_from, channels)},
         {UserId(user): int(version) for user, version in workspace.get(WorkspaceField.MEMBER_CHANGES, ())},
         int(workspace.get(WorkspaceField.MEMBERS_SINCE, 0)),
-        _pending_from(pending) if pending is not None else None,
+        tuple(map(_pending_from, workspace.get(WorkspaceField.PENDING, ()))),
         WorkspaceField.DELETED_AT in workspace,
     )
 
@@ -66,15 +66,18 @@ def policy_fields(policy: Policy) -> Document:
 
 
 def pending_fields(pending: PendingChange) -> Document:
-    """Return the document of what is pending."""
-    return {
-        PendingField.SINCE: pending.since_ms,
-        PendingField.HEADS: ALL_CHANNELS if pending.heads is None else sorted(pending.heads),
+    """Return the document of a change that is not complete. Absent fields: false, or none."""
+    fields: Document = {
+        PendingField.HEADS: sorted(pending.heads),
         PendingField.IS_CHANGED: pending.is_changed,
         PendingField.CHANGES_RIGHTS: pending.changes_rights,
         PendingField.CHANNELS: sorted(pending.channels),
         PendingField.MEMBERS: sorted(pending.members),
-    } | ({PendingField.FOLLOWS: sorted(map(list, pending.follows))} if pending.follows else {})
+        PendingField.RENAMED: sorted(pending.renamed),
+        PendingField.FOLLOWS: sorted(map(list, pending.follows)),
+    }
+    present = {name: value for name, value in fields.items() if value}
+    return {PendingField.ID: pending.id, PendingField.SINCE: pending.since_ms} | present
 
 
 def channel_from(row: Document) -> Channel:
@@ -96,6 +99,7 @@ def channel_from(row: Document) -> Channel:
         slow_mode_seconds=int(row.get(ChannelField.SLOW_MODE_SECONDS, 0)),
         member_count=int(row.get(ChannelField.MEMBER_COUNT, 0)),
         metadata=row.get(ChannelField.METADATA),
+        membership_changes=_membership_changes_from(row),
     )
 
 
@@ -123,6 +127,8 @@ def channel_settings(channel: Channel) -> Document:
         ChannelField.SINCE_JOINED: not channel.full_history or None,
         ChannelField.SLOW_MODE_SECONDS: channel.slow_mode_seconds or None,
         ChannelField.METADATA: channel.metadata,
+        ChannelField.MEMBERSHIPS_SINCE: channel.membership_changes.since or None,
+        ChannelField.MEMBERSHIP_CHANGES: [list(each) for each in channel.membership_changes.of_users.items()] or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -140,6 +146,8 @@ CHANNEL_SETTINGS = (
     ChannelField.SINCE_JOINED,
     ChannelField.SLOW_MODE_SECONDS,
     ChannelField.METADATA,
+    ChannelField.MEMBERSHIPS_SINCE,
+    ChannelField.MEMBERSHIP_CHANGES,
 )
 """All fields that `channel_settings` may return."""
 
@@ -175,14 +183,15 @@ def member_document(workspace: WorkspaceId, facts: MemberFacts, sort_name: str) 
 
 
 def _pending_from(row: Mapping[str, Any]) -> PendingChange:
-    heads = row[PendingField.HEADS]
     return PendingChange(
+        row[PendingField.ID],
         int(row[PendingField.SINCE]),
-        None if heads == ALL_CHANNELS else frozenset(map(ConversationId, heads)),
-        row[PendingField.IS_CHANGED],
-        row[PendingField.CHANGES_RIGHTS],
-        frozenset(map(ConversationId, row[PendingField.CHANNELS])),
-        frozenset(map(UserId, row[PendingField.MEMBERS])),
+        frozenset(map(ConversationId, row.get(PendingField.HEADS, ()))),
+        row.get(PendingField.IS_CHANGED, False),
+        row.get(PendingField.CHANGES_RIGHTS, False),
+        frozenset(map(ConversationId, row.get(PendingField.CHANNELS, ()))),
+        frozenset(map(UserId, row.get(PendingField.MEMBERS, ()))),
+        frozenset(map(UserId, row.get(PendingField.RENAMED, ()))),
         frozenset(Follow(*each) for each in row.get(PendingField.FOLLOWS, ())),
     )
 
@@ -212,6 +221,13 @@ def _role_fields(role: Role) -> Document:
         RoleField.MEMBER_COUNT: role.member_count or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _membership_changes_from(row: Document) -> MembershipChanges:
+    since, changes = int(row.get(ChannelField.MEMBERSHIPS_SINCE, 0)), row.get(ChannelField.MEMBERSHIP_CHANGES, ())
+    if not since and not changes:
+        return NO_MEMBERSHIP_CHANGES
+    return MembershipChanges(since, {UserId(user): int(version) for user, version in changes})
 
 
 def _category_from(row: Mapping[str, Any]) -> ChannelCategory:

@@ -17,6 +17,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
+from store.base.errors import Superseded
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.mongo.client import Document, Mongo
@@ -77,37 +78,34 @@ class TooManyInvites(Exception):
     """The workspace has as many codes as allowed."""
 
 
-class WorkspaceGone(Exception):
-    """The workspace was deleted meanwhile."""
-
-
 class InviteStore:
     """Invitations in MongoDB."""
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    async def insert(self, invite: InviteRecord, most: int) -> None:
+    async def insert(self, invite: InviteRecord, version: int, most: int) -> None:
         """Store a new invitation. One awaited transaction; if there are too many, unusable ones are removed first.
 
-        Raises TooManyInvites and WorkspaceGone.
+        version: the policy version under which its creator may do this. Raises TooManyInvites, and Superseded if there
+        is another version now: nothing was stored.
         """
         try:
-            await self._insert(invite, most)
+            await self._insert(invite, version, most)
         except TooManyInvites:
             if not await self._remove_useless(invite.code.workspace, invite.created_at_ms):
                 raise
-            await self._insert(invite, most)
+            await self._insert(invite, version, most)
 
-    async def _insert(self, invite: InviteRecord, most: int) -> None:
-        workspace = existing(invite.code.workspace)
+    async def _insert(self, invite: InviteRecord, version: int, most: int) -> None:
+        unchanged = existing(invite.code.workspace) | {WorkspaceField.POLICY_VERSION: version}
 
         async def work(session: Any) -> None:
             await self._mongo.insert_one(INVITES, _row_of(invite), session=session)
             counted = {"$inc": {WorkspaceField.INVITE_COUNT: 1}}
-            before = await self._mongo.find_one_and_update(WORKSPACES, workspace, counted, session=session)
+            before = await self._mongo.find_one_and_update(WORKSPACES, unchanged, counted, session=session)
             if before is None:
-                raise WorkspaceGone
+                raise Superseded("the rights of the creator may have changed")
             if before.get(WorkspaceField.INVITE_COUNT, 0) >= most:
                 raise TooManyInvites
 
@@ -118,16 +116,20 @@ class InviteStore:
         row = await self._mongo.find_one(INVITES, {"_id": code.row_id})
         return _invite_from(row) if row is not None else None
 
-    async def delete(self, code: InviteCode) -> bool:
-        """Remove an invitation. Return whether it was there. One awaited transaction."""
-        return await self._delete(code.workspace, [code.row_id]) > 0
+    async def delete(self, code: InviteCode, version: int) -> bool:
+        """Remove an invitation. Return whether it was there. One awaited transaction.
+
+        version: the policy version under which the caller may do this. Raises Superseded if there is another one now.
+        """
+        unchanged = existing(code.workspace) | {WorkspaceField.POLICY_VERSION: version}
+        return await self._delete(unchanged, [code.row_id]) > 0
 
     async def _remove_useless(self, workspace: WorkspaceId, now_ms: int) -> int:
         rows = await self._mongo.find(INVITES, rows_of_workspace(workspace))
         unusable = [row["_id"] for row in rows if not _invite_from(row).is_usable(now_ms)]
-        return await self._delete(workspace, unusable)
+        return await self._delete(existing(workspace), unusable)
 
-    async def _delete(self, workspace: WorkspaceId, ids: list[str]) -> int:
+    async def _delete(self, workspace: Document, ids: list[str]) -> int:
         deleted = 0
 
         async def work(session: Any) -> None:
@@ -135,7 +137,8 @@ class InviteStore:
             deleted = await self._mongo.delete_ids(INVITES, ids, session=session)
             if deleted:
                 counted = {"$inc": {WorkspaceField.INVITE_COUNT: -deleted}}
-                await self._mongo.find_one_and_update(WORKSPACES, {"_id": workspace}, counted, session=session)
+                if await self._mongo.find_one_and_update(WORKSPACES, workspace, counted, session=session) is None:
+                    raise Superseded("the rights of the caller may have changed")
 
         if ids:
             await self._mongo.transaction(work)

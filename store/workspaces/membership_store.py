@@ -39,6 +39,7 @@ from store.mongo.collections import (
 from store.mongo.writes import is_duplicate
 from store.sessions.user_locks import UserLock, UserLocks
 from store.workspaces.changing.proposed_change import Operation
+from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.documents import member_document
 from store.workspaces.invite_store import InviteCode, usable_filter, use_update
 from store.workspaces.member_search import search_fields_of
@@ -79,8 +80,16 @@ class ChannelsOfMembers(NamedTuple):
 class MembershipStore:
     """Adds members to workspaces."""
 
-    def __init__(self, mongo: Mongo, workspaces_of: UserWorkspaces, locks: UserLocks, follows: ChannelFollows) -> None:
+    def __init__(
+        self,
+        mongo: Mongo,
+        workspaces_of: UserWorkspaces,
+        locks: UserLocks,
+        follows: ChannelFollows,
+        stamps: MembershipStamps,
+    ) -> None:
         self._mongo = mongo
+        self._stamps = stamps
         self._locks = locks
         self._follows = follows
         self._user_workspaces = workspaces_of
@@ -161,7 +170,7 @@ class MembershipStore:
                 raise NotOpen
 
         lock = self._joining.setdefault(workspace, asyncio.Lock())
-        async with lock:
+        async with lock, self._stamps.changing([member.user for member in members], [workspace]):
             if not follows:
                 await self._mongo.transaction(partial(work, locks={}))
                 return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,6 +12,11 @@ from store.base.workspace_ids import CategoryId, RoleId, WorkspaceId, everyone_i
 from store.workspaces.permissions import NOTHING, Permission
 
 Target = RoleId | UserId
+
+OverwritePlace = str
+"""The id of a channel or category that has overwrites, or NO_PLACE."""
+
+NO_PLACE: OverwritePlace = ""
 
 
 class ChannelKind(StrEnum):
@@ -67,6 +72,46 @@ class ChannelCategory:
     overwrites: Overwrites = field(default_factory=Overwrites)
 
 
+_MAX_MEMBERSHIP_CHANGES = 20
+"""Changes of single memberships that a channel names. With more, all memberships of the channel are read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipChanges:
+    """Policy versions of the newest changes of a PRIVATE channel's memberships.
+
+    Attributes:
+        since: Memberships that were read under an earlier version are outdated.
+        of_users: Versions of changes of single users, oldest first.
+    """
+
+    since: int = 0
+    of_users: Mapping[UserId, int] = field(default_factory=dict)
+
+    @property
+    def newest(self) -> int:
+        """The version of the newest change."""
+        return max(self.since, *self.of_users.values()) if self.of_users else self.since
+
+    def accepts(self, user: UserId, version: int) -> bool:
+        """Return whether a membership that was read under a version is valid."""
+        return version >= max(self.since, self.of_users.get(user, 0))
+
+    def after(self, users: Collection[UserId], version: int) -> MembershipChanges:
+        """Return the changes after those of some users."""
+        if len(users) > _MAX_MEMBERSHIP_CHANGES:
+            return MembershipChanges(version)
+        changes = {user: at for user, at in self.of_users.items() if user not in users}
+        changes |= dict.fromkeys(sorted(users), version)
+        since = self.since
+        while len(changes) > _MAX_MEMBERSHIP_CHANGES:
+            since = max(since, changes.pop(next(iter(changes))))
+        return MembershipChanges(since, changes)
+
+
+NO_MEMBERSHIP_CHANGES = MembershipChanges()
+
+
 @dataclass(frozen=True, slots=True)
 class Channel:
     """The settings of a channel. Times are in ms. `metadata` is JSON text."""
@@ -88,6 +133,7 @@ class Channel:
     member_count: int = 0
     """PRIVATE: members. PUBLIC: followers. As of the read of the policy."""
     metadata: str | None = None
+    membership_changes: MembershipChanges = field(default=NO_MEMBERSHIP_CHANGES, compare=False)
 
 
 class Follow(NamedTuple):
@@ -98,43 +144,51 @@ class Follow(NamedTuple):
     follows: bool
 
 
-def _newest_follows(earlier: frozenset[Follow], later: frozenset[Follow]) -> frozenset[Follow]:
-    newest = {each[:2]: each for each in (*earlier, *later)}
-    return frozenset(newest.values())
-
-
 @dataclass(frozen=True, slots=True)
 class PendingChange:
-    """Changes of a policy that are durable, and not complete: some server may still use an older version.
+    """A change that is durable, and not complete: some server may still use what was before.
 
     Attributes:
-        since_ms: When a server began to complete them.
-        heads: Channels whose heads may have an earlier policy version; None: all.
+        id: Unique in its workspace.
+        since_ms: When a server began to complete it.
+        heads: Channels whose heads may have an earlier policy version.
         is_changed: The workspace's profile, owner, roles or categories have changed.
         changes_rights: Channels may have become visible to a member, or hidden.
         channels: Channels that are new, or whose settings have changed.
         members: Members who have changed, or whose membership of a PRIVATE channel has.
+        renamed: Members with another nickname, and no other change. It has no part in rights.
         follows: Users who follow a channel from now on (True), or no longer.
     """
 
+    id: str
     since_ms: int
-    heads: frozenset[ConversationId] | None = frozenset()
+    heads: frozenset[ConversationId] = frozenset()
     is_changed: bool = False
     changes_rights: bool = False
     channels: frozenset[ConversationId] = frozenset()
     members: frozenset[UserId] = frozenset()
+    renamed: frozenset[UserId] = frozenset()
     follows: frozenset[Follow] = frozenset()
 
-    def after(self, earlier: PendingChange) -> PendingChange:
-        """Return what is pending after this change and an earlier one."""
+    @property
+    def only_renames(self) -> bool:
+        """True if it raised no policy version."""
+        return self == PendingChange(self.id, self.since_ms, renamed=self.renamed)
+
+    def after(self, *earlier: PendingChange) -> PendingChange:
+        """Return this change together with earlier ones, oldest first."""
+        changes = (*earlier, self)
+        newest_follows = {follow[:2]: follow for change in changes for follow in change.follows}
         return PendingChange(
+            self.id,
             self.since_ms,
-            None if self.heads is None or earlier.heads is None else self.heads | earlier.heads,
-            self.is_changed or earlier.is_changed,
-            self.changes_rights or earlier.changes_rights,
-            self.channels | earlier.channels,
-            self.members | earlier.members,
-            _newest_follows(earlier.follows, self.follows),
+            heads=frozenset().union(*(change.heads for change in changes)),
+            is_changed=any(change.is_changed for change in changes),
+            changes_rights=any(change.changes_rights for change in changes),
+            channels=frozenset().union(*(change.channels for change in changes)),
+            members=frozenset().union(*(change.members for change in changes)),
+            renamed=frozenset().union(*(change.renamed for change in changes)),
+            follows=frozenset(newest_follows.values()),
         )
 
 
@@ -153,19 +207,28 @@ class Policy:
     """Policy versions of the newest changes of what single members may do, oldest first."""
     members_since: int = 0
     """Facts about members of an earlier policy version are outdated."""
-    pending: PendingChange | None = None
-    """The newest changes, if they are not complete."""
+    pending: tuple[PendingChange, ...] = ()
+    """Changes that are not complete, as of the read of the policy. Oldest first."""
     is_deleted: bool = False
     """True if the workspace was deleted."""
 
-    rights_of_roles: dict[tuple[frozenset[RoleId], ConversationId], Permission] = field(
+    rights_of_roles: dict[tuple[frozenset[RoleId], OverwritePlace], Permission] = field(
         init=False, default_factory=dict, compare=False, repr=False
     )
-    """Computed rights of sets of roles in channels (`rights.py`)."""
+    """Computed rights of sets of roles in channels with the same overwrites (`rights.py`)."""
 
     def accepts(self, facts: MemberFacts) -> bool:
         """Return whether facts about a member are as new as this policy."""
         return facts.version >= max(self.members_since, self.member_changes.get(facts.user, 0))
+
+    def accepts_membership(self, channel: ConversationId, user: UserId, version: int) -> bool:
+        """Return whether a membership of a channel that was read under a version is as new as this policy."""
+        settings = self.channels.get(channel)
+        return (
+            settings is not None
+            and settings.membership_changes.accepts(user, version)
+            and self.accepts(MemberFacts(user, version))
+        )
 
     @property
     def everyone(self) -> Role:
@@ -174,11 +237,22 @@ class Policy:
 
     def overwrites_of(self, channel: Channel) -> Overwrites:
         """Return the overwrites that apply in a channel: its own, or those of its category."""
+        category = self._category_followed_by(channel)
+        return category.overwrites if category is not None else channel.overwrites
+
+    def overwrite_place(self, channel: Channel) -> OverwritePlace:
+        """Return the channel or category whose overwrites apply in a channel; NO_PLACE if it has none.
+
+        Roles have the same rights in all channels with the same place.
+        """
+        category = self._category_followed_by(channel)
+        place: Channel | ChannelCategory = category if category is not None else channel
+        return place.id if len(place.overwrites) else NO_PLACE
+
+    def _category_followed_by(self, channel: Channel) -> ChannelCategory | None:
         if channel.inherits_permissions and channel.category is not None:
-            category = self.categories.get(channel.category)
-            if category is not None:
-                return category.overwrites
-        return channel.overwrites
+            return self.categories.get(channel.category)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

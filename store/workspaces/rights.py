@@ -11,15 +11,25 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from store.base.ids import ConversationId
 from store.base.workspace_ids import RoleId
 from store.workspaces.permissions import EVERYTHING, NEEDS_SENDING, NOTHING, WHILE_TIMED_OUT, WRITING, Permission
-from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Overwrite, Overwrites, Policy, Role
+from store.workspaces.policy import (
+    Channel,
+    ChannelCategory,
+    ChannelKind,
+    MemberFacts,
+    Overwrite,
+    Overwrites,
+    Policy,
+    Role,
+)
 
 OWNER_POSITION = 1 << 31
 """The position of the owner: above all roles."""
 
 _MAX_KEPT_RIGHTS = 20_000
-"""Sets of roles and channels whose rights are kept for one policy."""
+"""Sets of roles and places of overwrites whose rights are kept for one policy."""
 
 _NO_OVERWRITE = Overwrite()
 
@@ -107,6 +117,12 @@ def rights_in_channel(
     return _with_implied_limits(rights)
 
 
+def rights_in_category(policy: Policy, facts: MemberFacts, category: ChannelCategory, now_ms: int) -> Permission:
+    """Return what a member may do in a PUBLIC channel that inherits the overwrites of a category."""
+    inside = Channel(ConversationId(category.id), "", ChannelKind.PUBLIC, 0, 0, category=category.id)
+    return rights_in_channel(policy, facts, inside, False, now_ms)
+
+
 def explain(
     policy: Policy, facts: MemberFacts, channel: Channel, is_channel_member: bool, now_ms: int
 ) -> list[PermissionReason]:
@@ -162,7 +178,7 @@ def _rules(policy: Policy, facts: MemberFacts, channel: Channel) -> Iterator[_Ru
 
 def _rights_of_roles(policy: Policy, ids: frozenset[RoleId], channel: Channel) -> Permission:
     """Return the rights of all who have these roles, before the overwrite of the member and the limits."""
-    key = (ids, channel.id)
+    key = (ids, policy.overwrite_place(channel))
     rights = policy.rights_of_roles.get(key)
     if rights is None:
         rights = NOTHING

@@ -1,6 +1,10 @@
 """The workspaces of each user (collection WORKSPACES_OF), and the limit on their number.
 
-Rows `<user> <workspace>`: {j: when the user joined, in ms}. One more row for each user, `<user> ` with nothing behind
+Rows `<user> <workspace>`:
+    j   when the user joined, in ms
+    nl  the notification level that the user set for the workspace (a `NotificationLevel`); absent: the user's
+    se  mentions of everybody there do not notify (bool); absent: they do
+The row ends with the membership. One more row for each user, `<user> ` with nothing behind
 the space, is the user's summary. Every change of the user's memberships writes it in the same transaction:
     n   number of workspaces
     sv  version of the name from which the search fields of the user's memberships were made (`member_search`)
@@ -9,7 +13,7 @@ the space, is the user's summary. Every change of the user's memberships writes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pymongo import DeleteOne, UpdateOne
@@ -20,8 +24,9 @@ from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Mongo
 from store.mongo.collections import WORKSPACES_OF, workspace_of_user_row_id
-from store.mongo.writes import is_duplicate
-from store.workspaces.changing.proposed_change import Operation
+from store.mongo.writes import Update, Write, is_duplicate
+from store.sessions.fields import NotificationLevel
+from store.workspaces.changing.proposed_change import Operation, set_or_remove
 
 UNKNOWN_VERSION = 0
 """`sv` of a user whose memberships may have search fields of different names."""
@@ -32,6 +37,13 @@ class JoinedWorkspace(NamedTuple):
 
     workspace: WorkspaceId
     joined_at_ms: int
+
+
+class WorkspaceNotifications(NamedTuple):
+    """A user's settings for notifications of a workspace. None: not set."""
+
+    level: NotificationLevel | None = None
+    suppresses_everyone: bool | None = None
 
 
 class TooManyWorkspaces(Refused):
@@ -54,6 +66,19 @@ class UserWorkspaces:
         rows = await self._mongo.find(WORKSPACES_OF, bounds, session=session)
         found = (JoinedWorkspace(WorkspaceId(row["_id"].rpartition(" ")[2]), row["j"]) for row in rows)
         return sorted(found, key=lambda joined: (joined.joined_at_ms, joined.workspace))
+
+    async def find_notifications(
+        self, user: UserId, workspaces: Iterable[WorkspaceId]
+    ) -> dict[WorkspaceId, WorkspaceNotifications]:
+        """Return what a user set in those workspaces that the user is a member of. One round trip."""
+        rows = {workspace_of_user_row_id(user, workspace): workspace for workspace in workspaces}
+        found = await self._mongo.find(WORKSPACES_OF, {"_id": {"$in": list(rows)}})
+        return {
+            rows[row["_id"]]: WorkspaceNotifications(
+                NotificationLevel(row["nl"]) if "nl" in row else None, row.get("se")
+            )
+            for row in found
+        }
 
     async def list_full(self, users: Sequence[UserId], most: int) -> list[UserId]:
         """Return those of some users who are in `most` workspaces. One round trip."""
@@ -89,6 +114,13 @@ class UserWorkspaces:
             await self._mongo.insert_many(WORKSPACES_OF, rows, session=session)
         except BulkWriteError as error:
             raise (AlreadyMember() if is_duplicate(error) else error) from error
+
+
+def notifications_write(user: UserId, workspace: WorkspaceId, wanted: WorkspaceNotifications) -> Write:
+    """Return the write of what a user sets for notifications of a workspace. It may be repeated."""
+    level = wanted.level.value if wanted.level is not None else None
+    update = set_or_remove({"nl": level, "se": wanted.suppresses_everyone})
+    return Write.updates(WORKSPACES_OF, [Update({"_id": workspace_of_user_row_id(user, workspace)}, update)])
 
 
 def summary_id(user: UserId) -> str:

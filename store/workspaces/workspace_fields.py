@@ -41,25 +41,23 @@ class WorkspaceField:
     MEMBERS_SINCE = "ms"
     """Facts about members of an earlier policy version are outdated."""
     PENDING = "pn"
-    """Document with the fields of `PendingField`. Absent: every change is complete."""
+    """List of documents with the fields of `PendingField`. Absent or empty: every change is complete."""
 
 
 class PendingField:
-    """Fields of `WorkspaceField.PENDING`: see `PendingChange`."""
+    """Fields of an entry of `WorkspaceField.PENDING`: see `PendingChange`. Absent: false, or none."""
 
+    ID = "i"
     SINCE = "a"
     HEADS = "h"
-    """List of channels, or ALL_CHANNELS."""
+    """List of channels."""
     IS_CHANGED = "w"
     CHANGES_RIGHTS = "r"
     CHANNELS = "c"
     MEMBERS = "u"
+    RENAMED = "n"
     FOLLOWS = "f"
-    """List of [user, channel, follows]. Absent: none."""
-
-
-ALL_CHANNELS = "*"
-"""Value of `PendingField.HEADS` that stands for all channels."""
+    """List of [user, channel, follows]."""
 
 
 class RoleField:
@@ -129,6 +127,10 @@ class ChannelField:
     """[[message id, actor, text, stored system event…], …]: SYSTEM messages that are not stored yet. Absent: none."""
     METADATA = "md"
     """Application data, as JSON text."""
+    MEMBERSHIP_CHANGES = "mch"
+    """[[user, policy version], …]: newest changes of memberships, each user once, oldest first. PRIVATE only."""
+    MEMBERSHIPS_SINCE = "ms"
+    """Memberships that were read under an earlier policy version are outdated. Absent: 0."""
 
 
 class WorkspaceMemberField:

@@ -1,8 +1,8 @@
 """Removes the rows of deleted workspaces in the background, in small steps (ADR 60).
 
 A deleted workspace keeps its document until everything else is removed, so any server can continue after any step: each
-step reads what is left. The order lets each step find its rows: members and sessions before the channels that name
-them, channels before the workspace. Every step may be repeated.
+step reads what is left. Channels are removed with their messages and sessions, then the workspace. Every step may be
+repeated.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from store.mongo.collections import (
     BY_DELETION,
     CHANNELS,
     INVITES,
-    SESSIONS,
     WORKSPACE_MEMBERS,
     WORKSPACES,
     WORKSPACES_OF,
     rows_of_workspace,
-    sessions_in_workspace,
 )
 from store.workspaces import user_workspaces
 from store.workspaces.workspace_fields import WorkspaceField
@@ -84,7 +82,8 @@ class WorkspaceRemoval:
     async def _claim(self) -> WorkspaceId | None:
         """Return a deleted workspace that no other process works on."""
         now_ms = self._clock.now_ms()
-        due = {WorkspaceField.DELETED_AT: {"$lte": now_ms - GRACE_MS}, WorkspaceField.PENDING: None}
+        nothing_pending: Document = {"$in": [None, []]}
+        due = {WorkspaceField.DELETED_AT: {"$lte": now_ms - GRACE_MS}, WorkspaceField.PENDING: nothing_pending}
         rows = await self._mongo.find(
             WORKSPACES, due, projection={"_id": 1}, sort=BY_DELETION, limit=10, hint=BY_DELETION
         )
@@ -101,7 +100,7 @@ class WorkspaceRemoval:
         return {"$set": {WorkspaceField.REMOVED_UNTIL: now_ms + LEASE_MS}}
 
     async def _remove_members(self, workspace: WorkspaceId) -> bool:
-        """Remove some members, with their sessions in channels. Return whether there were any."""
+        """Remove some members. Return whether there were any."""
         found: list[Document] = []
 
         async def work(session: Any) -> None:
@@ -123,11 +122,6 @@ class WorkspaceRemoval:
         rows = await self._mongo.find(
             WORKSPACE_MEMBERS, rows_of_workspace(workspace), projection={"_id": 1}, limit=MEMBERS_PER_STEP
         )
-        for row in rows:
-            user = UserId(_second(row))
-            sessions = await self._mongo.find(SESSIONS, sessions_in_workspace(user, workspace), projection={"_id": 1})
-            if sessions:
-                await self._mongo.delete_ids(SESSIONS, [each["_id"] for each in sessions])
         if rows:
             await self._mongo.transaction(work)
         return bool(rows)

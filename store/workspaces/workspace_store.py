@@ -21,6 +21,7 @@ from store.mongo.collections import (
 )
 from store.users.search_text import SearchQuery
 from store.workspaces.changing.proposed_change import Operation
+from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.documents import member_document, policy_fields
 from store.workspaces.member_search import search_fields_of
 from store.workspaces.permissions import OF_EVERYONE
@@ -56,7 +57,8 @@ class OpenPosition(NamedTuple):
 class WorkspaceStore:
     """Workspaces in MongoDB."""
 
-    def __init__(self, mongo: Mongo, user_workspaces: UserWorkspaces) -> None:
+    def __init__(self, mongo: Mongo, user_workspaces: UserWorkspaces, stamps: MembershipStamps) -> None:
+        self._stamps = stamps
         self._mongo = mongo
         self._user_workspaces = user_workspaces
 
@@ -96,7 +98,8 @@ class WorkspaceStore:
             await self._mongo.insert_one(WORKSPACE_MEMBERS, member, session=session)
             await self._mongo.insert_one(WORKSPACES, document, session=session)
 
-        await self._mongo.transaction(work)
+        async with self._stamps.changing([owner]):
+            await self._mongo.transaction(work)
 
     async def _claim(self, row: Document, failure: Exception, session: Any) -> None:
         try:

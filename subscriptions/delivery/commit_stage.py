@@ -14,7 +14,6 @@ from store.base.group_commit import GroupCommit
 from store.base.ids import ConversationKind, kind_of
 from store.base.tasks import end_tasks
 from store.channels.channel_mentions import has_mentions
-from store.channels.second_places import reserve_again_in_channel
 from store.messages.message import CommittedMessage, ReservedMessage
 from store.messages.outbox_store import Refusal
 from store.redis.request_scope import RequestScope
@@ -65,13 +64,14 @@ class CommitStage:
     async def _begin_with_mentions(self, message: InFlightMessage) -> None:
         try:
             with RequestScope():
-                notified = await self._store.channel_mentions.find(message.reserved.message)
+                reserved = message.reserved
+                notified = await self._store.channel_mentions.find(reserved.message, reserved.judged_version)
         except Exception as error:
             if not isinstance(error, StoreError):
                 _log.exception("mentioned_users_not_found", message=message.reserved.message.id)
             self._in_flight.give_up(message, Unreachable(str(error)))
             return
-        message.reserved = replace(message.reserved, notified=notified)
+        message.reserved = replace(reserved, notified=notified)
         self.queue.push([message])
 
     async def _commit(self, batch: list[InFlightMessage]) -> None:
@@ -189,17 +189,15 @@ class CommitStage:
                 await store.conversations.drop(conversation, old.message.seq)
                 message_without_place = old.message.with_place(0, 0)
                 if kind_of(conversation) is ConversationKind.CHANNEL:
-                    reserved = await reserve_again_in_channel(
-                        store.conversations, store.channel_rights, store.outbox, message_without_place
-                    )
+                    reserved = await store.channel_places.reserve(message_without_place, replaces_taken_place=True)
                 else:
                     await store.conversations.load((conversation,), with_members=True)
                     reserved = await store.outbox.reserve(message_without_place, replaces_taken_place=True)
-            if isinstance(reserved, Refusal):
+            if not isinstance(reserved, ReservedMessage):
                 if reserved is not Refusal.NOT_LOADED:
-                    # The group has ended, or the sender may no longer write: no server should try again.
+                    # The group has ended, or the sender may no longer write this: no server should try again.
                     await store.cache.one(store.outbox.clear_call(old))
-                raise Unreachable(f"no place for a message: {reserved.value}")
+                raise Unreachable(f"no place for a message: {reserved}")
             await store.cache.one(store.outbox.clear_call(old))
         except Exception as error:
             if not isinstance(error, StoreError):

@@ -1,7 +1,7 @@
 """Periodic work of a server.
 
 - It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
-- It renews the lease of the server's worker number.
+- It renews the lease of the server's worker number, and reads which servers are in the ring.
 - It compares the feeds of its connections with Redis.
 - It removes deleted workspaces, and adds the search fields that are missing in users.
 """
@@ -24,6 +24,7 @@ from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
+from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.user_hub import UserHub
 
 _log = structlog.get_logger()
@@ -54,6 +55,7 @@ class Housekeeper:
         shared_hub: Hub[str],
         delivery: MessageDelivery,
         revisions: Revisions,
+        ring: ServerRing,
         data_center: int,
     ) -> None:
         self._store = store
@@ -61,6 +63,7 @@ class Housekeeper:
         self._shared_hub = shared_hub
         self._delivery = delivery
         self._revisions = revisions
+        self._ring = ring
         self._loss_recovery = LossRecovery(store, delivery)
         self._data_center = data_center
         self._tasks: list[asyncio.Task[None]] = []
@@ -146,7 +149,9 @@ class Housekeeper:
         await self._store.workspace_removal.run()
 
     async def _lease(self) -> None:
-        await self._store.deployment.worker_numbers.lease(self._store.ids, self._data_center)
+        numbers = self._store.deployment.worker_numbers
+        await numbers.lease(self._store.ids, self._data_center)
+        self._ring.update(await numbers.list_ring())
 
     async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[object]]) -> None:
         """Run periodic work at an interval, and sooner after a failure.

@@ -155,7 +155,11 @@ class Bus:
 
     async def announce_users(self, users: Iterable[UserId]) -> None:
         """Notify all servers that the profiles of users changed. Raises Unreachable."""
-        await self._cache.one(self._frame(ALL_SERVERS, orjson.dumps({"users": list(users)})))
+        await self.notify_all("users", list(users))
+
+    async def notify_all(self, kind: str, body: Any) -> None:
+        """Send a frame of a kind to all servers, this one included. Raises Unreachable."""
+        await self._cache.one(self._frame(ALL_SERVERS, orjson.dumps({kind: body})))
 
     async def _send(self, frames: Sequence[_EventFrame], ticks: Sequence[Tick], calls: Sequence[Call]) -> None:
         publish = [frame.call for frame in frames]

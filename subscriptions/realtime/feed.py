@@ -38,12 +38,16 @@ class Feed(Generic[Owner]):
         self.repair: asyncio.Task[None] | None = None
 
     def deliver(self, position: Position, event: Event | None) -> None:
-        """Deliver an event to all mailboxes. Without an event, only the position moves."""
+        """Deliver an event to all mailboxes that want it. Without an event, only the position moves."""
         self.position = position
         if event is not None:
+            concerned, subject = event.concerned_users, event.subject
             # A subscriber may detach its mailbox during this.
             for mailbox in tuple(self.mailboxes):
-                mailbox.deliver(position, event)
+                if (concerned is None or mailbox.user in concerned) and (
+                    subject is None or mailbox.subjects is None or subject in mailbox.subjects
+                ):
+                    mailbox.deliver(position, event)
 
     def lag(self, position: Position) -> None:
         """Put Lagged into all mailboxes and continue from a position."""

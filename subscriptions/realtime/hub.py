@@ -92,8 +92,17 @@ class Hub(Generic[Owner]):
         self.resets = 0
         """The number of times that a client had to start over."""
 
-    async def attach(self, owner: Owner, budget: QueueBudget) -> Mailbox:
-        """Return a mailbox that gets every event of the clock after its `start`. Raises Unreachable."""
+    async def attach(
+        self, owner: Owner, budget: QueueBudget, user: str = "", subjects: Collection[str] | None = None
+    ) -> Mailbox:
+        """Return a mailbox that gets every event of the clock after its `start`. Raises Unreachable.
+
+        Args:
+            owner: The clock's owner.
+            budget: Bounds the events that wait.
+            user: The subscriber; "": one who is not concerned by events for certain users.
+            subjects: Subjects of the events that the subscriber wants, besides events without one; None: all.
+        """
         feed = self._feeds.get(owner)
         if feed is None:
             feed = self._feeds[owner] = Feed(owner)
@@ -102,7 +111,7 @@ class Hub(Generic[Owner]):
             async with feed.lock:
                 if feed.position is None:
                     feed.position = await self._register(feed)
-            mailbox = Mailbox(owner, feed.position, budget)
+            mailbox = Mailbox(owner, feed.position, budget, user, subjects)
             feed.mailboxes.add(mailbox)
             if feed.early or feed.may_miss_events:
                 self._start_repair(feed)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import structlog
@@ -96,10 +96,23 @@ class Mailbox:
     When the budget is used up the queue is emptied, and the reader finds Lagged in it.
     """
 
-    __slots__ = ("_budget", "_closed", "_items", "_ready", "_receive", "owner", "start")
+    __slots__ = ("_budget", "_closed", "_items", "_ready", "_receive", "owner", "start", "subjects", "user")
 
-    def __init__(self, owner: str, start: Position, budget: QueueBudget) -> None:
+    def __init__(
+        self,
+        owner: str,
+        start: Position,
+        budget: QueueBudget,
+        user: str = "",
+        subjects: Collection[str] | None = None,
+    ) -> None:
+        """Create an empty mailbox for events on an owner's clock.
+
+        Of a clock of many users: the subscriber, and the subjects of the events that it gets (`Hub.attach`).
+        """
         self.owner = owner
+        self.user = user
+        self.subjects = subjects
         self.start = start
         self._budget = budget
         self._items: deque[Item] | None = None

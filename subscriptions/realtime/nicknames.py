@@ -10,7 +10,7 @@ from typing import Any
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.workspaces.policies import Policies
-from subscriptions.realtime.bus import ALL_SERVERS, Bus
+from subscriptions.realtime.bus import Bus
 
 _FRAME = "nickname"
 
@@ -26,6 +26,6 @@ def listen_to_nicknames(bus: Bus, policies: Policies) -> None:
     bus.on_subscribed(policies.forget_members)
 
 
-def announce_nickname(bus: Bus, workspace: WorkspaceId, user: UserId) -> None:
-    """Notify all servers that a nickname has changed, after this has returned."""
-    bus.send_frames(_FRAME, {ALL_SERVERS: [workspace, user]})
+async def announce_nickname(bus: Bus, workspace: WorkspaceId, user: UserId) -> None:
+    """Notify all servers that a nickname has changed. Raises Unreachable."""
+    await bus.notify_all(_FRAME, [workspace, user])

@@ -11,6 +11,7 @@ from store.sessions.apply_results import ApplyResult
 from store.sessions.session_rows import Tick
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.messages import MessageCreated
+from subscriptions.realtime.events.sessions import SessionChanged
 
 
 class OutgoingEvents:
@@ -38,7 +39,12 @@ class OutgoingEvents:
             has_own_write_ts: True if writeTs is one of these times.
         """
         changed = [pair for pair in outcomes if pair[1].changed]
-        self._add_recipients(event, changed)
+        complete = changed
+        if event is None or isinstance(event, SessionChanged):
+            # Sessions in channels may not be cached. Then the log has the event, and hubs read the sessions.
+            complete = [pair for pair in changed if pair[1].sessions]
+            self._wake_up([pair for pair in changed if not pair[1].sessions])
+        self._add_recipients(event, complete)
         for user, applied in changed:
             self.ticks += _ticks_to_store(user, applied, stored_at, has_own_write_ts)
 
@@ -56,6 +62,12 @@ class OutgoingEvents:
     def add_positions(self, outcomes: Iterable[tuple[UserId, ApplyResult]]) -> None:
         """Add the positions of users' clocks, so that hubs find missed events."""
         self._add_recipients(None, outcomes)
+
+    def _wake_up(self, outcomes: Iterable[tuple[UserId, ApplyResult]]) -> None:
+        """Make hubs read the logs of users."""
+        for user, applied in outcomes:
+            for server in applied.routes:
+                self._by_server[server].append((None, [(user, "", 0, 0)]))
 
     def _add_recipients(self, event: Event | None, outcomes: Iterable[tuple[UserId, ApplyResult]]) -> None:
         by_server: defaultdict[str, list[EventRecipient]] = defaultdict(list)

@@ -19,12 +19,16 @@ class RecentKeys(Generic[K]):
 
     def contains(self, key: K, now_ms: int) -> bool:
         """Return whether a key was added less than a window ago."""
+        return self.added_at(key, now_ms) is not None
+
+    def added_at(self, key: K, now_ms: int) -> int | None:
+        """Return when a key was added; None if that was not within the last window."""
         while self._added:
             oldest = next(iter(self._added))
             if abs(now_ms - self._added[oldest]) < self._window_ms and len(self._added) <= _MAX_KEYS:
                 break
             del self._added[oldest]
-        return key in self._added
+        return self._added.get(key)
 
     def add(self, key: K, now_ms: int) -> None:
         """Add a key, or renew it."""

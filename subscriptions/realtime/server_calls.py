@@ -50,8 +50,8 @@ class ServerCalls:
         """Set the function that answers those calls whose question has a field."""
         self._answers[field] = answer
 
-    async def ask(self, server: str, question: Json) -> Json:
-        """Return another server's answer. Raises Unreachable if there is none in 5 s, and ServerGone."""
+    async def ask(self, server: str, question: Json, *, timeout_seconds: float = _TIMEOUT_SECONDS) -> Json:
+        """Return another server's answer. Raises Unreachable if there is none in time, and ServerGone."""
         number = next(self._numbers)
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -61,7 +61,7 @@ class ServerCalls:
             )
             if not receivers:
                 raise ServerGone("the other server is gone")
-            async with asyncio.timeout(_TIMEOUT_SECONDS):
+            async with asyncio.timeout(timeout_seconds):
                 return await answer
         except TimeoutError:
             raise Unreachable("the other server gave no answer") from None
@@ -83,9 +83,19 @@ class ServerCalls:
         if waiting is not None and not waiting.done():
             waiting.set_result(call["answer"])
 
+    async def answer(self, question: Json) -> Json:
+        """Return this server's own answer. Raises Unreachable if it answers no such questions."""
+        answer_question = self._find_answer(question)
+        if answer_question is None:
+            raise Unreachable("this server answers no such questions")
+        return await answer_question(question)
+
+    def _find_answer(self, question: Json) -> Callable[[Json], Awaitable[Json]] | None:
+        return next((self._answers[name] for name in question if name in self._answers), self._answer)
+
     async def _reply(self, call: Json) -> None:
         question = call["question"]
-        answer_question = next((self._answers[name] for name in question if name in self._answers), self._answer)
+        answer_question = self._find_answer(question)
         if answer_question is None:
             return
         try:

@@ -63,15 +63,16 @@ class TypingNotifier:
     async def announce_in_channel(self, channel: ConversationId, user: UserId) -> bool:
         """Send TypingStarted to those who look at a channel, at most once within the window.
 
-        Returns False if an event was sent within the window, or nobody else looks at the workspace. One round trip to
-        Redis; none if this process sent the last event itself. Raises Unreachable.
+        Returns False if an event was sent within the window, or nobody else who sees the channel looks at it. One round
+        trip to Redis; none if this process sent the last event itself. If nobody looks at it on this server, it waits
+        for the answers of those that look at the workspace. Raises Unreachable.
         """
         now = self._store.clock.now_ms()
         if self._sent.contains((channel, user), now):
             return False
         store = self._store.typing
         is_due, servers = await store.take_window_on_clock(user, channel, workspace_of_channel(channel))
-        sent = is_due and self._shared_events.send_ephemeral(TypingStarted(channel, user, now), servers)
+        sent = is_due and await self._shared_events.send_typing(TypingStarted(channel, user, now), servers)
         if sent:
             self._sent.add((channel, user), now)
         elif is_due:
@@ -82,7 +83,7 @@ class TypingNotifier:
         """Send TypingStopped to those who look at a channel, once after each TypingStarted that was sent."""
         event = TypingStopped(channel, user, self._store.clock.now_ms())
         is_due, servers = await self._store.typing.end_typing_on_clock(user, channel, workspace_of_channel(channel))
-        return is_due and self._shared_events.send_ephemeral(event, servers)
+        return is_due and await self._shared_events.send_typing(event, servers)
 
     async def _notify(self, event: EphemeralEvent, version: str, step: _Step) -> tuple[bool, bool]:
         """Send an event to the other members if `step` says that it is due. Return whether it was due, and was sent."""

@@ -102,6 +102,14 @@ class Subscriber:
 
     async def next(self, within: float = TIMEOUT_SECONDS) -> Json:
         """Return the value of the subscription's field in the next event."""
+        response = await self.next_response(within)
+        assert "errors" not in response, response
+        (value,) = response["data"].values()
+        assert isinstance(value, dict)
+        return value
+
+    async def next_response(self, within: float = TIMEOUT_SECONDS) -> Json:
+        """Return the next event, or the errors in its place."""
         waiting = asyncio.ensure_future(self._events.get())
         done, _ = await asyncio.wait({waiting, self._task}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
         if waiting not in done:
@@ -110,11 +118,7 @@ class Subscriber:
                 await self._task
                 raise AssertionError("the subscription ended")
             raise AssertionError(f"no event within {within} s")
-        response = waiting.result()
-        assert "errors" not in response, response
-        (value,) = response["data"].values()
-        assert isinstance(value, dict)
-        return value
+        return waiting.result()
 
     async def take(self, count: int) -> list[Json]:
         """Return the next `count` events."""

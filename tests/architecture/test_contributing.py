@@ -49,6 +49,7 @@ def copy_project(target: Path) -> None:
             shutil.copy(source, target)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("git") is None, reason="git applies the steps, and there is none")
 @pytest.mark.parametrize("heading", list(RECIPES))
 def test_a_recipe_applies_and_its_tests_pass(tmp_path: Path, heading: str) -> None:

@@ -8,6 +8,7 @@ import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,14 @@ DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "web")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+@cache
+def syntax_tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the line and text of every docstring, also of those that follow an attribute."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(syntax_tree(path)):
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue
@@ -103,7 +109,7 @@ def test_log_events_are_names_and_not_sentences() -> None:
     sentences = [
         at(path, node.lineno)
         for path in modules(*PACKAGES)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in LOG_CALLS
@@ -118,7 +124,7 @@ def test_log_events_are_names_and_not_sentences() -> None:
 def test_no_two_classes_have_the_same_name() -> None:
     places = defaultdict(list)
     for path in modules(*PACKAGES):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(syntax_tree(path)):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(at(path, node.lineno))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -136,7 +142,7 @@ def test_names_of_tests_are_shorter_than_80_characters(folder: str) -> None:
     long = [
         node.name
         for path in modules(folder)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and len(node.name) >= 80
     ]
     assert long == []

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.chaos.faults.databases import FaultyDatabases
 from tests.chaos.faults.injection import FaultPlan
+from tests.chaos.judges.channel_rights import judge_channels
 from tests.chaos.judges.history import load_history
 from tests.chaos.judges.messages import KNOWN_LIMITS, judge_messages
 from tests.chaos.judges.record import Record
@@ -69,6 +70,7 @@ def plan_of(scenario: str, seconds: float, seed: int, arguments: argparse.Namesp
         arguments.pause,
         faults=faults,
         patience=arguments.patience,
+        workspaces=arguments.workspaces,
     )
     if scenario == "faults":
         return plan
@@ -81,7 +83,7 @@ def judge(path: Path) -> int:
     """Judge the history of an earlier run, and return the number of violations."""
     lines = load_history(path)
     record = Record.of(lines)
-    found = [*judge_messages(record), *judge_sessions(record)]
+    found = [*judge_messages(record), *judge_sessions(record), *judge_channels(record)]
     if not any(line["what"] == "stored" for line in lines):
         print("the run broke off: the stored messages at the end are unknown")
         found = [violation for violation in found if violation.kind not in ("lost", "vanished", "outside")]
@@ -114,6 +116,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--scenario", choices=SCENARIOS, help="the same for all runs; calm: no faults at all")
     parser.add_argument("--clients", type=int, default=24)
     parser.add_argument("--servers", type=int, default=3)
+    parser.add_argument("--workspaces", type=int, default=2)
     parser.add_argument("--pause", type=float, default=1.0, help="average seconds between two actions of a device")
     parser.add_argument("--rest", type=float, default=9.0, help="average seconds between two faults of one part")
     parser.add_argument("--parts", default="servers,MongoDB,Redis", help="the parts that have faults")

@@ -31,6 +31,7 @@ class RunPlan:
     """Faults with their durations, one after another, instead of random ones."""
     patience: float = 40.0
     """Seconds after the load until everything has to be right."""
+    workspaces: int = 2
 
     @property
     def people(self) -> int:

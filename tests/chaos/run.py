@@ -16,11 +16,13 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 import httpx
+from pymongo.database import Database
 
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
 from tests.chaos.faults.databases import FaultyDatabases
 from tests.chaos.faults.injection import Faults
 from tests.chaos.faults.servers import FaultyServers
+from tests.chaos.judges.channel_rights import judge_channels
 from tests.chaos.judges.counted_state import CountedUser, count_sessions
 from tests.chaos.judges.final_check import FinalCheck, Intervals, StoredState
 from tests.chaos.judges.history import History, Json
@@ -34,6 +36,8 @@ from tests.chaos.load.device import Device
 from tests.chaos.load.load_state import GroupState, LoadState
 from tests.chaos.report import RunPlan, RunReport
 from tests.chaos.tally import RunTally
+from tests.chaos.workspaces.final_check import ChannelFinalCheck
+from tests.chaos.workspaces.workspace_load import WorkspaceLoad
 
 LATEST_END = 90.0
 """Seconds after the load by which the run ends in any case."""
@@ -84,22 +88,25 @@ class _Run:
             for number in range(plan.clients)
         ]
         self._actors = [Actor(device) for device in self._devices]
+        self._workspaces = WorkspaceLoad(load, self._rng, plan.workspaces)
         stored = StoredState(
             self._read_intervals,
             self._describe,
             self._count_sessions,
             lambda: databases.count_unfinished(f"{database}:"),
         )
+        self._channel_check: ChannelFinalCheck | None = None
         self._final_check = FinalCheck(load, self._devices, stored)
 
     async def close(self) -> None:
-        await asyncio.gather(*(device.stop() for device in self._devices))
+        await asyncio.gather(self._workspaces.stop(), *(device.stop() for device in self._devices))
 
     async def carry_out(self) -> None:
         await self._set_up()
         for device in self._devices:
             device.start()
-        while any(device.is_unsettled for device in self._devices):  # noqa: ASYNC110
+        self._workspaces.start()
+        while self._is_unsettled:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         began = time.monotonic()
         until = began + self.plan.seconds
@@ -108,15 +115,20 @@ class _Run:
             actor.act(until, self.plan.pause, CHANGES[number % len(CHANGES)])
             for number, actor in enumerate(self._actors)
         ]
+        work += self._workspaces.act(until, self.plan.pause)
         work += [actor.disturb(until, self.plan.disturb_pause) for actor in self._actors]
         work.append(self._follow_script() if self.plan.script else self._faults.run(until, self.plan.faults))
         await asyncio.gather(*work)
         # Once all faults are healed, every device sends again: this ends the recovery from the last ones.
-        await asyncio.gather(*(actor.do("send") for actor in self._actors))
+        await asyncio.gather(self._workspaces.send_once(), *(actor.do("send") for actor in self._actors))
         took = time.monotonic() - began
         tries = sum(sum(outcomes.values()) for outcomes in self._load.tally.operations.values())
         self.report.figures["load"] = f"{took:.0f} s, {tries / took:.0f} operations and retries a second"
         await self._check_end()
+
+    @property
+    def _is_unsettled(self) -> bool:
+        return any(device.is_unsettled for device in self._devices) or self._workspaces.is_unsettled
 
     async def _set_up(self) -> None:
         """Create all users, and conversations to act in."""
@@ -135,6 +147,7 @@ class _Run:
         for _ in range(self.plan.people):
             sender, recipient = self._rng.sample(first, 2)
             await sender.send(toUserId=recipient.device.user)
+        await self._workspaces.set_up()
 
     async def _follow_script(self) -> None:
         rng = random.Random(self.plan.seed)
@@ -149,11 +162,14 @@ class _Run:
             device.offline_until = 0.0
             if device.connection is not None:
                 device.connection.end_stall()
+        self._workspaces.end_disturbances()
         await asyncio.sleep(max(0.0, self._load.last_mute_end + 0.5 - time.time()))
         took = await self._final_check.settle(self.plan.patience)
         figures = self.report.figures
         figures["devices, API and MongoDB agree"] = f"{took:.1f} s after the load"
         figures["messages compared"] = f"{self._final_check.compared}"
+        with self._databases.client() as mongo:
+            await self._check_workspaces(mongo[self._database])
         self._load.check_membership(self._final_check.intervals)
         figures["acknowledged messages"] = f"{len(self._load.sent)}"
         figures["events of them that were expected, and looked for"] = f"{self._final_check.check_events()}"
@@ -165,9 +181,18 @@ class _Run:
             )
             figures["live messages"] = f"{len(lags)}, after " + ", ".join(shown)
         await self._final_check.note_fresh()
-        await asyncio.gather(*(device.stop() for device in self._devices))
+        await self.close()
         await self._databases.flush_redis()
         await self._final_check.check_after_cache_loss(exact=self._is_exact)
+        if self._channel_check is not None:
+            await self._channel_check.check_after_cache_loss()
+
+    async def _check_workspaces(self, database: Database[Json]) -> None:
+        check = self._channel_check = self._workspaces.final_check(self._devices, database)
+        took = await check.settle(self.plan.patience)
+        figures, spaces = self.report.figures, self._workspaces.spaces
+        figures["workspaces agree"] = f"{took:.1f} s later"
+        figures["messages in channels"] = f"{len(spaces.sent)} acknowledged, {check.compared} compared"
 
     def _read_intervals(self) -> Intervals:
         with self._databases.client() as mongo:
@@ -207,7 +232,7 @@ class _Run:
         history = self._load.history
         history.note("stored", messages=[_rename_to_api_fields(row) for row in rows], intervals=self._read_intervals())
         record = Record.of(history.lines)
-        for violation in (*judge_messages(record), *judge_sessions(record)):
+        for violation in (*judge_messages(record), *judge_sessions(record), *judge_channels(record)):
             self.report.violations[violation.kind] += 1
             if violation.kind in KNOWN_LIMITS:
                 self._load.tally.notes[violation.kind] += 1

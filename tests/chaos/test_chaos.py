@@ -1,4 +1,4 @@
-"""I1 to I5 and I7 with whole server processes: a short form of `python -m tests.chaos`, without and with faults."""
+"""I1 to I7 with whole server processes: a short form of `python -m tests.chaos`, without and with faults."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ async def _run(databases: FaultyDatabases, folder: Path, plan: RunPlan) -> RunRe
     return report
 
 
+@pytest.mark.long
 async def test_sessions_equal_what_counting_gives_while_the_cache_is_lost(
     databases: FaultyDatabases, tmp_path: Path
 ) -> None:
     plan = RunPlan(
-        3.0, seed=7, clients=16, servers=2, pause=0.15, disturb_pause=4.0, large_group=0, clocks=(0.0,),
+        3.0, seed=7, clients=16, servers=2, pause=0.15, disturb_pause=4.0, large_group=0, clocks=(0.0,), workspaces=1,
         script=_CACHE_LOSSES,
     )  # fmt: skip
     report = await _run(databases, tmp_path, plan)
@@ -54,5 +55,7 @@ async def test_sessions_equal_what_counting_gives_while_the_cache_is_lost(
 
 
 async def test_invariants_hold_while_servers_and_databases_fail(databases: FaultyDatabases, tmp_path: Path) -> None:
-    plan = RunPlan(4.0, seed=5, clients=6, servers=2, pause=0.3, disturb_pause=4.0, large_group=0, script=_FAULTS)
+    plan = RunPlan(
+        4.0, seed=5, clients=6, servers=2, pause=0.3, disturb_pause=4.0, large_group=0, workspaces=1, script=_FAULTS
+    )
     await _run(databases, tmp_path, plan)

@@ -129,6 +129,11 @@ async def test_clients_are_served_while_servers_are_replaced_and_killed(
         assert await next_message(again) == "on the one that was left"
 
         deployment.kill("server-2")
+        # The proxy may not have checked the other server since its start.
+        for _ in range(200):
+            if (await send(alice, "first after the kill")).status_code != 503:
+                break
+            await asyncio.sleep(0.1)
         for number in range(10):
             assert (await send(alice, f"after {number}")).json()["data"]
         last = await listening(deployment, tokens["bob"], sockets)

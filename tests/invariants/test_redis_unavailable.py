@@ -22,7 +22,7 @@ from server.settings import load_settings
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId
 from store.deployment import redis_generations as generations
-from tests.api.client import Api, cancel_tasks, private_id
+from tests.api.client import SEND, Api, cancel_tasks, message_input, private_id
 from tests.api.workspaces.calls import add_members, create_workspace
 from tests.api.workspaces.role_calls import add_channel, overwrite, permissions_in
 from tests.conftest import own_database
@@ -329,7 +329,7 @@ async def test_without_redis_changes_of_rights_are_in_force_on_every_server(depl
         assert (await api.expect_send_refusal(bob, channel)).code == "NOT_FOUND"
         await api.services.app.store.policy_changes.complete_incomplete()
     row = one.database["workspaces"].find_one({"_id": workspace})
-    assert row is not None and "pn" not in row
+    assert row is not None and row["pn"] == []
     await overwrite(one, alice, channel=channel, user=bob)
     await other.send(bob, channel, "after")
 
@@ -355,3 +355,44 @@ async def test_without_redis_no_server_shows_messages_of_a_channel_that_it_has_k
     assert await contents() == [["1", "2", "third"]] * 2
     await other.data(alice, edit, id=sent[2], text="3")
     assert await contents() == [["1", "2", "3"]] * 2
+
+
+@pytest.mark.parametrize("loss", ["before", "after"])
+async def test_no_message_overtakes_a_change_of_rights_while_redis_is_lost(
+    deployment: TwoServers, monkeypatch: pytest.MonkeyPatch, loss: str
+) -> None:
+    """Bob's message has a place, from before or after the loss. His right ends on another server, and Alice writes."""
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.create_users("alice", "bob")
+    workspace = await create_workspace(one, alice)
+    await add_members(one, workspace, bob)
+    channel = await add_channel(one, workspace)
+    for api in (one, other):
+        await api.send(bob, channel, "before")
+    if loss == "before":
+        await deployment.lose_redis()
+    commits, has_place, may_commit = one.services.app.store.commits, asyncio.Event(), asyncio.Event()
+    commit = commits.commit
+
+    async def commit_late(*args: Any, **options: Any) -> Any:
+        has_place.set()
+        await may_commit.wait()
+        return await commit(*args, **options)
+
+    monkeypatch.setattr(commits, "commit", commit_late)
+    sending = asyncio.create_task(one.run(bob, SEND, input=message_input(channel, "late")))
+    async with asyncio.timeout(20):
+        await has_place.wait()
+    if loss == "after":
+        await deployment.lose_redis()
+    await overwrite(other, alice, channel=channel, user=bob, deny=["SEND_MESSAGES"])
+    await other.send(alice, channel, "marker")
+    if loss == "after":
+        await deployment.bring_redis_back()
+    may_commit.set()
+    async with asyncio.timeout(20):
+        answer = await sending
+    # The client sends it again.
+    assert answer["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
+    assert (await one.expect_send_refusal(bob, channel)).code == "FORBIDDEN"
+    assert [message["content"] for message in await other.history(alice, channel)] == ["before", "before", "marker"]

@@ -18,7 +18,7 @@ from subscriptions.transport.host import TransportLimits
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.server_frames import text_frame
 
-SOON = 0.02
+SOON = 0.1
 
 
 class PeersSocket:

@@ -26,7 +26,7 @@ from tests.schema.misbehaving_schema import ASYNC, SCHEMA
 
 Json = Any
 
-EXAMPLES = int(os.environ.get("CONFAB_TEST_QUERIES", "60"))
+EXAMPLES = int(os.environ.get("CONFAB_TEST_QUERIES", "30"))
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

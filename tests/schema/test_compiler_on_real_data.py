@@ -28,7 +28,7 @@ from tests.api.client import Api, make_caller, private_id
 from tests.schema.error_positions import Position, null_positions
 from tests.schema.generated_queries import QueryWriter, RandomSource
 
-EXAMPLES = int(os.environ.get("CONFAB_TEST_QUERIES", "100"))
+EXAMPLES = int(os.environ.get("CONFAB_TEST_QUERIES", "40"))
 SEED = int(os.environ.get("CONFAB_TEST_SEED", "1"))
 
 _CHANNELS_CURSOR = base64.urlsafe_b64encode(b"c2\n").decode()

@@ -99,6 +99,7 @@ ROOT_FIELDS = [
     query("searchUsers", 'searchUsers(query: "a", workspaceId: $id) { edges { node { id } } }',
         in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     query("attention", "attention { unread mentions threads }", SIGNED_IN),
+    query("ready", "ready { me { id } sessions { totalUnread } workspaces { id } cursor }", SIGNED_IN),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
     query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
     query("syncSessions", "syncSessions { cursor }", SIGNED_IN),
@@ -111,6 +112,13 @@ ROOT_FIELDS = [
     query("conversation", "conversation(id: $id) { id title }", CURRENT_AND_FORMER, **_GROUP),
     query("followedChannels", "followedChannels(workspaceId: $id) { edges { cursor } }", SIGNED_IN, id="@workspace"),
     mutation("markChannelsRead", "markChannelsRead(workspaceId: $id) { unread }", in_workspace(INVISIBLE, OK, OK),
+        id="@workspace"),
+    mutation("setNotificationLevel", "setNotificationLevel(id: $id, level: NONE)", OWN_SESSION, **_GROUP),
+    mutation("setNotificationLevel", "setNotificationLevel(id: $id, level: NONE)", in_workspace(INVISIBLE, OK, OK),
+        id="@channel"),
+    mutation("setNotificationLevel", "setNotificationLevel(id: $id, level: NONE)",
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("setNotificationLevel", "setNotificationLevel(id: $id, level: NONE)", in_workspace(INVISIBLE, OK, OK),
         id="@workspace"),
     mutation("addToChannel", "addToChannel(channelId: $id, userIds: []) { id }",
         in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@channel"),
@@ -336,6 +344,7 @@ VIEWERS_OWN = """
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
     Attention: unread mentions threads
+    Ready: me sessions workspaces attention cursor
     OwnMembershipChanged: workspaceId member rev
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
     UserConnection: edges pageInfo

@@ -27,6 +27,8 @@ from store.base.ids import UserId
 from tests.server.chat_imports import GROUP, SAMPLE, Deployment, expected_texts
 
 LONG = 160
+LOSSES = [*(pytest.param(loss, marks=pytest.mark.long) for loss in ("nothing", "keys")), "everything"]
+"""Losses of Redis between two imports."""
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def long_log(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
+@pytest.mark.parametrize("loss", LOSSES)
 async def test_second_import_changes_nothing(deployment: Deployment, loss: str) -> None:
     first = await deployment.run(SAMPLE)
     _delete_keys(deployment, loss)
@@ -67,7 +69,7 @@ async def test_second_import_changes_nothing(deployment: Deployment, loss: str) 
     assert again.counts.messages == again.counts.joins == again.counts.renames == 0
 
 
-@pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
+@pytest.mark.parametrize("loss", LOSSES)
 async def test_lines_after_the_saved_progress_are_not_repeated(deployment: Deployment, loss: str) -> None:
     """The saved progress is behind the stored messages, as after a kill, also days later."""
     await deployment.run(SAMPLE)
@@ -81,7 +83,7 @@ async def test_lines_after_the_saved_progress_are_not_repeated(deployment: Deplo
         assert deployment.names()[user_id_for("|ned|")] == "old_ned"
 
 
-@pytest.mark.parametrize("loss", ["nothing", "keys", "everything"])
+@pytest.mark.parametrize("loss", LOSSES)
 async def test_import_continues_after_several_cancellations(deployment: Deployment, long_log: Path, loss: str) -> None:
     stopped: list[str] = []
     for at in (1, 50, 110):

@@ -124,6 +124,33 @@ async def test_undelivered_message_increases_the_outbox_age(
         assert "errors" not in (await sending).json()
 
 
+async def test_workspaces_are_counted(serve_app: ServeApp) -> None:
+    async with measured(serve_app) as (app, grown):
+        created = await app.data('mutation { createWorkspace(input: {name: "Hikers"}) { id rev } }', "bob")
+        workspace = created["createWorkspace"]["id"]
+        create = f'createChannel(input: {{workspaceId: "{workspace}", name: "trails"}}) {{ id rev }}'
+        place = (await app.data(f"mutation {{ {create} }}", "bob"))["createChannel"]
+        await app.data(
+            f'mutation {{ sendMessage(input: {{conversationId: "{place["id"]}", content: "hi"}}) {{ replayed }} }}',
+            "bob",
+        )
+        live = "subscription ($at: [Position!]!) { channelEvents(channels: $at) { __typename } }"
+        socket = await app.signed_in("bob")
+        for number, rev in enumerate((None, place["rev"], 1)):
+            await socket.subscribe(f"live{number}", live, variables={"at": [{"id": place["id"], "rev": rev}]})
+            await socket.receive()
+        assert await grown("confab_clock_resumes_total", outcome="reset") == 1
+        assert await grown("confab_clock_resumes_total", outcome="resumed") == 1
+        assert await grown("confab_clock_subscriptions", of="workspaces") == 3
+        assert await grown("confab_workspaces_watched") == 1
+        assert await grown("confab_clock_events_total", kind="message") == 1
+        assert await grown("confab_clock_events_total", kind="workspace") >= 1
+        assert await grown("confab_policy_change_seconds_count") == 1
+        assert await grown("confab_policy_change_seconds_sum") > 0
+        for failure in ("confab_policy_changes_failed_total", "confab_policy_changes_incomplete"):
+            assert await grown(failure) == 0
+
+
 async def test_labels_contain_only_known_values(serve_app: ServeApp) -> None:
     port = ports.pick_free()
     async with serve_app(metrics_port=port) as app:

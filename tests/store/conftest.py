@@ -11,6 +11,8 @@ from store.mongo.client import Mongo
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
+from store.workspaces.policy import PendingChange
+from tests.store.policy_changes import open_workspace
 
 
 @pytest.fixture
@@ -23,3 +25,9 @@ async def store(mongo_url: str, mongo_database_name: str, redis_url: str, redis_
     yield built
     await cache.close()
     await mongo.close()
+
+
+@pytest.fixture
+async def told(store: Store) -> list[tuple[int, PendingChange]]:
+    """Return what is published about the sample workspace: policy version and change."""
+    return await open_workspace(store)

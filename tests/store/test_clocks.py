@@ -38,6 +38,13 @@ class ServerView:
     async def close(self) -> None:
         await self._deployment.worker_numbers.release(self.ids, 5)
 
+    @property
+    def name(self) -> str:
+        return self._deployment.owner
+
+    async def list_ring(self) -> set[str]:
+        return set(await self._deployment.worker_numbers.list_ring())
+
 
 @pytest.fixture
 async def blank(store: Store) -> Store:
@@ -203,3 +210,19 @@ async def test_a_reused_number_makes_no_id_of_its_last_holder_again(blank: Store
         await next_one.close()
         await blank.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"time": START_MS}})
     assert len(made) == 4 and made == sorted(set(made))
+
+
+async def test_servers_with_a_lease_of_this_version_are_in_the_ring(blank: Store) -> None:
+    one, _ = await _opened(blank, START_MS)
+    other, _ = await _opened(blank, START_MS)
+    both = {one.name, other.name}
+    assert await one.list_ring() & both == await other.list_ring() & both == both
+    # A server of an earlier version takes over the number of a server that has died.
+    number = {"_id": 5 * WORKERS + other.ids.worker}
+    await blank.mongo.update_one(LEASES, number, {"$set": {"owner": "older"}})
+    assert await one.list_ring() & {*both, "older"} == {one.name}
+    await blank.mongo.update_one(LEASES, number, {"$set": {"owner": other.name}, "$inc": {"until": -LEASE_MS - 1}})
+    assert await one.list_ring() & both == {one.name}
+    await other.renew()
+    await one.close()
+    assert await other.list_ring() & both == {other.name}

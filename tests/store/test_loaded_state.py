@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from store.base.ids import ConversationId, UserId
 from store.redis.cache import Call
 from store.sessions.apply_results import parse_results
+from store.sessions.loading.loaded_channels import LoadedChannels
 from store.sessions.loading.loaded_state import LoadedState, Snapshot
 from store.sessions.session import Session
 from store.sessions.session_store import list_name
 from store.store import Store
-from tests.store.loading import load_calls, state_of
+from tests.store.loading import channel_load_calls, channels_of, load_calls, state_of
 
 NOW = 1_900_000_000_000
 _numbers = itertools.count()
@@ -76,32 +77,39 @@ async def test_a_loaded_state_equals_the_same_state_built_by_changes(store: Stor
 async def _compare(store: Store, records: dict[str, dict[str, Any]]) -> None:
     loaded, changed = (UserId(f"ann{next(_numbers)}") for _ in range(2))
     clock = max((record["a"] + ("sb" in record) for record in records.values()), default=NOW)
-    state = state_of(loaded, records, clock)
+    in_channels = {name: record for name, record in records.items() if name.startswith("c_")}
+    channels = channels_of(in_channels)
+    state = state_of(loaded, {name: record for name, record in records.items() if name not in in_channels}, clock)
     await store.cache.run(load_calls(store.keys, state, NOW))
+    await store.cache.run(channel_load_calls(store.keys, loaded, channels, NOW))
     await store.cache.run(load_calls(store.keys, state_of(changed, {}, NOW), NOW))
+    await store.cache.run(channel_load_calls(store.keys, changed, channels_of({}), NOW))
     for name, record in records.items():
         join = orjson.dumps({"c": name, "rec": record, "at": record["a"], "e": "{}"})
         answer = await store.cache.one(Call("apply", store.keys.user(changed), (NOW, "", "join", join)))
         assert parse_results(changed, answer)[0].changed
     assert await _contents(store, loaded) == await _contents(store, changed)
     await _compare_answers(store, state)
+    await _compare_channels(store, state, channels)
 
 
 async def _contents(store: Store, user: UserId) -> list[Any]:
     """Return the keys of a user. Of each record also the order of its leading fields."""
-    keys = {name: store.keys.of_user(user, name) for name in ("sessions", "meta", "index", "list", "mutes")}
-    sessions, meta, *sets = await store.cache.run(
+    keys = {name: store.keys.of_user(user, name) for name in (*_HASHES, *_SETS)}
+    sessions, channels, meta, *sets = await store.cache.run(
         [
-            *(Call("HGETALL", (keys[name],)) for name in ("sessions", "meta")),
-            *(Call("ZRANGE", (keys[name],), (0, -1, "WITHSCORES")) for name in ("index", "list", "mutes")),
+            *(Call("HGETALL", (keys[name],)) for name in _HASHES),
+            *(Call("ZRANGE", (keys[name],), (0, -1, "WITHSCORES")) for name in _SETS),
         ]
     )
-    records = {name: orjson.loads(text) for name, text in _pairs(sessions).items()}
+    records = {name: orjson.loads(text) for name, text in _pairs([*sessions, *channels]).items()}
     leading = {name: [field for field in record if field in _LEADING] for name, record in records.items()}
     fields = {b"due": b""} | _pairs(meta)
     del fields[b"touched"]
     return [records, leading, fields, *map(_pairs, sets)]
 
+
+_HASHES, _SETS = ("sessions", "channels", "meta"), ("index", "list", "mutes", "channel_index", "channel_list")
 
 _LEADING = ("s", "n", "r", "rn", "d", "p", "a", "w", "pr", "pd")
 
@@ -125,15 +133,7 @@ async def _compare_answers(store: Store, state: LoadedState) -> None:
         for limit in (2, 20):
             delta = await sessions.list_changed(user, after_tick, limit, valid_until=valid_until)
             assert _plain(state.changed(after_tick, limit, valid_until=valid_until)) == _plain(delta)
-            assert not any(name.startswith("c_") for name, _ in _plain(delta)[3])
-            found = await sessions.list_changed_channels(user, after_tick, limit)
-            loaded = state.changed(after_tick, limit, valid_until=0, channels=True)
-            assert (_plain(loaded), *state.followed_names()) == (_plain(found[0]), *found[1:])
-            assert all(name.startswith("c_") for name, _ in _plain(loaded)[3])
-    for list_of_followed in ("f7", "f8", "f"):
-        followed = await sessions.list_followed(user, list_of_followed)
-        assert sorted(_plain(followed)[3]) == sorted(_plain(state.followed(list_of_followed))[3])
-    names = [ConversationId(name) for name in ("b_shop", "b_spa", "g_1", "g_unknown", "p_ann_ben", "c_7.1")]
+    names = [ConversationId(name) for name in ("b_shop", "b_spa", "g_1", "g_unknown", "p_ann_ben")]
     present = await sessions.find_many(user, names)
     assert _plain(state.find(names)) == _plain(present)
     assert await sessions.read_totals(user) == state.lists.totals == _totals(list(state.records), state)
@@ -141,13 +141,32 @@ async def _compare_answers(store: Store, state: LoadedState) -> None:
         _compare_rules(session, [entry.partition("\n")[0] for entry in _entries_of(state, session)])
 
 
+async def _compare_channels(store: Store, state: LoadedState, channels: LoadedChannels) -> None:
+    """Fail unless Redis answers about channels by the rules of `Session`."""
+    sessions, user = store.sessions, state.user
+    stored = [Session(user, name, record) for name, record in channels.records.items()]
+    followed = [session.conversation for session in stored if session.follows]
+    mentions = {s.conversation: s.unread_mention_count for s in stored if s.unread_mention_count and not s.muted}
+    totals = await sessions.read_all_totals(user)
+    assert totals == (*state.lists.totals, mentions)
+    for after_tick in (0, NOW + 115, state.clock):
+        for limit in (2, 20):
+            moved = sorted((s for s in stored if s.active_ts > after_tick), key=lambda session: session.active_ts)
+            found = await sessions.list_changed_channels(user, after_tick, limit)
+            assert _plain(found.snapshot)[3] == [(s.conversation, s.record) for s in moved[:limit]]
+            assert (found.totals, sorted(found.followed)) == (totals, sorted(followed))
+    for name in ("f7", "f8", "f"):
+        listed = [session.conversation for session in (await sessions.list_followed(user, name)).sessions]
+        assert sorted(listed) == sorted(one for one in followed if f"f{one[2]}".startswith(name))
+    both = [ConversationId(name) for name in ("g_1", "c_7.1", "c_7.2")]
+    expected = sorted([(s.conversation, s.record) for s in (*stored, *state.find(both).sessions)], key=str)
+    assert sorted(_plain(await sessions.find_many(user, both))[3], key=str) == [e for e in expected if e[0] in both]
+
+
 def _compare_rules(session: Session, listed: list[str]) -> None:
     """Fail unless a session is in the lists that its properties say."""
     is_in_list = (f"b{session.sub_biz}" if session.sub_biz else "m") in listed
     is_undelivered = session.valid and session.delivered_seq < session.write_seq
-    if session.conversation.startswith("c_"):
-        assert listed == (["f" + session.conversation[2]] if session.follows else [])
-        return
     assert (is_in_list, "o" in listed) == (session.valid, is_undelivered)
 
 
@@ -155,8 +174,7 @@ def _totals(names: list[ConversationId], state: LoadedState) -> tuple[int, int]:
     """Return the sums of the main list."""
     found = [session for session in state.find(names).sessions if session.valid and not session.muted]
     counted = [session for session in found if session.sub_biz is None]
-    listed = [session for session in counted if not session.conversation.startswith("c_")]
-    return sum(s.unread_count for s in listed), sum(s.unread_mention_count for s in counted)
+    return sum(s.unread_count for s in counted), sum(s.unread_mention_count for s in counted)
 
 
 def _entries_of(state: LoadedState, session: Session) -> list[str]:

@@ -59,7 +59,9 @@ async def test_documents_keep_everything_that_a_policy_and_facts_have(policies: 
     assert await policies.find(W) == sample_policy()
     assert await policies.find_members(W, [ALICE, BOB, CAROL, DAVE]) == {facts.user: facts for facts in MEMBERS}
     assert await policies.find_member(W, DAVE) is None
-    for number, pending in enumerate((PendingChange(7, None, True), PendingChange(8, *SOME))):
+    for number, pending in enumerate(
+        ((PendingChange("a", 7),), (PendingChange("b", 8, *SOME), PendingChange("c", 9, is_changed=True)))
+    ):
         changed = replace(
             sample_policy(),
             workspace=workspace_id(8 + number),
@@ -72,12 +74,11 @@ async def test_documents_keep_everything_that_a_policy_and_facts_have(policies: 
         assert await policies.find(changed.workspace) == changed
 
 
-SOME = (frozenset({GENERAL}), False, True, frozenset({STAFF}), frozenset({BOB}))
+SOME = (frozenset({GENERAL}), False, True, frozenset({STAFF}), frozenset({BOB}), frozenset({ALICE}))
 
 
 async def insert_workspace_of(policies: Policies, policy: Policy) -> None:
-    assert policy.pending is not None
-    fields = policy_fields(policy) | {"pn": pending_fields(policy.pending)}
+    fields = policy_fields(policy) | {"pn": [pending_fields(change) for change in policy.pending]}
     await policies._mongo.insert_one(WORKSPACES, {"_id": policy.workspace} | fields)
 
 

@@ -11,80 +11,40 @@ import pytest
 from pymongo import InsertOne
 
 from store.base.errors import Unreachable
-from store.base.ids import ConversationId
 from store.base.workspace_ids import channel_id, role_id, workspace_id
-from store.conversations.conversation_fields import ConversationField, HeadField
-from store.mongo.client import Mongo
-from store.mongo.collections import CLAIMS, WORKSPACES
+from store.mongo.collections import CLAIMS, WORKSPACE_MEMBERS, WORKSPACES
 from store.redis.cache import Call
 from store.store import Store
-from store.workspaces.changing import policy_changes as changes_module
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import MemberFacts, PendingChange, Policy, Role
+from tests.store.policy_changes import (
+    cache_head,
+    fail,
+    head_versions,
+    pending_changes,
+    rename_workspace,
+    strip_everyone,
+    with_role,
+)
 from tests.store.workspaces import (
     ADMIN,
     ALICE,
     AT,
     BOB,
     CAROL,
+    CHANNEL_IDS,
     EVERYONE,
     GENERAL,
     GUIDE,
     OLD,
     STAFF,
     W,
-    insert_workspace,
     make_channel,
     sample_policy,
 )
 
-MEMBERS = (
-    MemberFacts(ALICE, 1),
-    MemberFacts(BOB, 1, frozenset({ADMIN})),
-    MemberFacts(CAROL, 1, frozenset({GUIDE, role_id(W, 99)})),
-)
 NEW = channel_id(W, 50)
-CHANNELS = (GENERAL, STAFF, OLD)
-
-
-@pytest.fixture
-async def told(store: Store) -> list[tuple[int, PendingChange]]:
-    """Return the list of what is published: policy version and change."""
-    policy = sample_policy()
-    counted = {id: replace(role, member_count=int(id in (ADMIN, GUIDE))) for id, role in policy.roles.items()}
-    await insert_workspace(store, replace(policy, roles=counted), *MEMBERS)
-    for channel in CHANNELS:
-        await _cache_head(store, channel)
-    published = list[tuple[int, PendingChange]]()
-
-    async def announce(policy: Policy, change: PendingChange) -> None:
-        # A later change may have been made meanwhile.
-        for version in await _versions(store, *(CHANNELS if change.heads is None else change.heads)):
-            assert version >= policy.version
-        version = await store.policies.current_version(W)
-        assert version is not None and version >= policy.version
-        published.append((policy.version, change))
-
-    store.policy_changes.announce = announce
-    return published
-
-
-async def _cache_head(store: Store, channel: ConversationId, version: int = 1) -> None:
-    fields = (ConversationField.SEQ, 0, ConversationField.KIND, "C", HeadField.POLICY_VERSION, version)
-    await store.cache.one(Call("HSET", (store.keys.head(channel),), fields))
-
-
-async def _versions(store: Store, *channels: ConversationId) -> list[int]:
-    """Return the different versions of cached heads."""
-    calls = [Call("HGET", (store.keys.head(channel),), (HeadField.POLICY_VERSION,)) for channel in channels]
-    return sorted({int(version) for version in await store.cache.run(calls) if version is not None})
-
-
-async def _pending(store: Store) -> Any:
-    row = await store.mongo.find_one(WORKSPACES, {"_id": W})
-    assert row is not None
-    return row.get("pn")
 
 
 def _propose(**fields: Any) -> Callable[[Policy], Awaitable[ProposedPolicyChange]]:
@@ -94,30 +54,18 @@ def _propose(**fields: Any) -> Callable[[Policy], Awaitable[ProposedPolicyChange
     return decide
 
 
-def _with_role(policy: Policy, role: Role) -> dict[Any, Role]:
-    return dict(policy.roles) | {role.id: role}
-
-
-async def _strip_everyone(policy: Policy) -> ProposedPolicyChange:
-    """Take a permission from the role of everyone, a different one at each version."""
-    permissions = policy.everyone.permissions & ~Permission(1 << policy.version)
-    return ProposedPolicyChange(
-        replace(policy, roles=_with_role(policy, replace(policy.everyone, permissions=permissions)))
-    )
-
-
 async def test_a_change_is_stored_fenced_and_published_before_it_is_answered(
     store: Store, told: list[tuple[int, PendingChange]]
 ) -> None:
-    after = await store.policy_changes.change(W, _strip_everyone)
+    after = await store.policy_changes.change(W, strip_everyone)
     assert after is not None and after.version == 2
     assert [(version, change.heads, change.is_changed, change.changes_rights) for version, change in told] == [
-        (2, None, True, True)
+        (2, set(CHANNEL_IDS), True, True)
     ]
-    assert await _versions(store, *CHANNELS) == [2]
-    assert await _pending(store) is None
+    assert await head_versions(store, *CHANNEL_IDS) == [2]
+    assert await pending_changes(store) is None
     read = await store.policies.read(W)
-    assert read is not None and read == replace(after, pending=None)
+    assert read is not None and read == replace(after, pending=())
     assert store.policies.known(W) == after
 
 
@@ -127,7 +75,7 @@ async def test_only_the_channels_concerned_are_fenced(store: Store, told: list[t
         return ProposedPolicyChange(replace(policy, channels=channels))
 
     await store.policy_changes.change(W, archive)
-    assert await _versions(store, GENERAL) == [2] and await _versions(store, STAFF, OLD) == [1]
+    assert await head_versions(store, GENERAL) == [2] and await head_versions(store, STAFF, OLD) == [1]
     ((_, change),) = told
     assert (change.heads, change.channels, change.changes_rights) == ({GENERAL}, {GENERAL}, False)
 
@@ -157,7 +105,7 @@ async def test_a_call_that_changes_nothing_stores_and_publishes_nothing(
     for decide in (nothing, _propose()):
         policy = await store.policy_changes.change(W, decide)
         assert policy is not None and policy.version == 1
-    assert told == [] and await _versions(store, *CHANNELS) == [1]
+    assert told == [] and await head_versions(store, *CHANNEL_IDS) == [1]
     assert await store.policy_changes.change(workspace_id(99), nothing) is None
 
 
@@ -190,19 +138,71 @@ async def test_changes_of_members_count_roles_and_make_their_facts_outdated(
     row = await store.mongo.find_one(WORKSPACES, {"_id": W})
     assert row is not None and row["mc"] == 2
     ((_, published),) = told
-    assert (published.heads, published.members, published.changes_rights) == (None, {BOB, CAROL}, False)
+    assert (published.heads, published.members, published.changes_rights) == (set(CHANNEL_IDS), {BOB, CAROL}, False)
 
 
-async def test_a_nickname_is_published_and_fences_nothing(store: Store, told: list[tuple[int, PendingChange]]) -> None:
+async def test_a_nickname_is_published_without_a_new_version(
+    store: Store, told: list[tuple[int, PendingChange]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store.policy_changes.completions._fence, "raise_versions", fail)
+
     async def rename(policy: Policy) -> ProposedPolicyChange:
         facts = (await store.policies.find_members(W, [BOB], policy.version))[BOB]
         return ProposedPolicyChange(policy, members=[MemberChange(facts, replace(facts, nickname="Bobby"))])
 
-    await store.policy_changes.change(W, rename)
+    after = await store.policy_changes.change(W, rename)
+    assert after is not None and after.version == 1
     facts = await store.policies.find_member(W, BOB)
-    assert facts is not None and (facts.nickname, facts.version) == ("Bobby", 2)
-    ((_, change),) = told
-    assert (change.heads, change.members) == (frozenset(), {BOB})
+    assert facts is not None and (facts.nickname, facts.version) == ("Bobby", 1)
+    ((version, change),) = told
+    assert (version, change.heads, change.members, change.renamed) == (1, frozenset(), frozenset(), {BOB})
+    assert await pending_changes(store) is None
+
+
+async def test_a_nickname_is_answered_before_it_is_published(
+    store: Store, told: list[tuple[int, PendingChange]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def rename(policy: Policy) -> ProposedPolicyChange:
+        facts = (await store.policies.find_members(W, [BOB], policy.version))[BOB]
+        return ProposedPolicyChange(policy, members=[MemberChange(facts, replace(facts, nickname="Bobby"))])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.policy_changes.completions, "announce", fail)
+        assert await store.policy_changes.change(W, rename) is not None
+    assert await pending_changes(store) is not None and told == []
+    await store.policy_changes.complete_incomplete()
+    assert await pending_changes(store) is None and [change.renamed for _, change in told] == [{BOB}]
+
+
+async def test_a_change_of_roles_keeps_a_nickname_that_another_server_has_changed(
+    store: Store, told: list[tuple[int, PendingChange]]
+) -> None:
+    (facts,) = (await store.policies.find_members(W, [BOB])).values()
+    await store.mongo.update_one(WORKSPACE_MEMBERS, {"_id": f"{W} {BOB}"}, {"$set": {"nn": "Bobby"}})
+
+    async def strip(policy: Policy) -> ProposedPolicyChange:
+        return ProposedPolicyChange(policy, members=[MemberChange(facts, replace(facts, roles=frozenset()))])
+
+    await store.policy_changes.change(W, strip)
+    found = await store.policies.find_member(W, BOB)
+    assert found is not None and (found.nickname, found.roles) == ("Bobby", frozenset())
+
+
+async def test_a_deleted_channel_is_fenced_whatever_else_is_pending(
+    store: Store, told: list[tuple[int, PendingChange]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if one completion does both, or many changes became one."""
+
+    async def delete(policy: Policy) -> ProposedPolicyChange:
+        return ProposedPolicyChange(replace(policy, channels={STAFF: policy.channels[STAFF]}))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.policy_changes.completions._fence, "raise_versions", fail)
+        for decide in (strip_everyone, delete, *[rename_workspace] * 25):
+            with pytest.raises(Unreachable):
+                await store.policy_changes.change(W, decide)
+    await store.policy_changes.complete_incomplete()
+    assert await head_versions(store, *CHANNEL_IDS) == [28]
 
 
 async def test_the_end_of_a_membership_of_a_channel_fences_that_channel(
@@ -215,8 +215,9 @@ async def test_the_end_of_a_membership_of_a_channel_fences_that_channel(
         )
 
     after = await store.policy_changes.change(W, remove)
-    assert after is not None and not after.accepts(MemberFacts(BOB, 1)) and after.accepts(MemberFacts(CAROL, 1))
-    assert await _versions(store, STAFF) == [2] and await _versions(store, GENERAL, OLD) == [1]
+    assert after is not None
+    assert not after.accepts_membership(STAFF, BOB, 1) and after.accepts_membership(STAFF, CAROL, 1)
+    assert await head_versions(store, STAFF) == [2] and await head_versions(store, GENERAL, OLD) == [1]
     assert await store.mongo.find_one(CLAIMS, {"_id": "anything"})
 
 
@@ -226,10 +227,10 @@ async def test_a_policy_names_the_newest_changes_of_members(store: Store) -> Non
     for user in users[:110]:
         facts = MemberFacts(ALICE.__class__(user), 1)
         proposed = ProposedPolicyChange(policy, members=[MemberChange(facts, None)])  # type: ignore[arg-type]
-        policy = proposed.result(policy, AT)
+        policy = proposed.result(policy, "x", AT)
     assert len(policy.member_changes) == 100 and policy.members_since == 11
     many = [MemberChange(MemberFacts(user, 1), None) for user in users]  # type: ignore[arg-type]
-    policy = ProposedPolicyChange(policy, members=many).result(policy, AT)
+    policy = ProposedPolicyChange(policy, members=many).result(policy, "x", AT)
     assert policy.member_changes == {} and policy.members_since == policy.version
 
 
@@ -238,108 +239,13 @@ async def test_concurrent_changes_are_made_one_after_the_other(
 ) -> None:
     async def add_role(policy: Policy) -> ProposedPolicyChange:
         role = Role(role_id(W, 100 + policy.version), "new", len(policy.roles), Permission.SPEAK)
-        return ProposedPolicyChange(replace(policy, roles=_with_role(policy, role)))
+        return ProposedPolicyChange(replace(policy, roles=with_role(policy, role)))
 
-    after = await asyncio.gather(*(store.policy_changes.change(W, add_role) for _ in range(8)))
+    after = await asyncio.gather(*(store.policy_changes.change(W, add_role) for _ in range(25)))
     policy = await store.policies.read(W)
-    assert policy is not None and policy.version == 9 and len(policy.roles) == 3 + 8
-    assert sorted(p.version for p in after if p is not None) == list(range(2, 10))
-    assert policy.pending is None
-
-
-class Died(BaseException):
-    """The server died."""
-
-
-STEPS = ("before the fence", "before it is published", "before it is marked as complete")
-
-
-@pytest.mark.parametrize("step", STEPS)
-async def test_another_server_completes_the_change_of_one_that_died(
-    store: Store, told: list[tuple[int, PendingChange]], step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes = store.policy_changes
-
-    async def die(*_args: Any, **_options: Any) -> None:
-        raise Died
-
-    with monkeypatch.context() as patch:
-        match STEPS.index(step):
-            case 0:
-                patch.setattr(changes._fence, "raise_versions", die)
-            case 1:
-                patch.setattr(changes, "announce", die)
-            case 2:
-                patch.setattr(Mongo, "update_one", die)
-        with pytest.raises(Died):
-            await changes.change(W, _strip_everyone)
-    assert await _pending(store) is not None
-    assert await changes.complete_abandoned() == 0
-    monkeypatch.setattr(changes_module, "TAKEOVER_MS", -1)
-    told.clear()
-    assert await changes.complete_abandoned() == 1
-    assert [version for version, _ in told] == [2]
-    assert await _versions(store, *CHANNELS) == [2] and await _pending(store) is None
-    assert await changes.complete_abandoned() == 0
-
-
-@pytest.mark.parametrize("version", [2, 3])
-async def test_the_next_change_completes_an_incomplete_one(
-    store: Store, told: list[tuple[int, PendingChange]], monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
-    """Also a call that finds nothing to change: a repeated request must not be answered before the fence."""
-
-    async def fail(*_args: Any, **_options: Any) -> None:
-        raise Unreachable("Redis does not answer")
-
-    async def archive(policy: Policy) -> ProposedPolicyChange:
-        channels = dict(policy.channels) | {GENERAL: replace(policy.channels[GENERAL], is_archived=True)}
-        return ProposedPolicyChange(replace(policy, channels=channels))
-
-    async def rename(policy: Policy) -> ProposedPolicyChange:
-        return ProposedPolicyChange(policy, workspace={"$set": {"name": "climbers"}})
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.policy_changes._fence, "raise_versions", fail)
-        with pytest.raises(Unreachable):
-            await store.policy_changes.change(W, archive)
-    await store.policy_changes.change(W, archive if version == 2 else rename)
-    assert await _versions(store, GENERAL) == [version] and await _pending(store) is None
-    ((published, change),) = told
-    assert (published, change.heads, change.is_changed) == (version, {GENERAL}, version == 3)
-
-
-async def test_a_process_completes_its_own_changes_when_redis_answers_again(
-    store: Store, told: list[tuple[int, PendingChange]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*_args: Any, **_options: Any) -> None:
-        raise Unreachable("Redis does not answer")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.policy_changes._fence, "raise_versions", fail)
-        with pytest.raises(Unreachable):
-            await store.policy_changes.change(W, _strip_everyone)
-        with pytest.raises(Unreachable):
-            await store.policy_changes.complete_incomplete()
-    await store.policy_changes.complete_incomplete()
-    assert [version for version, _ in told] == [2] and await _pending(store) is None
-    await store.policy_changes.complete_incomplete()
-    assert len(told) == 1
-
-
-async def test_a_change_without_redis_is_answered_and_completed_later(
-    store: Store, told: list[tuple[int, PendingChange]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail() -> None:
-        raise Unreachable("Redis is unavailable")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.cache, "require_shared", fail)
-        after = await store.policy_changes.change(W, _strip_everyone)
-        assert after is not None and after.version == 2 and told == []
-    assert await _pending(store) is not None
-    await store.policy_changes.complete_incomplete()
-    assert [version for version, _ in told] == [2] and await _pending(store) is None
+    assert policy is not None and policy.version == 26 and len(policy.roles) == 3 + 25
+    assert sorted(p.version for p in after if p is not None) == list(range(2, 27))
+    assert policy.pending == ()
 
 
 async def test_a_deleted_workspace_is_fenced_and_gone(store: Store, told: list[tuple[int, PendingChange]]) -> None:
@@ -348,16 +254,16 @@ async def test_a_deleted_workspace_is_fenced_and_gone(store: Store, told: list[t
 
     after = await store.policy_changes.change(W, delete)
     assert after is not None and after.is_deleted
-    assert await _versions(store, *CHANNELS) == [2] and await _pending(store) is None
+    assert await head_versions(store, *CHANNEL_IDS) == [2] and await pending_changes(store) is None
     assert await store.policies.find(W) is None and store.policies.known(W) is None
     assert await store.policy_changes.change(W, delete) is None
-    assert [change.heads for _, change in told] == [None]
+    assert [change.heads for _, change in told] == [set(CHANNEL_IDS)]
 
 
 async def test_a_head_that_is_being_loaded_is_loaded_again(store: Store, told: list[tuple[int, PendingChange]]) -> None:
     head, _, _, loading = store.keys.conversation(GENERAL)
     await store.cache.run([Call("DEL", (head,)), Call("SET", (loading,), ("token",))])
-    await store.policy_changes.change(W, _strip_everyone)
+    await store.policy_changes.change(W, strip_everyone)
     assert await store.cache.run([Call("EXISTS", (head,)), Call("EXISTS", (loading,))]) == [0, 0]
 
 
@@ -366,10 +272,10 @@ async def test_versions_of_heads_never_go_back_and_many_take_one_round_trip(
 ) -> None:
     many = [channel_id(W, number) for number in range(1_000, 2_000)]
     for channel in many[::100]:
-        await _cache_head(store, channel, 5)
+        await cache_head(store, channel, 5)
     trips = store.cache.trips
-    await store.policy_changes._fence.raise_versions(W, 6, many)
+    await store.policy_changes.completions._fence.raise_versions(W, 6, many)
     assert store.cache.trips - trips == 1
-    assert await _versions(store, *many[::100]) == [6]
-    await store.policy_changes._fence.raise_versions(W, 4, many)
-    assert await _versions(store, *many[::100]) == [6]
+    assert await head_versions(store, *many[::100]) == [6]
+    await store.policy_changes.completions._fence.raise_versions(W, 4, many)
+    assert await head_versions(store, *many[::100]) == [6]

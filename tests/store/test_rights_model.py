@@ -7,10 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.base.workspace_ids import role_id
+from store.base.workspace_ids import RoleId, role_id
 from store.workspaces.permissions import EVERYTHING, NOTHING, Permission
 from store.workspaces.policy import ChannelKind, MemberFacts, Overwrite, Overwrites, Policy, Role
 from store.workspaces.rights import explain, rights_in_channel
+from store.workspaces.visible_channels import NO_CHANNELS, ChannelVisibility
 from tests.store.workspaces import (
     ADMIN,
     ALICE,
@@ -123,3 +124,27 @@ def test_rights_are_those_of_a_naive_model(policy: Policy, member: MemberFacts, 
         assert {p.name for p in rights_in_channel(policy, member, found, inside, NOW)} == expected
     reasons = explain(policy, member, found, inside, NOW)
     assert {reason.permission.name for reason in reasons if reason.allowed} == expected
+
+
+@given(st.lists(policies(), min_size=1, max_size=3), st.sets(st.sampled_from(ROLES[1:])), st.booleans())
+def test_visible_channels_are_those_with_the_right_to_view_them(
+    versions: list[Policy], roles: set[RoleId], is_in_private: bool
+) -> None:
+    earlier: ChannelVisibility | None = None
+    for policy in versions:
+        visibility = ChannelVisibility(policy, earlier)
+        memberships = frozenset(policy.channels) if is_in_private else frozenset()
+        shared = visibility.find(MemberFacts(DAVE, 1, frozenset(roles)), memberships)
+        for user in (ALICE, BOB, CAROL, DAVE):
+            facts = MemberFacts(user, 1, frozenset(roles), timed_out_until_ms=LATER)
+            expected = {
+                channel.id
+                for channel in policy.channels.values()
+                if VIEW in rights_in_channel(policy, facts, channel, is_in_private, NOW)
+            }
+            assert visibility.find(facts, memberships).all() == expected
+        again = ChannelVisibility(replace(policy, version=policy.version + 1), visibility)
+        assert again.find(MemberFacts(DAVE, 2, frozenset(roles)), memberships).open is shared.open
+        before = earlier.find(MemberFacts(DAVE, 1, frozenset(roles)), memberships) if earlier else NO_CHANNELS
+        assert shared.without(before) == shared.all() - before.all()
+        earlier = visibility

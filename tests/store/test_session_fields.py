@@ -21,7 +21,7 @@ from server.services import Services, open_services
 from server.settings import Settings
 from store.base.ids import ConversationId, UserId
 from store.sessions import script_constants
-from store.sessions.fields import FIELDS, NAMES, SETTINGS, Field, SyncReason
+from store.sessions.fields import FIELDS, NAMES, SETTINGS, Field, NotificationLevel, SyncReason
 from store.sessions.script_constants import MUTE_ENDED_ENTRY, script_literals
 from store.sessions.session import Session
 from store.store import Store
@@ -29,6 +29,7 @@ from subscriptions.realtime.events.sessions import SessionChanged
 
 ANNA, BEN, CARA = UserId("anna"), UserId("ben"), UserId("cara")
 SAMPLES: dict[type, Any] = {bool: True, int: 7, str: "some text"}
+SAMPLES_BY_NAME = {"notification_level": NotificationLevel.NONE, "suppresses_everyone": False}
 NOW = 1_900_000_000_000
 _numbers = itertools.count()
 
@@ -46,6 +47,8 @@ def sample(name: str) -> Any:
     """Return a value of a setting that differs from its default."""
     if name.endswith("_ms"):
         return NOW
+    if name in SAMPLES_BY_NAME:
+        return SAMPLES_BY_NAME[name]
     return SAMPLES[type(NAMES[name].default) if NAMES[name].default is not None else str]
 
 

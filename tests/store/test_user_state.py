@@ -121,7 +121,7 @@ async def test_every_loaded_part_of_a_state_extends_the_loaders_claim(store: Sto
     user = UserId(f"{USER}{next(_names)}")
     keys = store.keys.user(user)
     assert await store.cache.one(Call("load_begin", keys, (START, "mine", 5_000))) == b"go"
-    assert await store.cache.one(Call("load_part", keys, (START, "mine", 60_000))) == 1
+    assert await store.cache.one(Call("load_part", keys, (START, "loading", "mine", 60_000))) == 1
     assert await store.cache.one(Call("PTTL", (store.keys.of_user(user, "loading"),))) > 50_000
 
 

@@ -26,6 +26,7 @@ W = workspace_id(7)
 EVERYONE, ADMIN, GUIDE = everyone_id(W), role_id(W, 1), role_id(W, 2)
 TRAILS = category_id(W, 3)
 GENERAL, STAFF, OLD = (channel_id(W, number) for number in (4, 5, 6))
+CHANNEL_IDS = (GENERAL, STAFF, OLD)
 AT = 1_795_000_000_000
 
 

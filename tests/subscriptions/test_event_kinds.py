@@ -65,6 +65,13 @@ FORMS: list[tuple[Event, str, Callable[[], str], str]] = [
         lambda: SessionChanged.log_entry(SyncReason.READ, [GROUP], RECEIPT),
         f'{{"k":"s","r":"READ","c":["g_1"],"a":{RECEIPT_FIELDS}}}',
     ),
+    (
+        # Servers of an earlier version show the reason that they know.
+        SessionChanged(SyncReason.NOTIFICATIONS, (SESSION,), 5),
+        '{"k":"s","r":"CATEGORY","n":"NOTIFICATIONS","u":"ann","t":5,"o":[["g_1",{"s":3}]]}',
+        lambda: SessionChanged.log_entry(SyncReason.NOTIFICATIONS, [GROUP]),
+        '{"k":"s","r":"CATEGORY","n":"NOTIFICATIONS","c":["g_1"]}',
+    ),
 ]
 IDS = [type(event).__name__ for event, *_ in FORMS]
 

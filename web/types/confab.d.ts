@@ -77,6 +77,8 @@ export type Channel = Conversation & Node & {
   viewerFollows: Scalars['Boolean']['output'];
   /** PRIVATE: its members. PUBLIC: its followers. */
   memberCount: Scalars['Int']['output'];
+  /** PRIVATE: its members. PUBLIC: its followers. By name. */
+  members: WorkspaceMemberConnection;
   workspace: Workspace;
   category?: Maybe<ChannelCategory>;
   /** Null without MANAGE_ROLES. inheritsPermissions: the category's overwrites apply. */
@@ -86,6 +88,13 @@ export type Channel = Conversation & Node & {
   viewerMayWriteAt?: Maybe<Scalars['DateTime']['output']>;
   /** Messages so far that count as unread until read. unreadCount is this minus Session.readCount. */
   messageCount: Scalars['Int']['output'];
+};
+
+
+export type ChannelMembersArgs = {
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+  query?: InputMaybe<Scalars['String']['input']>;
 };
 
 /**
@@ -520,6 +529,11 @@ export type Mutation = {
   /** categoryId: null removes the sessions from their category. */
   assignCategory: Array<Session>;
   /**
+   * Of one conversation, channel, thread or workspace. level null: as the next larger one says. Conversations: SyncSession
+   * NOTIFICATIONS.
+   */
+  setNotificationLevel: NotificationLevel;
+  /**
    * Durable (majority, journaled) before it is answered. Sending marks the conversation as read: the sender's readSeq
    * becomes the message's seq and others receive receipts, without a SyncSession or ReceiptAdvanced to the sender.
    * idempotencyKey: 1 to 128 characters, kept for 24 hours per sender across all conversations. The same key with the same
@@ -713,6 +727,13 @@ export type MutationSetUnreadArgs = {
 export type MutationAssignCategoryArgs = {
   conversationIds: Array<Scalars['ID']['input']>;
   categoryId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+export type MutationSetNotificationLevelArgs = {
+  id: Scalars['ID']['input'];
+  level?: InputMaybe<NotificationLevel>;
+  suppressEveryone?: InputMaybe<Scalars['Boolean']['input']>;
 };
 
 
@@ -958,6 +979,11 @@ export type Node = {
   id: Scalars['ID']['output'];
 };
 
+export type NotificationLevel =
+  | 'ALL'
+  | 'MENTIONS'
+  | 'NONE';
+
 /** The caller's own roles, nickname, time-out, or the end of their membership (member: null). */
 export type OwnMembershipChanged = {
   __typename: 'OwnMembershipChanged';
@@ -1130,6 +1156,8 @@ export type Query = {
   syncChannels: ChannelDelta;
   /** What a member may do in a channel, and which rule decided each permission. About oneself, or with MANAGE_ROLES. */
   explainPermissions: Array<PermissionReason>;
+  /** Everything a client needs for its first screen, in one request. Complete up to cursor and to each workspace's rev. */
+  ready: Ready;
   node?: Maybe<Node>;
 };
 
@@ -1259,6 +1287,15 @@ export type QueryExplainPermissionsArgs = {
 
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
+};
+
+export type Ready = {
+  __typename: 'Ready';
+  me: User;
+  sessions: SessionConnection;
+  workspaces: Array<Workspace>;
+  attention: Attention;
+  cursor: Scalars['Cursor']['output'];
 };
 
 /** Reading without an earlier acknowledgement of delivery sets both times, with one READ event. */
@@ -1400,6 +1437,8 @@ export type Session = Node & {
   /** PRIVATE only: how far the other person has received and read. */
   peerDeliveredSeq?: Maybe<Scalars['Int']['output']>;
   peerReadSeq?: Maybe<Scalars['Int']['output']>;
+  /** The notification level in force here. */
+  notifications: NotificationLevel;
   /**
    * For an INVALID session: still answers id, type and last title. For a dismissed group: status DISSOLVED and its last
    * owner.
@@ -1526,6 +1565,7 @@ export type SyncReason =
   | 'UNPIN'
   | 'CATEGORY'
   | 'MEMBERSHIP'
+  | 'NOTIFICATIONS'
   | 'CATCH_UP';
 
 /** hasMore: further parts of CATCH_UP follow; false for live changes. */

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, LimitReached, NotFound
 from resolvers.base.rate_limits import check_rate
-from resolvers.workspaces.access import access_workspace, check_right, find_access, no_workspace
+from resolvers.workspaces.access import access_workspace, check_right, find_access
 from store.base.ids import UserId
-from store.workspaces.invite_store import InviteCode, InviteRecord, TooManyInvites, WorkspaceGone
+from store.workspaces.changing.attempts import repeat_while_superseded
+from store.workspaces.invite_store import InviteCode, InviteRecord, TooManyInvites
 from store.workspaces.permissions import Permission
 from store.workspaces.workspace_info import WorkspaceInfo
 
@@ -32,22 +33,24 @@ async def create_invite(
 
     Raises InvalidInput, NotFound, Forbidden, LimitReached and RateLimited.
     """
-    access = await access_workspace(app, viewer, workspace)
-    check_right(app, access, Permission.CREATE_INVITES)
-    now_ms = app.store.clock.now_ms()
-    if not 0 <= max_uses <= _MAX_USES:
-        raise InvalidInput(f"maxUses must be from 0 to {_MAX_USES:,}; 0 means without limit", field="maxUses")
-    if expires_at_ms is not None and expires_at_ms <= now_ms:
-        raise InvalidInput("expiresAt must be in the future", field="expiresAt")
     check_rate(app.store.rate_limits.workspace_changes, viewer)
-    invite = InviteRecord(InviteCode.make(access.info.id), viewer, now_ms, expires_at_ms, max_uses)
+
+    async def create() -> InviteRecord:
+        access = await access_workspace(app, viewer, workspace)
+        check_right(app, access, Permission.CREATE_INVITES)
+        now_ms = app.store.clock.now_ms()
+        if not 0 <= max_uses <= _MAX_USES:
+            raise InvalidInput(f"maxUses must be from 0 to {_MAX_USES:,}; 0 means without limit", field="maxUses")
+        if expires_at_ms is not None and expires_at_ms <= now_ms:
+            raise InvalidInput("expiresAt must be in the future", field="expiresAt")
+        invite = InviteRecord(InviteCode.make(access.info.id), viewer, now_ms, expires_at_ms, max_uses)
+        await app.store.invites.insert(invite, access.policy.version, MOST_INVITES)
+        return invite
+
     try:
-        await app.store.invites.insert(invite, MOST_INVITES)
+        return await repeat_while_superseded(create)
     except TooManyInvites as error:
         raise LimitReached(f"a workspace has at most {MOST_INVITES:,} invitation codes; revoke some") from error
-    except WorkspaceGone as error:
-        raise no_workspace() from error
-    return invite
 
 
 async def revoke_invite(app: Confab, viewer: UserId, code: str) -> None:
@@ -57,14 +60,18 @@ async def revoke_invite(app: Confab, viewer: UserId, code: str) -> None:
     """
     check_rate(app.store.rate_limits.invite_lookups, viewer)
     parsed = InviteCode.parse(code)
-    invite = await app.store.invites.find(parsed) if parsed is not None else None
-    access = await find_access(app, viewer, invite.code.workspace) if invite is not None else None
-    if invite is None or access is None or access.facts is None:
-        raise no_invite()
-    if invite.created_by != viewer:
-        check_right(app, access, Permission.MANAGE_WORKSPACE)
-    if not await app.store.invites.delete(invite.code):
-        raise no_invite()
+
+    async def revoke() -> None:
+        invite = await app.store.invites.find(parsed) if parsed is not None else None
+        access = await find_access(app, viewer, invite.code.workspace) if invite is not None else None
+        if invite is None or access is None or access.facts is None:
+            raise no_invite()
+        if invite.created_by != viewer:
+            check_right(app, access, Permission.MANAGE_WORKSPACE)
+        if not await app.store.invites.delete(invite.code, access.policy.version):
+            raise no_invite()
+
+    await repeat_while_superseded(revoke)
 
 
 async def find_preview(app: Confab, viewer: UserId, code: str) -> Preview | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, OwnerCannotLeave
+from resolvers.base.errors import Forbidden, NotAMember, OwnerCannotLeave
 from resolvers.base.names import accept_name
 from resolvers.workspaces.changes import change_as_member, require
 from store.base.ids import UserId
@@ -16,7 +16,6 @@ from store.workspaces.membership_store import membership_end_guards, membership_
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import Follow, MemberFacts, Policy
 from store.workspaces.rights import highest_position
-from subscriptions.realtime.nicknames import announce_nickname
 
 LONGEST_NICKNAME = 32
 
@@ -40,7 +39,12 @@ async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts
     ends = [(channel, member, heads[channel].seq) for channel, member in found.memberships if channel in heads]
     return ProposedPolicyChange(
         policy,
-        members=[MemberChange(member, None) for member in members],
+        members=[
+            MemberChange(
+                member, None, private_channels=frozenset(c for c, m in found.memberships if m.user == member.user)
+            )
+            for member in members
+        ],
         follows=frozenset(Follow(member.user, channel, False) for channel, member in found.memberships),
         writes=membership_end_writes(policy, users, ends, app.store.clock.now_ms()),
         guards=membership_end_guards(policy, users, found),
@@ -55,43 +59,41 @@ async def set_nickname(
     Raises InvalidInput, NotFound, NotAMember, Forbidden and RateLimited.
     """
     if nickname is not None:
-        nickname = accept_name(nickname, "nickname")
-        if len(nickname) > LONGEST_NICKNAME:
-            raise InvalidInput(f"nickname must have 1 to {LONGEST_NICKNAME} characters", field="nickname")
+        nickname = accept_name(nickname, "nickname", LONGEST_NICKNAME)
     target = UserId(user) if user is not None else actor
 
     async def decide(policy: Policy, facts: MemberFacts) -> ProposedPolicyChange | None:
-        member = await _access_named(app, policy, facts, target)
+        await _check_may_name(app, policy, facts, target)
+        # A nickname needs no policy version, so the facts that this process keeps may have an earlier one.
+        app.store.policies.forget_member(policy.workspace, target)
+        member = await app.store.policies.find_member(policy.workspace, target, policy.version)
+        if member is None:
+            raise _not_a_member()
         if member.nickname == nickname:
             return None
         profile = await app.store.users.find(target)
         fields, writes = changed_search_fields(target, profile.name if profile is not None else None, nickname)
         change = MemberChange(member, replace(member, nickname=nickname), fields)
-        changed.append(target)
         return ProposedPolicyChange(policy, members=[change], writes=writes)
 
-    changed: list[UserId] = []
     policy = await change_as_member(app, actor, workspace, decide)
-    if changed:
-        announce_nickname(app.bus, policy.workspace, target)
     found = await app.store.policies.find_member(WorkspaceId(workspace), target, policy.version)
     if found is None:
         raise _not_a_member()
     return found
 
 
-async def _access_named(app: Confab, policy: Policy, actor: MemberFacts, target: UserId) -> MemberFacts:
-    """Return the member whose nickname the actor may change."""
+async def _check_may_name(app: Confab, policy: Policy, actor: MemberFacts, target: UserId) -> None:
+    """Raise NotAMember or Forbidden unless the actor may change the nickname of a member."""
     if target == actor.user:
         require(app, policy, actor, Permission.CHANGE_NICKNAME)
-        return actor
+        return
     require(app, policy, actor, Permission.MANAGE_NICKNAMES)
     member = await app.store.policies.find_member(policy.workspace, target, policy.version)
     if member is None:
         raise _not_a_member()
     if highest_position(policy, member) >= highest_position(policy, actor):
         raise Forbidden("this needs a role above all roles of that member", field="userId")
-    return member
 
 
 def _not_a_member() -> NotAMember:

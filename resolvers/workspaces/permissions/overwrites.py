@@ -14,8 +14,8 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import CategoryId, RoleId, WorkspaceId, workspace_of, workspace_of_channel
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.permissions import Permission
-from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Overwrite, Overwrites, Policy
-from store.workspaces.rights import PermissionReason, changed_permissions, explain, rights_in_channel
+from store.workspaces.policy import MemberFacts, Overwrite, Overwrites, Policy
+from store.workspaces.rights import PermissionReason, changed_permissions, explain, rights_in_category
 
 MOST_OVERWRITES = 200
 """Overwrites of one channel or category."""
@@ -128,9 +128,7 @@ async def _access_place(
     category = policy.categories.get(CategoryId(target.category or ""))
     if category is None:
         raise no_category()
-    # The rights in a PUBLIC channel that inherits from the category.
-    inside = Channel(ConversationId(category.id), "", ChannelKind.PUBLIC, 0, 0, category=category.id)
-    return rights_in_channel(policy, actor, inside, False, app.store.clock.now_ms()), category.overwrites
+    return rights_in_category(policy, actor, category, app.store.clock.now_ms()), category.overwrites
 
 
 def _overwrites_of(policy: Policy, target: OverwriteTarget) -> Overwrites:

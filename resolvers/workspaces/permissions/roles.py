@@ -193,9 +193,7 @@ def _accept(update: RoleUpdate) -> RoleUpdate:
     """Check values that need no policy, and return them in the form that is stored."""
     name, color = update.name, update.color
     if name is not None:
-        name = accept_name(name, "name")
-        if len(name) > LONGEST_ROLE_NAME:
-            raise InvalidInput(f"name must have 1 to {LONGEST_ROLE_NAME} characters", field="name")
+        name = accept_name(name, "name", LONGEST_ROLE_NAME)
     if color is not None:
         if not _COLOR.match(color):
             raise InvalidInput("color must have the form #rrggbb", field="color")

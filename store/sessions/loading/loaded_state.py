@@ -1,4 +1,4 @@
-"""A user's whole state as a load has read it from MongoDB: answers reads before Redis has it."""
+"""A user's state, without channels, as a load has read it from MongoDB: answers reads before Redis has it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 import orjson
 
 from store.base.ids import ConversationId, UserId
-from store.sessions.fields import FOLLOWED
 from store.sessions.records import Records
 from store.sessions.session import Session
-from store.sessions.session_lists import SessionLists, UnreadTotals, is_channel, is_valid, list_entry, parse_entry
+from store.sessions.session_lists import SessionLists, is_valid, list_entry, parse_entry
 
 _ACTIVE_TS = Session.active_ts.stored
 
@@ -38,7 +37,7 @@ class LoadedState:
         user: The user.
         epoch: The epoch that the cached state will have.
         clock: The user's clock. Changes after it are events of the cached state.
-        records: All sessions and gateways.
+        records: All sessions and gateways, without those in channels.
         lists: Their lists and sums.
     """
 
@@ -68,27 +67,15 @@ class LoadedState:
         places = [parse_entry(entry) for entry in nlargest(limit, self.lists.entries_of(name, before))]
         return self._snapshot((name for _, name in places), tuple(position for position, _ in places))
 
-    def followed(self, name: str) -> Snapshot:
-        """Return the sessions of a list of followed channels, or of all these lists, in no order."""
-        entries = self.lists.entries_of(name) if name != FOLLOWED else self.lists.followed_entries()
-        return self._snapshot(parse_entry(entry)[1] for entry in entries)
-
-    def followed_names(self) -> tuple[UnreadTotals, list[ConversationId]]:
-        """Return the sums over all sessions, and all followed channels in the order of their lists."""
-        return self.lists.totals, [parse_entry(entry)[1] for entry in sorted(self.lists.followed_entries())]
-
-    def changed(self, after: int, limit: int, *, valid_until: int, channels: bool = False) -> Snapshot:
+    def changed(self, after: int, limit: int, *, valid_until: int) -> Snapshot:
         """Return sessions whose `active_ts` is past a position, oldest change first.
 
         valid_until: Position up to which only valid sessions are returned.
-        channels: Those of channels instead of all others.
         """
         moved = sorted(
             (record[_ACTIVE_TS], conversation)
             for conversation, record in self.records.items()
-            if record[_ACTIVE_TS] > after
-            and is_channel(conversation) is channels
-            and (record[_ACTIVE_TS] > valid_until or is_valid(conversation, record))
+            if record[_ACTIVE_TS] > after and (record[_ACTIVE_TS] > valid_until or is_valid(conversation, record))
         )
         return self._snapshot(conversation for _, conversation in moved[:limit])
 

@@ -1,4 +1,4 @@
-"""Loads users' states from MongoDB into Redis, and answers reads before Redis has them."""
+"""Loads users' states, without channels, from MongoDB into Redis, and answers reads before Redis has them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store.redis.single_flight import CLAIM_MS, retry_until_true
 from store.sessions.loading.loaded_state import LoadedState
 from store.sessions.session_rows import SessionRows, Tick
 
-_SESSIONS_PER_CALL = 250
+SESSIONS_PER_CALL = 250
 """Sessions that one call puts into Redis, which executes nothing else at the same time."""
 
 
@@ -140,10 +140,10 @@ class StateLoader:
         Returns the answer of `load_finish`. If the claim was lost, the scripts do nothing.
         """
         last: list[Call] = []
-        for part in state.parts(_SESSIONS_PER_CALL):
+        for part in state.parts(SESSIONS_PER_CALL):
             if last and not await self._cache.one(last[0]):
                 return 0
-            last = [self._make_call(user, "load_part", token, CLAIM_MS, *part)]
+            last = [self._make_call(user, "load_part", "loading", token, CLAIM_MS, *part)]
         finish = self._make_call(user, "load_finish", token, *state.totals)
         return (await self._cache.run([*last, finish]))[-1]
 

@@ -1,7 +1,7 @@
 -- Changes of a user's cached sessions, by kind: messages, and the classes of store/sessions/changes.py. Each function
 -- returns the decision for `apply`: { moves, at, entry, old, following }, the first three for store_event; or
 -- { unchanged = conversations } if there is nothing to do, or it was done before; or UNKNOWN if MongoDB has newer data
--- than this state.
+-- than this state; or { noted = change }: a change of a session in a channel, while these are not loaded.
 -- old: for changes that senders are notified of, the read position (read_seq) and the number of unread messages before.
 -- following: log entries of events that come right after this one and change no session.
 local MAX_GAPS = 64
@@ -138,7 +138,7 @@ function changes.acknowledge(change)
   local moves, conversations, following = {}, {}, {}
   for i, part in ipairs(change.ps) do
     local decision = changes[part.k](part)
-    if decision.unknown then return UNKNOWN end
+    if decision.unknown or decision.noted then return UNKNOWN end
     conversations[i] = part.c
     if decision.moves then
       moves[#moves + 1] = decision.moves[1]
@@ -178,9 +178,9 @@ function changes.receipt(change)
   return changed_one(change, move)
 end
 
--- Returns true if the log has the entry. Used only if a server takes over the work of another one.
-local function is_logged(entry)
-  for _, row in ipairs(redis.call('XREVRANGE', LOG, '+', '-')) do
+-- Returns true if the log has the entry, at or after a time (ms). Used only if a change may have been made before.
+local function is_logged(entry, first_ms)
+  for _, row in ipairs(redis.call('XRANGE', LOG, first_ms, '+')) do
     if row[2][4] == entry then return true end
   end
   return false
@@ -193,7 +193,7 @@ function changes.revise(change)
   if record == nil then return UNKNOWN end
   if record[LAST_READABLE_SEQ] then return unchanged(conversation) end
   if seq > record[WRITE_SEQ] then return UNKNOWN end
-  if may_repeat and is_logged(change.e) then return unchanged(conversation) end
+  if may_repeat and is_logged(change.e, '-') then return unchanged(conversation) end
   local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
   -- This event carries the message, so the message's own event is not needed after it.
   fill_gap(record, seq)
@@ -247,6 +247,13 @@ end
 -- to set), u (fields to remove), w (1: write_ts moves), m (seq of a message that mentions the user). All but b may be
 -- absent.
 function changes.channel(change)
+  local is_loaded = find_channels()
+  if is_loaded == nil then return UNKNOWN end
+  if not is_loaded then
+    -- A server that takes a message over repeats its mentions.
+    if change.m and is_logged(change.e, int(change.at)) then return unchanged(change.c) end
+    return { noted = change }
+  end
   local conversation, previous = change.c, get(change.c)
   local old, record, differs = contribution_before(conversation, previous), previous or change.b, previous == nil
   if change.r and change.r > record[ACKNOWLEDGED_SEQ] then
@@ -266,6 +273,9 @@ function changes.channel(change)
     local newest = before > 0 and record[MENTIONS][before] or 0
     add_mention(record, change.m)
     differs = differs or #record[MENTIONS] ~= before or record[MENTIONS][before] ~= newest
+  elseif change.m and not differs then
+    -- The user has read further, for example with a message of their own at the same moment. The event is still due.
+    differs = not is_logged(change.e, int(change.at))
   end
   if not differs then return unchanged(conversation) end
   return changed_one(change, { conversation = conversation, record = record, old = old, is_new = previous == nil })
@@ -288,6 +298,25 @@ function changes.doubt(change)
   return UNKNOWN
 end
 
+-- ForgetChannel. The channel was deleted: its session is removed, which is no event.
+function changes.forget(change)
+  local channel = change.c
+  restart_channel_load()
+  redis.call('HDEL', TAG .. 'channel_ticks', channel)
+  local is_loaded = find_channels()
+  if is_loaded == nil then return UNKNOWN end
+  local record = is_loaded and get(channel)
+  if record then
+    local old, entries = contribution_before(channel, record), {}
+    for entry in pairs(old.entries) do entries[#entries + 1] = entry end
+    if old.mute_end then move_mute_end(channel, nil) end
+    redis.call('HDEL', TAG .. 'channels', channel)
+    redis.call('ZREM', TAG .. 'channel_index', channel)
+    add_to_meta({ channels = -1, channels_listed = -call_with('ZREM', TAG .. 'channel_list', entries) })
+  end
+  return unchanged(channel)
+end
+
 local function decide(kind, text)
   if messages[kind] then return messages[kind](text) end
   -- A server of another version may have left a change of a kind that is not known here.
@@ -304,13 +333,23 @@ local function apply(kind, text)
     drop_state()
     return { 'not_cached' }
   end
+  if decision.noted then
+    store_folded()
+    local noted, previous = decision.noted, state.clock
+    local tick = math.max(previous + 1, noted.at)
+    append_log(int(tick), int(previous), noted.e)
+    redis.call('HSET', META, 'clock', int(tick))
+    state.clock = tick
+    note_channel_change(noted.c, int(tick), text)
+    return { 'ok', int(tick), int(previous), state.total, -1, 0 }
+  end
   if decision.unchanged then
     store_folded()
     local clock = int(state.clock)
     local answer = { 'applied', clock, clock, state.total, -1, 0 }
     for _, conversation in ipairs(decision.unchanged) do
       answer[#answer + 1] = conversation
-      answer[#answer + 1] = redis.call('HGET', SESSIONS, conversation) or ''
+      answer[#answer + 1] = redis.call('HGET', records_key(conversation), conversation) or ''
     end
     return answer
   end

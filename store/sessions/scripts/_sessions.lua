@@ -4,7 +4,9 @@
 --   m, b<subBiz>, c<category>, x<subBiz> <category>  by priority, then write_ts: the lists that clients page through
 --   B<subBiz>, C<category>                           by write_ts: to find the newest session
 --   o                                                unordered: sessions with messages that are not delivered
---   f<workspace>                                     unordered: followed channels, by the workspace's part of their ids
+-- Those of channels are in the key `channel_list`:
+--   f<workspace>  unordered: followed channels, by the workspace's part of their ids
+--   q             by number of unread mentions: channels with mentions that are not muted
 
 -- Returns the position of a session in its lists: by priority, then by write_ts.
 local function list_position(priority, write_ts)
@@ -18,10 +20,6 @@ end
 
 local function is_gateway(conversation)
   return string.sub(conversation, 1, 2) == 'b_'
-end
-
-local function is_channel(conversation)
-  return string.sub(conversation, 1, 2) == 'c_'
 end
 
 -- The same rule as Session.valid in session.py: a private conversation exists from its first message on, and a deleted
@@ -53,7 +51,7 @@ end
 local function get(conversation)
   local folded = state and state.folded[conversation]
   if folded then return folded.record end
-  local text = redis.call('HGET', SESSIONS, conversation)
+  local text = redis.call('HGET', records_key(conversation), conversation)
   if not text then return nil end
   return cjson.decode(text)
 end
@@ -66,9 +64,9 @@ local function contribution(conversation, record)
   local muted = record[MUTED] == 1
   if muted then result.mute_end = record[MUTED_UNTIL_MS] end
   if is_channel(conversation) then
-    -- In no list of sessions; only its mentions count.
+    -- In no list of sessions. Its mentions are summed when they are read, because the user may not see the channel.
     local mentions = muted and 0 or unread_mention_count(conversation, record)
-    if mentions > 0 then result.sums.mentions = mentions end
+    if mentions > 0 then result.entries[list_entry(MENTIONED, mentions, conversation)] = true end
     if record[FOLLOWS] then
       local workspace = string.match(conversation, '^c_([^.]*)')
       result.entries[list_entry(FOLLOWED .. workspace, 0, conversation)] = true
@@ -128,7 +126,7 @@ local function add_to_meta(changes, ...)
       local value = redis.call('HINCRBY', META, field, int(change))
       local is_removed_at_zero = field == 'mentions' or string.find(field, '^[nuq][bc]')
       if value == 0 and is_removed_at_zero then redis.call('HDEL', META, field) end
-      if field == 'listed' and value == change then key_created = true end
+      if (field == 'listed' or field == 'channels_listed') and value == change then key_created = true end
     end
   end
   if #fields > 0 then redis.call('HSET', META, unpack(fields)) end
@@ -156,25 +154,57 @@ local function call_with(command, key, arguments)
   return sum
 end
 
+-- Returns what changes in the keys with records and lists: of channels, or of all other sessions.
+local function new_part(records, index, list, stored, listed)
+  return {
+    records_key = records, index_key = index, list_key = list, stored = stored, listed = listed,
+    records = {}, ticks = {}, entries = {},
+  }
+end
+
+-- Writes a part. changes: of numbers in meta, by field; gets the numbers of members.
+local function store_part(part, changes)
+  local added, removed = {}, {}
+  for entry, change in pairs(part.entries) do
+    if change > 0 then
+      added[#added + 1], added[#added + 2] = 0, entry
+    elseif change < 0 then
+      removed[#removed + 1] = entry
+    end
+  end
+  call_with('HSET', part.records_key, part.records)
+  call_with('ZADD', part.index_key, part.ticks)
+  local listed = call_with('ZADD', part.list_key, added)
+  if listed > 0 and state and state[part.listed] == 0 then key_created = true end
+  changes[part.listed] = listed - call_with('ZREM', part.list_key, removed)
+end
+
 -- Stores records, with those that `fold` has changed, and changes lists and numbers from the contributions before the
 -- change to the new ones.
 -- moves: conversation -> { record, old (contribution before the change), is_new }. The rest: for add_to_meta.
 -- Returns the records as text, by conversation.
 local function store(moves, ...)
-  local texts, sessions, ticks, entries, changes = {}, {}, {}, {}, {}
+  local texts, changes, in_channels = {}, {}, nil
+  local sessions = new_part(SESSIONS, INDEX, LIST, 'stored', 'listed')
   if state and state.waiting_fields then
     for conversation, folded in pairs(state.folded) do moves[conversation] = moves[conversation] or folded end
     redis.call('HDEL', META, unpack(state.waiting_fields))
     changes.waiting, state.waiting_fields, state.folded = -state.waiting, nil, {}
   end
   for conversation, move in pairs(moves) do
+    local part = sessions
+    if is_channel(conversation) then
+      in_channels = in_channels or new_part(
+        TAG .. 'channels', TAG .. 'channel_index', TAG .. 'channel_list', 'channels', 'channels_listed')
+      part = in_channels
+    end
     local record, old, new = move.record, move.old, contribution(conversation, move.record)
-    local text = encode(record)
+    local text, records, ticks, entries = encode(record), part.records, part.ticks, part.entries
     texts[conversation] = text
-    sessions[#sessions + 1], sessions[#sessions + 2] = conversation, text
+    records[#records + 1], records[#records + 2] = conversation, text
     ticks[#ticks + 1], ticks[#ticks + 2] = int(record[ACTIVE_TS]), conversation
     if move.is_new then
-      changes.stored = (changes.stored or 0) + 1
+      changes[part.stored] = (changes[part.stored] or 0) + 1
       key_created = true
     end
     for entry in pairs(new.entries) do entries[entry] = 1 end
@@ -183,19 +213,8 @@ local function store(moves, ...)
     for field, value in pairs(old.sums) do changes[field] = (changes[field] or 0) - value end
     if old.mute_end ~= new.mute_end then move_mute_end(conversation, new.mute_end) end
   end
-  local added, removed = {}, {}
-  for entry, change in pairs(entries) do
-    if change > 0 then
-      added[#added + 1], added[#added + 2] = 0, entry
-    elseif change < 0 then
-      removed[#removed + 1] = entry
-    end
-  end
-  call_with('HSET', SESSIONS, sessions)
-  call_with('ZADD', INDEX, ticks)
-  local listed = call_with('ZADD', LIST, added)
-  if listed > 0 and state and state.listed == 0 then key_created = true end
-  changes.listed = listed - call_with('ZREM', LIST, removed)
+  store_part(sessions, changes)
+  if in_channels then store_part(in_channels, changes) end
   add_to_meta(changes, ...)
   return texts
 end
@@ -325,6 +344,7 @@ end
 
 -- Ends up to 500 mutes that are due, and wakes the hubs. Mutes that end at the same time are one event.
 -- A load gives these sessions the same ticks.
+-- Returns false if a key with sessions in channels was evicted.
 local function end_mutes()
   local due, i = redis.call('ZRANGEBYSCORE', MUTES, '-inf', int(NOW), 'WITHSCORES', 'LIMIT', 0, 500), 1
   while due[i] do
@@ -332,6 +352,7 @@ local function end_mutes()
     while due[i + 1] == end_ms do
       local conversation = due[i]
       local record = get(conversation)
+      if record == nil then return false end
       local old = contribution_before(conversation, record)
       record[MUTED], record[MUTED_UNTIL_MS] = nil, nil
       moves[#moves + 1] = { conversation = conversation, record = record, old = old }
@@ -341,6 +362,7 @@ local function end_mutes()
     store_event(moves, tonumber(end_ms), string.format(MUTE_ENDED_ENTRY, cjson.encode(conversations)))
   end
   wake_hubs()
+  return true
 end
 
 -- Brings the cached state up to date: applies waiting messages and ends all mutes that are due. Every script on the
@@ -361,7 +383,10 @@ local function current_epoch(purpose)
     if purpose ~= 'change' and not is_due then store_folded() end
   end
   while due and due <= NOW do
-    end_mutes()
+    if not end_mutes() then
+      drop_state()
+      return nil
+    end
     due = tonumber(redis.call('HGET', META, 'due'))
   end
   return epoch

@@ -9,7 +9,8 @@
 --             mutes), servers (copy of the key routes: "<until ms> <server>", separated by spaces), sums by list:
 --             n<list> valid sessions, u<list> unread messages, q<list> unread mentions; and messages that are in the
 --             log and not yet in the sessions (_append.lua): waiting (number of conversations) and w:<conversation>
---   sessions  hash: conversation -> record (JSON). Its fields: store/sessions/fields.py
+--   sessions  hash: conversation -> record (JSON), without channels (_channels.lua). Its fields:
+--             store/sessions/fields.py
 --   index     sorted set: conversation by active_ts
 --   list      sorted set by name alone, "<list>\n<position>\n<conversation>": one key holds every list (_sessions.lua)
 --   mutes     sorted set: conversation by the end of its mute, ms
@@ -53,6 +54,9 @@ end
 local function touch()
   if not key_created and touched and math.abs(NOW - touched) <= TOUCH_INTERVAL_MS then return end
   for _, key in ipairs({ META, SESSIONS, INDEX, LIST, MUTES, LOG, ROUTES }) do redis.call('PEXPIRE', key, IDLE_MS) end
+  for _, name in ipairs({ 'channels', 'channel_index', 'channel_list', 'channel_ticks' }) do
+    redis.call('PEXPIRE', TAG .. name, IDLE_MS)
+  end
   redis.call('HSET', META, 'touched', int(NOW))
 end
 
@@ -97,9 +101,14 @@ local function wake_hubs()
   for _, server in ipairs(list_routes()) do publish(server, frame) end
 end
 
+local function delete_state()
+  redis.call('DEL', META, SESSIONS, INDEX, LIST, MUTES, LOG)
+  redis.call('DEL', TAG .. 'channels', TAG .. 'channel_index', TAG .. 'channel_list', TAG .. 'channel_ticks')
+end
+
 local function drop_state()
   wake_hubs()
-  redis.call('DEL', META, SESSIONS, INDEX, LIST, MUTES, LOG)
+  delete_state()
   state, key_created, touched = nil, false, NOW
 end
 

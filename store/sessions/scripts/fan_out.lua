@@ -90,7 +90,7 @@ local function drop_damaged_state()
     redis.call('DEL', META)
     pcall(wake_hubs)
   end
-  redis.call('DEL', META, SESSIONS, INDEX, LIST, MUTES, LOG)
+  delete_state()
 end
 
 -- Returns the answer for the selected user.

@@ -1,40 +1,43 @@
 """The one way to change what decides rights in a workspace (ADR 56, ADR 57).
 
 A change is decided on the newest policy, and stored in one transaction that is guarded by the policy version. Then it
-is *completed*: the fence in Redis is raised, the change is published, other servers read the policy, and `pending` is
-removed from the workspace's document. Only then it is answered. If the server dies before that, another one completes
-the change. Every step may be repeated.
+is *completed*: the fence in Redis is raised, the change is published, other servers read the policy, and the change is
+removed from what is pending in the workspace's document. Only then it is answered. If the server dies before that,
+another one completes the change. Every step may be repeated.
 """
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import structlog
 
 from store.base.clock import Clock
-from store.base.errors import StoreError, Superseded, Unreachable
+from store.base.errors import Superseded
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CHANNELS, PENDING_SINCE, WORKSPACE_MEMBERS, WORKSPACES
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.redis.request_scope import discard_request_cache
+from store.workspaces.changing.attempts import repeat_while_superseded
+from store.workspaces.changing.change_meter import ChangeMeter, metered
+from store.workspaces.changing.completions import Completions
 from store.workspaces.changing.policy_fence import PolicyFence
 from store.workspaces.changing.proposed_change import ProposedPolicyChange, channel_operations, member_operations
 from store.workspaces.documents import pending_fields, policy_fields
 from store.workspaces.policies import Policies
-from store.workspaces.policy import PendingChange, Policy
-from store.workspaces.workspace_fields import WorkspaceField
+from store.workspaces.policy import Policy
+from store.workspaces.workspace_fields import PendingField, WorkspaceField
 
 _log = structlog.get_logger()
 
 TAKEOVER_MS = 5_000
 """Time after which any server may complete a change."""
-
-_ATTEMPTS = 20
-"""Decisions on one change: others may be stored between a decision and its transaction."""
 
 _TAKEOVERS = 20
 """Changes that a server takes over at once."""
@@ -43,30 +46,25 @@ Decide = Callable[[Policy], Awaitable[ProposedPolicyChange | None]]
 """Decides a change on the newest policy. None: nothing changes. It may be called several times."""
 
 
-Announce = Callable[[Policy, PendingChange], Awaitable[None]]
-"""Publishes a change, and returns when no server shows live events under an older policy any more.
-
-It may be called again for the same change. Raises StoreError if a server does not answer.
-"""
-
-
-async def _announce_nothing(_policy: Policy, _change: PendingChange) -> None:
-    """Do nothing: there are no subscribers."""
-
-
 class PolicyChanges:
-    """Changes policies. `announce` is set by the layer that knows other servers and events."""
+    """Changes policies."""
 
     def __init__(self, mongo: Mongo, cache: Cache, keys: Keys, clock: Clock, policies: Policies) -> None:
         self._mongo = mongo
         self._cache = cache
         self._clock = clock
         self._policies = policies
-        self._fence = PolicyFence(cache, keys, policies.versions)
-        self._incomplete: set[WorkspaceId] = set()
-        """Workspaces with changes that this process could not complete."""
-        self.announce: Announce = _announce_nothing
+        self.completions = Completions(mongo, cache, PolicyFence(cache, keys, policies.versions))
+        self._locks: WeakValueDictionary[WorkspaceId, asyncio.Lock] = WeakValueDictionary()
+        """Changes of one workspace are stored one after the other: at once, all but one would be decided again."""
+        self.meter = ChangeMeter()
 
+    @property
+    def incomplete_workspaces(self) -> int:
+        """The number of workspaces with changes that this process could not complete."""
+        return len(self.completions.incomplete)
+
+    @metered
     async def change(self, workspace: WorkspaceId, decide: Decide) -> Policy | None:
         """Make a change and complete it. Returns the policy after it; None if the workspace does not exist.
 
@@ -76,59 +74,77 @@ class PolicyChanges:
 
         Raises Unreachable: the change may have been made, or will be complete only later.
         """
-        for _ in range(_ATTEMPTS):
-            policy = await self._policies.read(workspace)
-            if policy is None or policy.is_deleted:
-                self._policies.forget(workspace)
-                return None
-            self._policies.keep(policy)
-            proposed = await decide(policy)
-            if proposed is None or not proposed.changes(policy):
-                await self._complete(policy)
-                return policy
-            after = proposed.result(policy, self._clock.now_ms())
-            try:
-                await self._store(policy, after, proposed)
-            except Superseded:
-                continue
-            except StoreError:
-                # It may have been stored.
-                self._incomplete.add(workspace)
-                raise
-            # In the Redis fallback, this request has to read what it has changed.
-            discard_request_cache()
-            if after.is_deleted:
-                self._policies.forget(workspace)
-            else:
-                self._policies.keep(after)
-            await self._complete(after)
-            return after
-        raise Unreachable("the workspace is being changed by others")
+        lock = self._locks.setdefault(workspace, asyncio.Lock())
+        async with lock:
+            before, after = await repeat_while_superseded(lambda: self._decide_and_store(workspace, decide))
+        if before is None:
+            return None
+        if after is None:
+            await self.completions.complete(before, before.pending)
+            return None if before.is_deleted else before
+        await self.completions.complete(after, after.pending[-1:])
+        return after
+
+    async def _decide_and_store(self, workspace: WorkspaceId, decide: Decide) -> tuple[Policy | None, Policy | None]:
+        """Return the policy before and after a change. None: there is no workspace, or nothing changes.
+
+        Raises Superseded: another server has stored a change meanwhile.
+        """
+        policy = await self._policies.read(workspace)
+        if policy is None or policy.is_deleted:
+            self._policies.forget(workspace)
+            return policy, None
+        self._policies.keep(policy)
+        proposed = await decide(policy)
+        if proposed is None or not proposed.changes(policy):
+            return policy, None
+        after = proposed.result(policy, secrets.token_hex(8), self._clock.now_ms())
+        try:
+            await self._store(policy, after, proposed)
+        except Superseded:
+            raise
+        except BaseException:
+            # It may have been stored.
+            self.completions.incomplete.add(workspace)
+            raise
+        # In the Redis fallback, this request has to read what it has changed.
+        discard_request_cache()
+        self._keep(policy, after)
+        return policy, after
+
+    def _keep(self, before: Policy, after: Policy) -> None:
+        """Use what was stored from now on."""
+        for user in after.pending[-1].renamed:
+            # The facts that are kept stay valid, but have the earlier nickname.
+            self._policies.forget_member(after.workspace, user)
+        if after.is_deleted:
+            self._policies.forget(after.workspace)
+        elif after.version > before.version:
+            self._policies.keep(after)
 
     async def complete_incomplete(self) -> None:
         """Complete the changes that this process could not complete. Raises StoreError; the next call tries again."""
-        for workspace in list(self._incomplete):
+        incomplete = self.completions.incomplete
+        for workspace in list(incomplete):
             policy = await self._policies.read(workspace)
-            if policy is None or policy.pending is None:
-                self._incomplete.discard(workspace)
-            else:
-                await self._complete(policy)
+            incomplete.discard(workspace)
+            if policy is not None:
+                await self.completions.complete(policy, policy.pending)
 
     async def complete_abandoned(self) -> int:
-        """Complete changes of servers that have died meanwhile. Returns their number. Raises StoreError."""
+        """Complete changes of servers that have died meanwhile. Returns the number of workspaces. Raises StoreError."""
         self._cache.require_shared()
         now_ms = self._clock.now_ms()
         waiting = {PENDING_SINCE: {"$lt": now_ms - TAKEOVER_MS}}
         completed = 0
         for row in await self._mongo.find(WORKSPACES, waiting, projection={"_id": 1}, limit=_TAKEOVERS):
             # Servers take turns: one that fails leaves it to another one later.
-            if await self._mongo.update_one(
-                WORKSPACES, {"_id": row["_id"]} | waiting, {"$set": {PENDING_SINCE: now_ms}}
-            ):
+            taken = {"$set": {f"{WorkspaceField.PENDING}.$[].{PendingField.SINCE}": now_ms}}
+            if await self._mongo.update_one(WORKSPACES, {"_id": row["_id"]} | waiting, taken):
                 _log.warning("abandoned_policy_change_found", workspace=row["_id"])
                 policy = await self._policies.read(row["_id"])
                 if policy is not None:
-                    await self._complete(policy)
+                    await self.completions.complete(policy, policy.pending)
                 completed += 1
         return completed
 
@@ -144,7 +160,7 @@ class PolicyChanges:
             WorkspaceField.POLICY_VERSION: before.version,
             WorkspaceField.DELETED_AT: None,
         }
-        update = self._workspace_update(after, proposed)
+        update = self._workspace_update(before, after, proposed)
 
         async def work(session: Any) -> None:
             for collection, guards in proposed.guards:
@@ -153,41 +169,26 @@ class PolicyChanges:
             for collection, operations in writes:
                 if operations:
                     await self._mongo.bulk_write(collection, operations, session=session)
+            if len(after.pending) <= len(before.pending):
+                # The new one includes them. There may be others, which were read by nobody here.
+                included = {PendingField.ID: {"$in": [change.id for change in before.pending]}}
+                pulled = {"$pull": {WorkspaceField.PENDING: included}}
+                await self._mongo.find_one_and_update(WORKSPACES, unchanged, pulled, session=session)
             # Last, because everybody who joins writes this document, and waits while this transaction locks it.
             if await self._mongo.find_one_and_update(WORKSPACES, unchanged, update, session=session) is None:
                 raise Superseded("another change of the policy was stored before")
 
         await self._mongo.transaction(work)
 
-    def _workspace_update(self, after: Policy, proposed: ProposedPolicyChange) -> Document:
+    def _workspace_update(self, before: Policy, after: Policy, proposed: ProposedPolicyChange) -> Document:
         update: Document = {operator: dict(fields) for operator, fields in proposed.workspace.items()}
-        fields = update.setdefault("$set", {})
-        fields |= policy_fields(after)
-        if after.pending is not None:
-            fields[WorkspaceField.PENDING] = pending_fields(after.pending)
+        update.setdefault("$push", {})[WorkspaceField.PENDING] = pending_fields(after.pending[-1])
+        fields = policy_fields(after) if after.version > before.version else {}
         if proposed.deletes:
             fields[WorkspaceField.DELETED_AT] = self._clock.now_ms()
+        if fields:
+            update["$set"] = update.get("$set", {}) | fields
         ended = sum(change.after is None for change in proposed.members)
         if ended:
             update.setdefault("$inc", {})[WorkspaceField.MEMBER_COUNT] = -ended
         return update
-
-    async def _complete(self, policy: Policy) -> None:
-        """Do what is pending after the newest change. Raises Unreachable; `complete_incomplete` repeats it then."""
-        pending, workspace = policy.pending, policy.workspace
-        if pending is None:
-            return
-        self._incomplete.add(workspace)
-        try:
-            self._cache.require_shared()
-        except Unreachable:
-            # The deployment has no Redis, so no server has a head: requests read the policy version from MongoDB. As
-            # soon as Redis is back, the change is completed for servers that were faster to use it.
-            return
-        heads = policy.channels.keys() if pending.heads is None else pending.heads
-        await self._fence.raise_versions(workspace, policy.version, heads)
-        await self.announce(policy, pending)
-        # A later change has taken over what is pending.
-        done = {"_id": workspace, WorkspaceField.POLICY_VERSION: policy.version}
-        await self._mongo.update_one(WORKSPACES, done, {"$unset": {WorkspaceField.PENDING: ""}})
-        self._incomplete.discard(workspace)

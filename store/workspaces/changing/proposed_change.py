@@ -12,15 +12,18 @@ from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import RoleId, WorkspaceId
 from store.mongo.client import Document
 from store.mongo.collections import workspace_row_id
+from store.workspaces.changing.concerned_channels import channels_concerned, channels_of_member, hides_or_shows
 from store.workspaces.documents import CHANNEL_SETTINGS, channel_document, channel_settings
-from store.workspaces.permissions import NOTHING
-from store.workspaces.policy import Channel, Follow, MemberFacts, PendingChange, Policy, Role
+from store.workspaces.policy import Channel, Follow, MemberFacts, MembershipChanges, PendingChange, Policy, Role
 from store.workspaces.workspace_fields import WorkspaceMemberField
 
 Operation = InsertOne[Document] | UpdateOne | DeleteOne
 
 _MAX_MEMBER_CHANGES = 100
 """Changes of single members that a policy names. With more, the facts about all members are read again."""
+
+_MAX_PENDING = 20
+"""Incomplete changes that a workspace's document names one by one. While Redis is away, none is completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,13 @@ class MemberChange:
         before: Facts that the policy accepts.
         after: The facts after the change; None: the membership ends.
         fields: Further fields of the member's document; None removes one.
+        private_channels: PRIVATE channels that the member is in; None: not known, so it may be all.
     """
 
     before: MemberFacts
     after: MemberFacts | None
     fields: Mapping[str, Any] = field(default_factory=dict)
+    private_channels: frozenset[ConversationId] | None = None
 
     @property
     def changes_rights(self) -> bool:
@@ -58,7 +63,6 @@ class ProposedPolicyChange:
         workspace: Update operators for other fields of the workspace's document.
         writes: Further writes of the same transaction: collection and operations.
         deletes: The workspace is deleted.
-        renews_members: Facts about members that were read before are not used any more.
         follows: Users who follow a channel from now on, or no longer. `writes` has the writes of their rows.
         guards: Updates that each have to match a document. If one does not, the change is decided again.
     """
@@ -69,7 +73,6 @@ class ProposedPolicyChange:
     workspace: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     writes: Sequence[tuple[str, Sequence[Operation]]] = ()
     deletes: bool = False
-    renews_members: bool = False
     follows: frozenset[Follow] = frozenset()
     guards: Sequence[tuple[str, Sequence[UpdateOne]]] = ()
 
@@ -81,81 +84,75 @@ class ProposedPolicyChange:
             or bool(self.channel_members or self.workspace or self.writes or self.deletes)
         )
 
-    def result(self, before: Policy, now_ms: int) -> Policy:
-        """Return the policy after the change, with its version and what is pending."""
+    def only_renames(self, before: Policy) -> bool:
+        """Return whether nothing but nicknames changes, so that all policies and rights stay valid."""
+        return (
+            self.policy == before
+            and bool(self.members)
+            and not any(change.changes_rights for change in self.members)
+            and not (self.channel_members or self.workspace or self.deletes or self.follows)
+        )
+
+    def result(self, before: Policy, id: str, now_ms: int) -> Policy:
+        """Return the policy after the change, with its version and what is pending.
+
+        The last pending change is this one. If many were pending, it includes them.
+        """
+        pending = self._pending(before, id, now_ms)
+        earlier = before.pending
+        entries = (*earlier, pending) if len(earlier) < _MAX_PENDING else (pending.after(*earlier),)
+        if self.only_renames(before):
+            return replace(before, pending=entries)
         version = before.version + 1
-        members = {change.before.user for change in self.members} | {user for _, user in self.channel_members}
-        member_changes, members_since = _member_changes(before, version, sorted(members))
-        if self.renews_members:
-            member_changes, members_since = {}, version
-        pending = self._pending(before, frozenset(members), now_ms)
+        users = sorted({change.before.user for change in self.members})
+        member_changes, members_since = _member_changes(before, version, users)
         return replace(
             self.policy,
             workspace=before.workspace,
             version=version,
             roles=_counted(self.policy.roles, self.members),
+            channels=self._channels_after(before, version),
             member_changes=member_changes,
             members_since=members_since,
-            pending=pending if before.pending is None else pending.after(before.pending),
+            pending=entries,
             is_deleted=before.is_deleted or self.deletes,
         )
 
-    def _pending(self, before: Policy, members: frozenset[UserId], now_ms: int) -> PendingChange:
+    def _channels_after(self, before: Policy, version: int) -> Mapping[ConversationId, Channel]:
+        """Return the channels with the changes of their memberships."""
+        users: dict[ConversationId, set[UserId]] = {}
+        for name, user in self.channel_members:
+            users.setdefault(name, set()).add(user)
+        changed = {}
+        for id, channel in self.policy.channels.items():
+            earlier = before.channels.get(id)
+            if earlier is not None and earlier.kind is not channel.kind:
+                # Followers become members, or the reverse.
+                changed[id] = replace(channel, membership_changes=MembershipChanges(version))
+            elif id in users:
+                changes = channel.membership_changes.after(users[id], version)
+                changed[id] = replace(channel, membership_changes=changes)
+        return {**self.policy.channels, **changed}
+
+    def _pending(self, before: Policy, id: str, now_ms: int) -> PendingChange:
+        if self.only_renames(before):
+            return PendingChange(id, now_ms, renamed=frozenset(change.before.user for change in self.members))
         after = self.policy
-        concerns_all = self.deletes or any(change.changes_rights for change in self.members)
-        heads = None if concerns_all else channels_concerned(before, after)
+        heads = channels_concerned(before, after) | {channel for channel, _ in self.channel_members}
+        for change in self.members:
+            heads |= channels_of_member(before, after, change.before, change.after, change.private_channels)
         profiles = (before.owner, before.roles, before.categories), (after.owner, after.roles, after.categories)
         return PendingChange(
+            id,
             now_ms,
-            heads=None if heads is None else heads | {channel for channel, _ in self.channel_members},
+            heads=frozenset(before.channels) if self.deletes else heads,
             is_changed=profiles[0] != profiles[1] or bool(self.workspace),
-            changes_rights=self.deletes or _hides_or_shows(before, after),
+            changes_rights=self.deletes or hides_or_shows(before, after),
             channels=frozenset(id for id, channel in after.channels.items() if channel != before.channels.get(id)),
-            members=members,
+            members=frozenset(change.before.user for change in self.members)
+            | {user for _, user in self.channel_members},
             follows=self.follows,
         )
-
-
-def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationId] | None:
-    """Return the channels where a policy gives other rights than the one before; None: all channels."""
-    if before.owner != after.owner or _changes_permissions(before, after):
-        return None
-    return frozenset(
-        id
-        for id, channel in before.channels.items()
-        if id not in after.channels or _rules(before, channel) != _rules(after, after.channels[id])
-    )
-
-
-def _hides_or_shows(before: Policy, after: Policy) -> bool:
-    """Return whether a channel that exists before and after may have become visible to a member, or hidden."""
-    return (
-        before.owner != after.owner
-        or _changes_permissions(before, after)
-        or any(
-            id not in after.channels or _visibility(before, channel) != _visibility(after, after.channels[id])
-            for id, channel in before.channels.items()
-        )
-    )
-
-
-def _changes_permissions(before: Policy, after: Policy) -> bool:
-    """Return whether a role that members may have gives other permissions."""
-    return any(
-        role.permissions != (after.roles[id].permissions if id in after.roles else NOTHING)
-        for id, role in before.roles.items()
-    )
-
-
-def _visibility(policy: Policy, channel: Channel) -> tuple[object, ...]:
-    """Return everything about a channel that decides who sees it."""
-    overwrites = policy.overwrites_of(channel)
-    return channel.kind, overwrites.roles, overwrites.users
-
-
-def _rules(policy: Policy, channel: Channel) -> tuple[object, ...]:
-    """Return everything about a channel that decides rights there, or that senders have to know."""
-    return *_visibility(policy, channel), channel.is_archived, channel.full_history, channel.slow_mode_seconds
 
 
 def member_operations(workspace: WorkspaceId, members: Iterable[MemberChange]) -> list[Operation]:
@@ -166,13 +163,21 @@ def member_operations(workspace: WorkspaceId, members: Iterable[MemberChange]) -
         if change.after is None:
             operations.append(DeleteOne(query))
             continue
-        fields = {
-            WorkspaceMemberField.ROLES: sorted(change.after.roles) or None,
-            WorkspaceMemberField.NICKNAME: change.after.nickname,
-            WorkspaceMemberField.TIMED_OUT_UNTIL: change.after.timed_out_until_ms or None,
-        } | dict(change.fields)
-        operations.append(UpdateOne(query, set_or_remove(fields)))
+        before, after = _stored_facts(change.before), _stored_facts(change.after)
+        # Only what is different: the facts before may lack another change of the nickname.
+        changed = {name: value for name, value in after.items() if value != before[name]}
+        update = set_or_remove(changed | dict(change.fields))
+        if update:
+            operations.append(UpdateOne(query, update))
     return operations
+
+
+def _stored_facts(facts: MemberFacts) -> Document:
+    return {
+        WorkspaceMemberField.ROLES: sorted(facts.roles) or None,
+        WorkspaceMemberField.NICKNAME: facts.nickname,
+        WorkspaceMemberField.TIMED_OUT_UNTIL: facts.timed_out_until_ms or None,
+    }
 
 
 def channel_operations(before: Policy, after: Policy) -> list[Operation]:

@@ -84,6 +84,16 @@ class Event(ABC):
         return {"k": self.code} | self.wire_fields()
 
     @property
+    def concerned_users(self) -> Collection[UserId] | None:
+        """The users whose subscriptions get the event, of all with subscriptions to the clock; None: all."""
+        return None
+
+    @property
+    def subject(self) -> str | None:
+        """Subject of the event, for subscriptions to some subjects of a clock; None: all of them get the event."""
+        return None
+
+    @property
     def message_event(self) -> MessageStreamEvent | None:
         """The event that subscribers of `messageEvents` see; None: they see nothing.
 

@@ -36,7 +36,7 @@ class SessionChanged(Event):
     def wire_fields(self) -> Fields:
         """Return the whole sessions."""
         fields: Fields = {
-            "r": self.reason.value,
+            **_reason_fields(self.reason),
             "u": self.sessions[0].user,
             "t": self.total_unread,
             "o": [[session.conversation, session.record] for session in self.sessions],
@@ -48,20 +48,20 @@ class SessionChanged(Event):
         """Return the event that another server sent."""
         user = UserId(fields["u"])
         sessions = tuple(Session(user, ConversationId(name), record) for name, record in fields["o"])
-        return cls(SyncReason(fields["r"]), sessions, fields["t"], _receipt_in(fields))
+        return cls(_reason_in(fields), sessions, fields["t"], _receipt_in(fields))
 
     @staticmethod
     def log_entry(
         reason: SyncReason, conversations: Sequence[ConversationId], receipt: ReceiptAdvanced | None = None
     ) -> str:
         """Return the log entry of a change before it is made."""
-        fields: Fields = {"k": SessionChanged.code, "r": reason.value, "c": conversations}
+        fields: Fields = {"k": SessionChanged.code, **_reason_fields(reason), "c": conversations}
         return encode_entry(fields | {"a": receipt.encode()} if receipt else fields)
 
     @classmethod
     def parse_entry(cls, fields: Fields) -> LogEntry:
         """Return a reference to the sessions."""
-        return SessionReference(SyncReason(fields["r"]), tuple(map(ConversationId, fields["c"])), _receipt_in(fields))
+        return SessionReference(_reason_in(fields), tuple(map(ConversationId, fields["c"])), _receipt_in(fields))
 
     @property
     def message_event(self) -> MessageStreamEvent | None:
@@ -100,6 +100,20 @@ class SessionReference(LogEntry):
         gateways = dict.fromkeys(gateway_id(session.sub_biz) for session in changed if session.sub_biz is not None)
         changed += [present[name] for name in gateways if name in present]
         return SessionChanged(self.reason, tuple(changed), content.total_unread, self.receipt) if changed else None
+
+
+_INSTEAD = {SyncReason.NOTIFICATIONS: SyncReason.CATEGORY}
+"""Reasons that servers of the version before this one do not know, and reasons that they show in their place."""
+
+
+def _reason_fields(reason: SyncReason) -> Fields:
+    if reason not in _INSTEAD:
+        return {"r": reason.value}
+    return {"r": _INSTEAD[reason].value, "n": reason.value}
+
+
+def _reason_in(fields: Fields) -> SyncReason:
+    return SyncReason(fields["n"] if "n" in fields else fields["r"])
 
 
 def _receipt_in(fields: Fields) -> ReceiptAdvanced | None:

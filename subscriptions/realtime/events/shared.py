@@ -6,7 +6,7 @@ names are stored in logs, and read by servers of other versions: they never chan
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
@@ -31,6 +31,9 @@ from subscriptions.realtime.events.messages import message_fields
 
 WORKSPACE_OBJECT = "w"
 """The workspace itself, in the list of changed objects: name, picture, roles, categories."""
+
+ACTIVITY = "activity"
+"""The subject of ChannelActivity. The subject of a message is its channel."""
 
 RIGHTS_OBJECT = "v"
 """Stands for the rights of many, in the list of changed objects: other channels may have become visible, or hidden."""
@@ -87,6 +90,11 @@ class ChannelMessage(SharedEvent):
     def owner(self) -> str:
         """The workspace of the channel."""
         return workspace_of_channel(self.conversation)
+
+    @property
+    def subject(self) -> str:
+        """The channel."""
+        return self.message.conversation
 
     @property
     def objects(self) -> Collection[tuple[ChangeList, str]]:
@@ -152,6 +160,7 @@ class WorkspaceUpdate(SharedEvent):
         is_deleted: True if the workspace was deleted.
         channels: Channels that are new, or whose settings have changed. Not those that were deleted.
         members: Members whose own roles, nickname, time-out, channels or membership have changed.
+        renamed: Members whose nickname has changed. It has no part in rights, and needs no new version.
         follows: Users who follow a channel from now on (True), or no longer.
     """
 
@@ -164,12 +173,34 @@ class WorkspaceUpdate(SharedEvent):
     is_deleted: bool = False
     channels: tuple[ConversationId, ...] = ()
     members: tuple[UserId, ...] = ()
+    renamed: tuple[UserId, ...] = ()
     follows: tuple[tuple[UserId, ConversationId, bool], ...] = ()
+
+    # Computed once for all subscribers.
+    changed_members: frozenset[UserId] = field(init=False, compare=False, repr=False)
+    follows_by_user: Mapping[UserId, Sequence[tuple[ConversationId, bool]]] = field(
+        init=False, compare=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        """Index the members and the follows."""
+        by_user: dict[UserId, list[tuple[ConversationId, bool]]] = {}
+        for user, channel, follows in self.follows:
+            by_user.setdefault(user, []).append((channel, follows))
+        object.__setattr__(self, "changed_members", frozenset((*self.members, *self.renamed)))
+        object.__setattr__(self, "follows_by_user", by_user)
 
     @property
     def owner(self) -> str:
         """The workspace."""
         return self.workspace
+
+    @property
+    def concerned_users(self) -> Collection[UserId] | None:
+        """Its members and followers, unless the workspace or channels have changed."""
+        if self.is_changed or self.changes_rights or self.is_deleted or self.channels:
+            return None
+        return self.changed_members | self.follows_by_user.keys()
 
     @property
     def objects(self) -> Collection[tuple[ChangeList, str]]:
@@ -179,7 +210,7 @@ class WorkspaceUpdate(SharedEvent):
         names += [RIGHTS_OBJECT] if self.changes_rights or self.is_deleted else []
         return [
             *((ChangeList.CHANGED, name) for name in names),
-            *((ChangeList.MEMBERS, user) for user in self.members),
+            *((ChangeList.MEMBERS, user) for user in self.changed_members),
         ]
 
     def log_entry(self) -> str:
@@ -198,6 +229,8 @@ class WorkspaceUpdate(SharedEvent):
             fields["c"] = self.channels
         if self.members:
             fields["u"] = self.members
+        if self.renamed:
+            fields["n"] = self.renamed
         if self.follows:
             fields["fo"] = [[user, channel, int(follows)] for user, channel, follows in self.follows]
         return fields
@@ -214,6 +247,7 @@ class WorkspaceUpdate(SharedEvent):
             is_deleted="d" in flags,
             channels=tuple(map(ConversationId, fields.get("c", ()))),
             members=tuple(map(UserId, fields.get("u", ()))),
+            renamed=tuple(map(UserId, fields.get("n", ()))),
             follows=tuple((UserId(u), ConversationId(c), bool(follows)) for u, c, follows in fields.get("fo", ())),
         )
 
@@ -241,6 +275,11 @@ class ChannelActivity(SharedEvent):
     def owner(self) -> str:
         """The workspace of the channel."""
         return workspace_of_channel(self.channel)
+
+    @property
+    def subject(self) -> str:
+        """The same for all channels."""
+        return ACTIVITY
 
     def wire_fields(self) -> Fields:
         """Return nothing: it stays on its process."""

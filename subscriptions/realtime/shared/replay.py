@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
-from store.base.ids import ConversationId
+from store.base.ids import ConversationId, UserId
 from store.clocks.shared_clocks import LoggedEvent, SharedClocks
 from store.messages.message_store import MessageStore
-from subscriptions.realtime.events.base import MessagePlace, ReplayContent
-from subscriptions.realtime.events.shared import ChannelMessage, SharedEvent, parse_shared_entry
+from subscriptions.realtime.events.base import MessagePlace, ReplayContent, WholeEvent
+from subscriptions.realtime.events.shared import ChannelMessage, SharedEvent, WorkspaceUpdate, parse_shared_entry
 from subscriptions.realtime.mailboxes import MailboxEvent, Position
 from subscriptions.realtime.shared.log_windows import PAGE, LogWindow, LogWindows, WindowEvent
 
 ListReadable = Callable[[Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
 """Returns the messages that a user may read at present."""
 
-WaitForRights = Callable[[str, int], Awaitable[None]]
-"""Waits until rights on a clock are judged under a version or a later one."""
+WaitForRights = Callable[[str, int, Collection[UserId]], Awaitable[None]]
+"""Waits until rights on a clock are judged under a version or a later one, with the present nicknames of some users."""
 
 LONGEST_REPLAY = 5_000
 """Largest number of events in one replay; more are a reset."""
@@ -51,8 +51,10 @@ class SharedReplayer:
         logged = await self._read_log(owner, position)
         if logged is None:
             return None
-        await self._wait_for_rights(owner, max((int(event.version or 0) for event in logged), default=0))
         entries = [(event.tick, parse_shared_entry(event.entry)) for event in logged]
+        whole = [entry.event for _, entry in entries if isinstance(entry, WholeEvent)]
+        renamed = {user for event in whole if isinstance(event, WorkspaceUpdate) for user in event.renamed}
+        await self._wait_for_rights(owner, max((int(event.version or 0) for event in logged), default=0), renamed)
         places = {place for _, entry in entries for place in entry.message_places}
         content = ReplayContent(await self._messages.find_many(places) if places else {}, {}, 0)
         replayed = [(tick, entry.replay(content)) for tick, entry in entries]
@@ -97,7 +99,7 @@ class SharedReplayer:
         if window is None:
             return ChannelReplay([], frozenset())
         resumed, wanted = _select(window, start, revs)
-        await self._wait_for_rights(owner, window.version)
+        await self._wait_for_rights(owner, window.version, ())
         readable = set(await list_readable({event.place for event in wanted})) if wanted else set()
         events = [event for event in wanted if event.place in readable]
         messages = await window.replay(events, self._messages.find_many) if events else []

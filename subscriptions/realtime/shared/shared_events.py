@@ -25,7 +25,6 @@ from store.store import Store
 from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import EphemeralEvent
-from subscriptions.realtime.events.registry import EPHEMERAL_KINDS
 from subscriptions.realtime.events.shared import (
     ChannelMessage,
     MessageChange,
@@ -35,19 +34,25 @@ from subscriptions.realtime.events.shared import (
 )
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Mailbox, QueueBudget
+from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.server_calls import ServerGone
 from subscriptions.realtime.shared.activity import ActivityFeed
 from subscriptions.realtime.shared.audience import Audience
+from subscriptions.realtime.shared.counters import SharedCounters
 from subscriptions.realtime.shared.hub_clocks import HubClocks
 from subscriptions.realtime.shared.replay import SharedReplayer
 from subscriptions.realtime.shared.subscription import SharedSubscription
+from subscriptions.realtime.shared.typing_relay import TypingRelay
 from subscriptions.realtime.shared.user_clock_messages import UserClockMessages
 
 _log = structlog.get_logger()
 
 _FRAME = "shared"
-_EPHEMERAL_FRAME = "shared_ephemeral"
 _QUESTION = "rights"
+_VIEWERS = "channel_viewers"
+_VIEWERS_SECONDS = 1.0
+"""Time after which a server is taken as one where nobody looks at a channel."""
+
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before rights are read again."""
 
@@ -63,15 +68,20 @@ class _Frame(NamedTuple):
     event: SharedEvent | None
 
 
+def _renamed_by(event: SharedEvent | None) -> Collection[UserId]:
+    return event.renamed if isinstance(event, WorkspaceUpdate) else ()
+
+
 class SharedEvents:
     """The events on shared clocks of one process: those that it causes, and those that its subscribers get."""
 
-    def __init__(self, store: Store, server: str, bus: Bus) -> None:
+    def __init__(self, store: Store, server: str, bus: Bus, ring: ServerRing) -> None:
         """Create the hub of shared clocks, and listen to frames on the bus."""
         self._store = store
         self._bus = bus
         self._audiences: dict[str, Audience] = {}
         self.user_clock_messages = UserClockMessages()
+        self.counters = SharedCounters()
         self._activities: dict[str, ActivityFeed] = {}
         self.viewers: dict[ConversationId, dict[Mailbox, UserId]] = {}
         """The subscriptions that look at each conversation, with their users."""
@@ -82,13 +92,20 @@ class SharedEvents:
         clocks = HubClocks(store.clocks, self._refresh_present)
         self.hub: Hub[str] = Hub(server, clocks, self.replayer.since, store.clock)
         bus.on_frame(_FRAME, self._receive)
-        bus.on_frame(_EPHEMERAL_FRAME, self._receive_ephemeral)
+        self.typing = TypingRelay(bus, ring, store.clock, self._deliver_ephemeral)
+        bus.calls.answer_kind(_VIEWERS, self._answer_viewers)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
+
+    @property
+    def watched(self) -> int:
+        """The number of clocks that subscriptions of this process read."""
+        return len(self._audiences)
 
     async def close(self) -> None:
         """Stop delivering."""
         await end_tasks(self._tasks)
+        await self.typing.close()
         await self.hub.close()
         self.replayer.close()
 
@@ -141,19 +158,22 @@ class SharedEvents:
         return appended.tick
 
     async def announce_policy(self, policy: Policy, change: PendingChange) -> None:
-        """Announce a change of rights that is durable, and in Redis. See `announce`."""
-        await self.announce(
-            WorkspaceUpdate(
-                policy.workspace,
-                policy.version,
-                is_changed=change.is_changed,
-                changes_rights=change.changes_rights,
-                is_deleted=policy.is_deleted,
-                channels=tuple(sorted(change.channels)),
-                members=tuple(sorted(change.members)),
-                follows=tuple(sorted(change.follows)),
-            )
+        """Announce a change of rights that is durable, and in Redis. See `announce`.
+
+        If only nicknames have changed, no server is waited for.
+        """
+        update = WorkspaceUpdate(
+            policy.workspace,
+            0 if change.only_renames else policy.version,
+            is_changed=change.is_changed,
+            changes_rights=change.changes_rights,
+            is_deleted=policy.is_deleted,
+            channels=tuple(sorted(change.channels)),
+            members=tuple(sorted(change.members)),
+            renamed=tuple(sorted(change.renamed)),
+            follows=tuple(sorted(change.follows)),
         )
+        await (self.append(update) if change.only_renames else self.announce(update))
 
     async def _append(self, event: SharedEvent) -> Appended:
         version = str(event.version) if isinstance(event, WorkspaceUpdate) and event.version else ""
@@ -173,6 +193,7 @@ class SharedEvents:
     def _publish(self, owner: str, event: SharedEvent | None, appended: Appended) -> None:
         version = int(appended.version or 0)
         if appended.tick:
+            self.counters.published["workspace" if isinstance(event, WorkspaceUpdate) else "message"] += 1
             placed = event.at(appended.tick) if event is not None else None
             frame = _Frame(owner, *appended[:3], version, placed)
         else:
@@ -246,27 +267,43 @@ class SharedEvents:
             activity.close()
             self.hub.detach(activity.mailbox)
 
-    def send_ephemeral(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
-        """Send an event without a tick to the servers that look at its clock. Best effort.
+    async def send_typing(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
+        """Announce that a user types in a channel, or has stopped, on the servers that look at its clock. Best effort.
 
-        Returns False if nobody but its user can get it.
+        Returns False if nobody else who sees the channel looks at it. Only the other servers know that if nobody does
+        so here.
         """
+        channel, user = event.conversation, event.user
         others = [server for server in servers if server != self.hub.server]
-        body = [event.frame, *event.encode()]
-        self._bus.send_frames(_EPHEMERAL_FRAME, dict.fromkeys(others, body))
-        viewers = self.viewers.get(event.conversation, {})
-        self._deliver_ephemeral(event)
-        return bool(others) or any(viewer != event.user for viewer in viewers.values())
+        if not self._has_viewer(channel, user):
+            answers = await asyncio.gather(*(self._ask_for_viewer(server, channel, user) for server in others))
+            if not any(answers):
+                return False
+        self.typing.send(event, servers)
+        return True
+
+    async def _ask_for_viewer(self, server: str, channel: ConversationId, user: UserId) -> bool:
+        question = {_VIEWERS: [channel, user]}
+        try:
+            answer = await self._bus.calls.ask(server, question, timeout_seconds=_VIEWERS_SECONDS)
+        except StoreError:
+            return False
+        return bool(answer["has_viewer"])
+
+    async def _answer_viewers(self, question: dict[str, Any]) -> dict[str, Any]:
+        return {"has_viewer": self._has_viewer(*question[_VIEWERS])}
+
+    def _has_viewer(self, channel: ConversationId, user: UserId) -> bool:
+        """Return whether somebody else looks at a channel on this process, and sees it."""
+        audience = self._audiences.get(workspace_of_channel(channel))
+        viewers = self.viewers.get(channel, {}).values()
+        return audience is not None and any(
+            viewer != user and audience.find_access(viewer, channel) is not None for viewer in viewers
+        )
 
     def _deliver_ephemeral(self, event: EphemeralEvent) -> None:
         for mailbox in tuple(self.viewers.get(event.conversation, ())):
             mailbox.put(event)
-
-    def _receive_ephemeral(self, body: Sequence[Any]) -> None:
-        frame, *values = body
-        kind = next((kind for kind in EPHEMERAL_KINDS if kind.frame == frame), None)
-        if kind is not None:
-            self._deliver_ephemeral(kind.decode(values))
 
     def _receive(self, body: Sequence[Any]) -> None:
         owner, epoch, tick, previous, version, fields = body
@@ -277,9 +314,10 @@ class SharedEvents:
         """Hand an event to the hub, after those that wait. It waits if rights have to be read first."""
         audience = self._audiences.get(frame.owner)
         waiting = self._early.get(frame.owner)
+        renamed = _renamed_by(frame.event)
         if waiting is not None:
             waiting.append(frame)
-        elif audience is None or audience.accepts(frame.version):
+        elif audience is None or (audience.accepts(frame.version) and not audience.has_any(renamed)):
             self._hand_to_hub(frame)
         else:
             self._early[frame.owner] = deque((frame,))
@@ -291,30 +329,38 @@ class SharedEvents:
         waiting = self._early[owner]
         try:
             while waiting:
-                await self._wait_for_rights(owner, waiting[0].version)
+                await self._wait_for_rights(owner, waiting[0].version, _renamed_by(waiting[0].event))
                 self._hand_to_hub(waiting.popleft())
         finally:
             del self._early[owner]
 
     def _hand_to_hub(self, frame: _Frame) -> None:
+        event = frame.event
+        if isinstance(event, ChannelMessage) and event.conversation in self.viewers:
+            self.typing.note_message(event)
         self.hub.receive(frame.event, [(frame.owner, frame.epoch, frame.tick, frame.previous)])
 
-    async def _wait_for_rights(self, owner: str, version: int) -> None:
-        """Read rights until they are judged under a version. Repeats while a database is unavailable."""
+    async def _wait_for_rights(self, owner: str, version: int, renamed: Collection[UserId] = ()) -> None:
+        """Read rights until they are judged under a version. Repeats while a database is unavailable.
+
+        renamed: Members whose facts are read again if they subscribe, because their nickname has changed.
+        """
         pause, longest = _PAUSE_SECONDS
         while True:
             try:
-                await self._refresh(owner, version)
+                await self._refresh(owner, version, renamed)
                 return
             except StoreError as error:
                 _log.warning("rights_not_read_yet", owner=owner, reason=str(error))
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    async def _refresh(self, owner: str, version: int) -> None:
+    async def _refresh(self, owner: str, version: int, renamed: Collection[UserId] = ()) -> None:
         audience = self._audiences.get(owner)
         if audience is not None:
-            await audience.refresh(version)
+            for user in renamed:
+                self._store.policies.forget_member(WorkspaceId(owner), user)
+            await audience.refresh(version, renamed)
 
     async def _refresh_present(self, owner: str) -> None:
         """Read rights until they are judged under the present version."""

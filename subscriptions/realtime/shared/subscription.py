@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from store.base.ids import ConversationId, UserId
+from subscriptions.realtime.events.shared import ACTIVITY
 from subscriptions.realtime.mailboxes import Mailbox, Position, QueueBudget
 from subscriptions.realtime.shared.audience import Audience
 
@@ -42,7 +43,9 @@ class SharedSubscription:
         """Subscribe to another clock. Raises StoreError."""
         audience = self._events.join(self._user, owner, conversations)
         self._audiences[owner] = (audience, conversations)
-        mailbox = self._mailboxes[owner] = await self._events.hub.attach(owner, budget)
+        subjects = (ACTIVITY,) if conversations is None else frozenset(conversations)
+        mailbox = await self._events.hub.attach(owner, budget, self._user, subjects)
+        self._mailboxes[owner] = mailbox
         for conversation in conversations or ():
             self._events.viewers.setdefault(conversation, {})[mailbox] = self._user
         await audience.refresh(0, (self._user,))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from resolvers.live.live_stream import LiveEvent, LiveStream
 from store.base.ids import UserId
 from subscriptions.realtime.events.shared import WorkspaceUpdate
 from subscriptions.transport.engine import RequestRefused
@@ -55,3 +57,13 @@ async def refused(api: Api, user: str, *positions: str) -> tuple[str, str]:
         await look_at(api, user, *positions)
     (error,) = refusal.value.errors
     return error["extensions"]["code"], error["extensions"]["field"]
+
+
+async def take(stream: LiveStream) -> LiveEvent:
+    """Return the next event of a stream."""
+    ready = asyncio.Event()
+    stream.on_ready(ready.set)
+    while (event := stream.take()) is None:
+        await ready.wait()
+        ready.clear()
+    return event

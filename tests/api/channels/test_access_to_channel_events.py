@@ -7,11 +7,15 @@ import os
 
 import pytest
 
+from resolvers.live.channel_events import AccessEnded, ChannelCaughtUp, channel_events
+from resolvers.live.shared_positions import SharedPosition
 from store.base.ids import UserId
 from store.conversations.conversation import Member
 from store.mongo.collections import MEMBERS, member_row_id
 from store.workspaces.permissions import Permission
-from tests.api.channels.channel_subscriber import live, look_at, refused, tell, texts
+from subscriptions.realtime.events.shared import ChannelMessage
+from subscriptions.realtime.mailboxes import QueueBudget
+from tests.api.channels.channel_subscriber import live, look_at, refused, take, tell, texts
 from tests.api.client import Api
 from tests.api.sample_channels import SampleChannels
 
@@ -107,6 +111,22 @@ async def test_messages_after_the_end_of_a_right_are_not_shown(
         await workspace.change(allowed)
         await tell(api, workspace)
     assert late
+
+
+async def test_missed_messages_are_judged_when_a_slow_reader_takes_them(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    _, start = await live(api, workspace.other, workspace.general)
+    for content in ("a", "b", "c"):
+        await other_api.send(workspace.member, workspace.general, content)
+    app, positions = api.services.app, [SharedPosition(workspace.general, start)]
+    stream = await channel_events(app, UserId(workspace.other), positions, QueueBudget())
+    assert isinstance((await take(stream)).payload, ChannelMessage)
+    await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+    await tell(other_api, workspace)
+    assert isinstance((await take(stream)).payload, ChannelCaughtUp)
+    assert (await take(stream)).payload == AccessEnded(workspace.general)
+    stream.close()
 
 
 @pytest.mark.parametrize("channel", ["general", "staff"])

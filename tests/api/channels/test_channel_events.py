@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from resolvers.live.channel_events import ChannelCaughtUp, channel_events
-from resolvers.live.live_stream import LiveEvent, LiveStream
 from resolvers.live.shared_positions import SharedPosition
 from store.base.ids import ConversationId, UserId
 from store.messages.message import ReservedMessage
@@ -16,8 +14,10 @@ from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from subscriptions.realtime.events.shared import ChannelMessage
 from subscriptions.realtime.mailboxes import QueueBudget
-from tests.api.channels.channel_subscriber import live, look_at, texts
+from subscriptions.realtime.shared import typing_relay
+from tests.api.channels.channel_subscriber import live, look_at, take, tell, texts
 from tests.api.client import Api
+from tests.api.conftest import Deployments
 from tests.api.requests.test_budgets import Meter
 from tests.api.sample_channels import SampleChannels
 
@@ -143,16 +143,6 @@ async def test_a_slow_reader_is_reset_with_bounded_memory(api: Api, workspace: S
     assert budget.used == 0
 
 
-async def take(stream: LiveStream) -> LiveEvent:
-    """Return the next event of a stream."""
-    ready = asyncio.Event()
-    stream.on_ready(ready.set)
-    while (event := stream.take()) is None:
-        await ready.wait()
-        ready.clear()
-    return event
-
-
 async def test_an_event_is_executed_once_for_all_subscribers(api: Api, workspace: SampleChannels) -> None:
     people = [workspace.users[name] for name in ("owner", "other", "admin")]
     subscribers = [(await live(api, user, workspace.general))[0] for user in people]
@@ -190,6 +180,46 @@ async def test_typing_is_shown_to_others_who_look_at_the_channel(
     await own.expect_no_event()
 
 
+async def test_typing_is_sent_only_if_somebody_else_sees_it(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    async def start() -> object:
+        return (await api.data(workspace.member, TYPE, id=workspace.general))["startTyping"]
+
+    for server in (api, other_api):
+        await live(server, workspace.member, workspace.general)
+        await live(server, workspace.moderator, workspace.staff)
+        await live(server, workspace.other, workspace.general)
+    await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+    await tell(api, workspace)
+    assert await start() is False
+    there, _ = await live(other_api, workspace.owner, workspace.general)
+    assert await start() is True
+    assert (await there.next())["__typename"] == "TypingStarted"
+
+
+@pytest.mark.parametrize("owner", ["here", "there", "ended"])
+async def test_typing_reaches_all_servers_whichever_owns_the_channel(
+    api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    servers = {"here": api.services.app.hub.server, "there": other_api.services.app.hub.server, "ended": "ended"}
+    ring = api.services.app.shared_events.typing.ring
+    owner_of = ring.owner_of
+
+    def find_owner(key: str) -> str:
+        return servers[owner] if servers[owner] not in ring._away else owner_of(key)
+
+    monkeypatch.setattr(ring, "owner_of", find_owner)
+    monkeypatch.setattr(typing_relay, "SECONDS_BETWEEN", 0.1)
+    subscribers = [(await live(each, workspace.owner, workspace.general))[0] for each in (api, other_api)]
+    for user in (workspace.member, workspace.other):
+        assert (await api.data(user, TYPE, id=workspace.general))["startTyping"] is True
+    for subscriber in subscribers:
+        events = [await subscriber.next(), await subscriber.next()]
+        assert {event["__typename"] for event in events} == {"TypingStarted"}
+        assert {event["user"]["id"] for event in events} == {workspace.member, workspace.other}
+
+
 async def test_typing_needs_the_right_to_write(api: Api, workspace: SampleChannels) -> None:
     await workspace.overwrite(workspace.general, workspace.member, Permission.SEND_MESSAGES)
     for user, channel, code in (
@@ -225,17 +255,22 @@ async def test_a_subscription_continues_from_the_rev_of_a_query(api: Api, worksp
 
 
 async def test_a_message_costs_no_further_round_trip_and_no_key_for_those_who_look(
-    api: Api, other_api: Api, workspace: SampleChannels
+    api: Api, other_api: Api, workspace: SampleChannels, deployments: Deployments
 ) -> None:
     people = [workspace.users[name] for name in ("owner", "other", "admin")]
     subscribers = [(await live(server, user, workspace.general))[0] for user in people for server in (api, other_api)]
-    store = api.services.app.store
     await api.send(workspace.member, workspace.general, "warm")
     await api.wait_until_idle()
-    keys = await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))
+    parts = [part.encode() for part in (workspace.id.removeprefix("w_"), *people)]
+
+    def list_keys() -> list[bytes]:
+        """Return the keys of the workspace and of those who look, not those of other tests."""
+        return sorted(key for key in deployments.keys("main", "*") if any(part in key for part in parts))
+
+    keys = list_keys()
     meter = Meter(api)
     await meter.expect("sendMessage", lambda: meter.send(workspace.member, workspace.general, content="a"), 1, 2)
     await api.wait_until_idle()
-    assert sorted(await store.cache.one(Call("KEYS", (), (f"{store.keys.prefix}*",)))) == sorted(keys)
+    assert keys and list_keys() == keys
     for subscriber in subscribers:
         assert (await texts(subscriber, 2))[1] == ("CREATED", "a")

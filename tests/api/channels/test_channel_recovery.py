@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from store.base.ids import PARTITIONS, MessageId, UserId
-from store.channels.second_places import reserve_again_in_channel
+from store.channels.sending.sending_rights import SendingRefusal
 from store.conversations.conversation_fields import ConversationField, HeadField
 from store.messages.message import Message, MessageKind, ReservedMessage
-from store.messages.outbox_store import ChannelTerms, OutdatedRights, Refusal
+from store.messages.outbox_store import ChannelTerms, OutdatedRights
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from tests.api.client import Api, gather_all
@@ -40,13 +42,26 @@ async def test_a_message_whose_place_is_taken_gets_another_one(api: Api, workspa
 
 
 async def test_no_second_place_is_given_under_rights_that_have_ended(api: Api, workspace: SampleChannels) -> None:
-    store, message = workspace.store, make_message(workspace)
-    parts = store.conversations, store.channel_rights, store.outbox
-    assert isinstance(await reserve_again_in_channel(*parts, message), ReservedMessage)
+    places = workspace.store.channel_places
+
+    async def reserve_again(**fields: Any) -> object:
+        place = await places.reserve(make_message(workspace)._replace(**fields), replaces_taken_place=True)
+        return None if isinstance(place, ReservedMessage) else place
+
+    moderator, mentioned = UserId(workspace.moderator), {"mentions": (UserId(workspace.other),)}
+    everybody = {"mentions_all": True, "sender": moderator}
+    for fields in ({}, mentioned, everybody):
+        assert await reserve_again(**fields) is None
     await workspace.overwrite(workspace.general, workspace.member, Permission.SEND_MESSAGES)
-    assert await reserve_again_in_channel(*parts, make_message(workspace)) is Refusal.FORBIDDEN
-    await workspace.change_channel(workspace.general, overwrites=workspace.policy.channels[workspace.staff].overwrites)
-    assert isinstance(await reserve_again_in_channel(*parts, make_message(workspace)), ReservedMessage)
+    assert await reserve_again() is SendingRefusal.NEEDS_SEND_MESSAGES
+    await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+    assert await reserve_again() is None
+    assert await reserve_again(**mentioned) is SendingRefusal.MENTIONS_OUTSIDER
+    await workspace.overwrite(workspace.general, workspace.moderator, Permission.MENTION_EVERYONE)
+    assert await reserve_again(**everybody) is SendingRefusal.MENTIONS_EVERYONE
+    await workspace.change_channel(workspace.general, is_archived=True)
+    assert await reserve_again() is SendingRefusal.ARCHIVED
+    assert await reserve_again(kind=MessageKind.SYSTEM) is None
     await api.services.housekeeper.sweep(range(PARTITIONS), 0)
 
 
@@ -116,7 +131,7 @@ async def test_the_loader_reads_the_version_again_after_a_change(
         reads += 1
         found = await read(conversations)  # type: ignore[arg-type]
         if reads == 1:
-            await workspace.store.policy_changes._fence.raise_versions(workspace.id, 2, [workspace.general])
+            await workspace.store.policy_changes.completions._fence.raise_versions(workspace.id, 2, [workspace.general])
             await workspace.store.mongo.update_one("workspaces", {"_id": workspace.id}, {"$set": {"pv": 2}})
         return found
 

@@ -162,7 +162,7 @@ async def test_a_change_of_a_server_that_died_is_shown_once(
         patched.setattr(type(api.services.app.shared_events), name, die)
         response = await api.run(made.owner, UPDATE, id=channel, input={"topic": "new"})
         assert response["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
-        changes._incomplete.add(made.id)  # type: ignore[arg-type]
+        changes.completions.incomplete.add(made.id)  # type: ignore[arg-type]
         await changes.complete_incomplete()
     for subscriber in (here, there):
         event = await subscriber.next()

@@ -144,11 +144,11 @@ async def test_an_announcement_that_a_dead_server_left_is_sent_once(
     channel = await made.create("old")
     changes = api.services.app.store.policy_changes
     with monkeypatch.context() as patch:
-        patch.setattr(changes, "_complete", _dies)
+        patch.setattr(changes.completions, "complete", _dies)
         response = await api.run(made.owner, UPDATE, id=channel["id"], input={"name": "new"})
         assert response["errors"]
     assert not await api.history(made.member, channel["id"])
-    changes._incomplete.add(made.id)  # type: ignore[arg-type]
+    changes.completions.incomplete.add(made.id)  # type: ignore[arg-type]
     await changes.complete_incomplete()
     await changes.complete_incomplete()
     (message,) = await api.history(made.member, channel["id"])
@@ -296,11 +296,11 @@ async def test_followers_that_a_dead_server_left_are_notified(
     device = await api.listen(made.member, LIVE_SESSIONS)
     changes = api.services.app.store.policy_changes
     with monkeypatch.context() as patch:
-        patch.setattr(changes, "_complete", _dies)
+        patch.setattr(changes.completions, "complete", _dies)
         new = {"workspaceId": made.id, "name": "new", "memberIds": [made.member]}
         assert (await api.run(made.owner, CREATE, input=new))["errors"]
     await device.expect_no_event()
-    changes._incomplete.add(made.id)  # type: ignore[arg-type]
+    changes.completions.incomplete.add(made.id)  # type: ignore[arg-type]
     await changes.complete_incomplete()
     assert (await device.next())["reason"] == "MEMBERSHIP"
 
@@ -314,3 +314,23 @@ async def test_memberships_are_read_again_when_a_channel_becomes_private_again(a
     await api.services.app.store.mongo.update_one("members", row, {"$set": {"i": [[1, 1]]}})
     await made.update(channel, kind="PRIVATE")
     assert (await api.expect_send_refusal(made.member, channel)).code == "NOT_FOUND"
+
+
+async def test_a_channel_is_deleted_by_its_own_mutation_only(api: Api, made: Made) -> None:
+    channels = [(await made.create(kind=kind))["id"] for kind in ("PUBLIC", "PRIVATE")]
+    delete = "mutation ($id: ID!) { deleteConversation(conversationId: $id) }"
+    stored = await api.stored_documents()
+    for user, codes in ((made.member, ("INVALID_INPUT", "NOT_FOUND")), (made.outsider, ("NOT_FOUND", "NOT_FOUND"))):
+        for channel, code in zip(channels, codes, strict=True):
+            assert await api.expect_refusal(user, delete, id=channel) == Refusal(code, "conversationId")
+    assert await api.stored_documents() == stored
+
+
+async def test_a_refused_name_is_answered_with_the_limit(api: Api, made: Made) -> None:
+    nickname = "mutation ($id: ID!, $name: String) { setNickname(workspaceId: $id, nickname: $name) { nickname } }"
+    channel = """mutation ($id: ID!, $name: String!) {
+        createChannel(input: {workspaceId: $id, name: $name}) { id } }"""
+    for query, longest in ((nickname, 32), (channel, 80), (CREATE_CATEGORY, 80)):
+        for name in ("", " ", "x" * (longest + 1)):
+            (error,) = (await api.run(made.owner, query, id=made.id, name=name))["errors"]
+            assert f"1 to {longest} characters" in error["message"]

@@ -14,6 +14,9 @@ RECEIPTS = """mutation ($input: SendMessageInput!) { sendMessage(input: $input) 
     message { delivery { status } receipts { edges { cursor } } } } }"""
 
 
+CHANNEL = "query ($id: ID!) { channel(id: $id) { name } }"
+
+
 async def test_members_read_what_others_write(api: Api, workspace: SampleChannels) -> None:
     sent = await api.send(workspace.member, workspace.general, "hello everybody")
     assert sent["message"]["seq"] == 1 and sent["session"]["readSeq"] == 1
@@ -93,6 +96,28 @@ async def test_a_private_channel_cannot_be_told_from_one_that_does_not_exist(
     ]
     assert answers[0] == answers[1]
     assert answers[0]["errors"][0]["extensions"]["code"] == "NOT_FOUND"
+
+
+async def test_hidden_channels_take_the_reads_of_channels_that_do_not_exist(
+    api: Api, workspace: SampleChannels
+) -> None:
+    """Otherwise the time of the answer tells that a channel exists, the first time or later."""
+    await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+    store, unknown = workspace.store, workspace.staff.rpartition(".")[0] + ".99"
+    await api.expect_send_refusal(workspace.other, workspace.old)
+    least: dict[tuple[str, str, int], tuple[int, int]] = {}
+    for run in range(4):
+        for channel in (unknown, workspace.staff, workspace.general):
+            for query, variables in ((SEND, {"input": message_input(channel)}), (CHANNEL, {"id": channel})):
+                before = store.mongo.trips, store.cache.trips
+                await api.run(workspace.other, query, **variables)
+                trips = store.mongo.trips - before[0], store.cache.trips - before[1]
+                # Housekeeping may add to single runs.
+                place = (query, channel, min(run, 1))
+                least[place] = min(least.get(place, trips), trips)
+    for query in (SEND, CHANNEL):
+        assert len({trips for place, trips in least.items() if place[0] == query}) == 1, least
+    assert unknown not in {channel for channel, _ in store.channel_rights.members._kept}
 
 
 async def test_a_right_that_ended_elsewhere_is_not_used(api: Api, other_api: Api, workspace: SampleChannels) -> None:

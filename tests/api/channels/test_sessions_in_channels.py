@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from store.redis.cache import Call
@@ -142,3 +144,24 @@ async def test_a_session_is_gone_while_its_channel_is_hidden(api: Api, workspace
     await workspace.change(policy)
     await workspace.remove_from_staff(workspace.member)
     assert (await api.data(workspace.member, FIND, id=workspace.staff))["session"] is None
+
+
+async def test_a_change_in_a_channel_that_is_hidden_meanwhile_is_left_out(
+    api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event waits, for example for a database, while its user loses the right to see the channel."""
+    for channel in (workspace.general, workspace.staff):
+        await api.send(workspace.moderator, channel)
+    device, hub, waiting = await api.listen(workspace.member, LIVE), api.services.app.hub, list[Any]()
+    with monkeypatch.context() as patched:
+        patched.setattr(hub, "receive", lambda *event: waiting.append(event))
+        for channel in (workspace.general, workspace.staff):
+            await change(api, workspace.member, READ, id=channel)
+    await workspace.overwrite(workspace.general, workspace.member, Permission.VIEW_CHANNEL)
+    for event in waiting:
+        hub.receive(*event)
+    read = [await device.next(), await device.next()]
+    assert [[session["conversation"]["id"] for session in event["sessions"]] for event in read] == [
+        [],
+        [workspace.staff],
+    ]

@@ -8,9 +8,11 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from store.base.errors import Unreachable
+from store.base.ids import PARTITIONS
 from store.redis.cache import Call
 from tests.api.channels.channel_subscriber import CHANNELS
-from tests.api.client import Api, Json, Subscriber
+from tests.api.client import SEND, Api, Json, Subscriber, message_input
 from tests.api.sample_channels import SampleChannels
 
 _EXAMPLES = int(os.environ.get("CONFAB_TEST_CHANNEL_EXAMPLES", "6"))
@@ -19,6 +21,7 @@ _STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.sampled_from([0, 1])),
         st.tuples(st.sampled_from(["edit", "recall"]), st.integers(0, 5)),
+        st.tuples(st.just("die"), st.sampled_from([0, 1])),
         st.tuples(st.sampled_from(["reconnect", "lose frames", "lose clock", "lose log", "read"]), st.just(0)),
     ),
     min_size=4,
@@ -121,6 +124,8 @@ async def test_a_client_that_applies_events_has_what_a_new_client_reads(
             await device.catch_up()
         elif step == "lose frames":
             await send_without_frames(server, workspace, f"unseen {number}")
+        elif step == "die":
+            await send_and_die(server, servers[1 - number % 2], workspace, f"recovered {number}", DEATHS[choice])
         elif step == "lose clock":
             await lose(api, workspace, "meta")
         elif step == "lose log":
@@ -148,9 +153,31 @@ async def send_without_frames(server: Api, workspace: SampleChannels, text: str)
         bus.send_frames = send_frames  # type: ignore[method-assign]
 
 
+DEATHS = ("message_call", "publish_message")
+"""Steps before which a server dies: an event is appended to the clock, and sent to the servers."""
+
+
+async def send_and_die(server: Api, other: Api, workspace: SampleChannels, text: str, step: str) -> None:
+    """Send a message whose server dies before a step, and let another server finish the delivery."""
+    events = server.services.app.shared_events
+
+    def die(*_args: Any, **_options: Any) -> Any:
+        raise Unreachable("the server died")
+
+    setattr(events, step, die)
+    try:
+        await server.run(workspace.member, SEND, input=message_input(workspace.general, text))
+        await server.wait_until_idle()
+    finally:
+        delattr(events, step)
+    await other.services.housekeeper.sweep(range(PARTITIONS), 0)
+
+
 async def lose(api: Api, workspace: SampleChannels, key: str) -> None:
     """Evict a key of the workspace's clock. Losses are further apart than the lead of a new epoch."""
     store = api.services.app.store
     (reading,) = await store.clocks.read([workspace.id])
     store.clock.advance_to(reading.tick + 1)
+    # Many losses take longer than a lease.
+    await store.deployment.worker_numbers.lease(store.ids, 0)
     await store.cache.one(Call("DEL", (store.keys.of_clock(workspace.id, key),)))

@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
+from resolvers.conversations.access import FoundConversation
+from resolvers.workspaces.access import WorkspaceAccess
+from schema.base.loaders import Loaders
 from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Member
 from store.mongo.collections import CHANNELS, MEMBERS, WORKSPACES, member_row_id, workspace_row_id
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import ChannelKind
+from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.shared import WorkspaceUpdate
+from subscriptions.realtime.mailboxes import Mailbox, Position
 from subscriptions.realtime.shared import activity
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Json, Subscriber
@@ -216,6 +222,83 @@ async def test_following_begins_and_ends_on_open_subscriptions(
     await asyncio.sleep(0.15)
     await api.send(workspace.member, workspace.general, "no more")
     await subscriber.expect_no_event()
+
+
+async def test_an_event_about_one_member_is_delivered_to_that_member_alone(
+    api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member, other = [(await live(other_api, user, workspace.id))[0] for user in (workspace.member, workspace.other)]
+    received: list[str] = []
+    deliver = Mailbox.deliver
+
+    def note_and_deliver(mailbox: Mailbox, position: Position, event: Event) -> None:
+        received.append(mailbox.user)
+        deliver(mailbox, position, event)
+
+    monkeypatch.setattr(Mailbox, "deliver", note_and_deliver)
+    events, user = api.services.app.shared_events, UserId(workspace.member)
+    await events.append(WorkspaceUpdate(workspace.id, follows=((user, workspace.general, True),)))
+    await events.append(WorkspaceUpdate(workspace.id, members=(user,)))
+    assert (await member.next())["__typename"] == "OwnMembershipChanged"
+    assert received == [workspace.member] * 2
+    await events.append(WorkspaceUpdate(workspace.id, channels=(workspace.general,)))
+    assert [(await each.next())["__typename"] for each in (member, other)] == ["ChannelChanged"] * 2
+
+
+async def test_members_with_the_same_roles_share_their_visible_channels(api: Api, workspace: SampleChannels) -> None:
+    users = [UserId(user) for user in (workspace.member, workspace.other, workspace.moderator)]
+    for user in users:
+        await live(api, user, workspace.id)
+    audience = api.services.app.shared_events._audiences[workspace.id]
+
+    def find_open() -> list[frozenset[ConversationId]]:
+        return [audience.find_visible(user).open for user in users]
+
+    before = find_open()
+    assert before[0] is before[1] is before[2]
+    await workspace.set_facts(workspace.other, roles=frozenset({workspace.moderator_role}))
+    await audience.refresh(workspace.policy.version)
+    after = find_open()
+    assert after[0] is after[1] is after[2] is before[0] is before[2]
+    await workspace.overwrite(workspace.general, workspace.member, Permission.VIEW_CHANNEL)
+    await audience.refresh(workspace.policy.version)
+    assert find_open() == [before[0] - {workspace.general}, before[2], before[2]]
+
+
+async def test_a_workspace_is_not_shown_to_one_who_is_removed_during_rendering(
+    api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscriber, _ = await live(api, workspace.other, workspace.id)
+    load = Loaders._load_workspaces
+
+    async def remove_and_load(loaders: Loaders, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
+        await workspace.remove(workspace.other)
+        return await load(loaders, workspaces)
+
+    monkeypatch.setattr(Loaders, "_load_workspaces", remove_and_load)
+    await api.services.app.shared_events.append(WorkspaceUpdate(workspace.id, is_changed=True))
+    response = await subscriber.next_response()
+    assert [error["extensions"]["code"] for error in response["errors"]] == ["NOT_FOUND"]
+    assert "hikers" not in str(response)
+
+
+async def test_a_channel_that_is_hidden_during_rendering_has_its_last_seen_count(
+    api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = """subscription ($workspaces: [Position!]!) { workspaceEvents(workspaces: $workspaces) {
+        ... on ChannelChanged { channel { name memberCount } } ... on WorkspaceCaughtUp { reset } } }"""
+    subscriber = await api.listen(workspace.other, query, workspaces=[{"id": workspace.id}])
+    load = Loaders._load_conversations
+
+    async def hide_and_load(loaders: Loaders, conversations: list[ConversationId]) -> list[FoundConversation | None]:
+        await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+        row = {"_id": workspace_row_id(workspace.id, workspace.general)}
+        await workspace.store.mongo.update_one(CHANNELS, row, {"$set": {"mc": 7}})
+        return await load(loaders, conversations)
+
+    monkeypatch.setattr(Loaders, "_load_conversations", hide_and_load)
+    await api.services.app.shared_events.append(WorkspaceUpdate(workspace.id, channels=(workspace.general,)))
+    assert await subscriber.next() == {"channel": {"name": "general", "memberCount": 0}}
 
 
 async def test_only_members_can_subscribe(api: Api, workspace: SampleChannels) -> None:

@@ -16,6 +16,7 @@ from store.deployment.worker_numbers import VALID_MS
 from store.mongo.client import Mongo
 from subscriptions.delivery import housekeeping
 from subscriptions.delivery.housekeeping import Housekeeper
+from subscriptions.realtime.ring.server_ring import ServerRing
 from tests.api.client import Api
 
 _POOL_SIZE = 100
@@ -65,7 +66,8 @@ async def test_a_renewal_takes_few_steps_of_a_busy_event_loop(api: Api) -> None:
 
 async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     app = api.services.app
-    housekeeper = Housekeeper(app.store, app.hub, app.shared_events.hub, app.delivery, app.revisions, 0)
+    ring = ServerRing(app.hub.server, app.bus.calls)
+    housekeeper = Housekeeper(app.store, app.hub, app.shared_events.hub, app.delivery, app.revisions, ring, 0)
     slept: list[float] = []
     attempts = 0
 

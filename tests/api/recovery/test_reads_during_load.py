@@ -161,7 +161,7 @@ async def test_a_state_that_is_read_in_many_parts_is_whole(api: Api, monkeypatch
     alice, *_ = await create_busy_user(api)
     await api.wait_until_idle()
     before = await read_everything(api, alice)
-    monkeypatch.setattr("store.sessions.loading.state_loader._SESSIONS_PER_CALL", 2)
+    monkeypatch.setattr("store.sessions.loading.state_loader.SESSIONS_PER_CALL", 2)
     for rows in (1, 2, 3, 7):
         monkeypatch.setattr("store.sessions.session_rows._ROWS_PER_QUERY", rows)
         await evict(api, alice, *STATE_KEYS)

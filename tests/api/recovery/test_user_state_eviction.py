@@ -179,7 +179,7 @@ async def test_pending_messages_evicted_during_a_load_are_not_lost(api: Api) -> 
     await api.send(bob, alice)
     assert await evict(api, alice, "pending") == 1
     for part in state.parts(100):
-        assert await store.cache.one(Call("load_part", keys, (now, "mine", 60_000, *part))) == 1
+        assert await store.cache.one(Call("load_part", keys, (now, "loading", "mine", 60_000, *part))) == 1
     assert await store.cache.one(Call("load_finish", keys, (now, "mine", *state.totals))) == 0
     assert await api.unread(alice, private_id(alice, bob)) == 2
 
@@ -220,9 +220,13 @@ async def test_a_half_loaded_state_of_a_dead_server_is_loaded_again(api: Api) ->
     now = store.clock.now_ms()
     await store.cache.one(Call("load_begin", keys, (now, "dead", 60_000)))
     record = '{"s":9,"n":9,"r":0,"rn":0,"d":0,"p":0,"a":9,"w":9}'
-    assert await store.cache.one(Call("load_part", keys, (now, "dead", 1, "sessions", 2, "g_1", record))) == 1
+    assert (
+        await store.cache.one(Call("load_part", keys, (now, "loading", "dead", 1, "sessions", 2, "g_1", record))) == 1
+    )
     assert await read_everything(api, alice) == before
-    assert await store.cache.one(Call("load_part", keys, (now, "dead", 1, "sessions", 2, "g_2", record))) == 0
+    assert (
+        await store.cache.one(Call("load_part", keys, (now, "loading", "dead", 1, "sessions", 2, "g_2", record))) == 0
+    )
     assert await read_everything(api, alice) == before
 
 
@@ -294,7 +298,7 @@ async def test_messages_during_the_load_of_a_large_state_do_not_delay_it(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A listening user's state is gone, and messages arrive while parts of it are written back."""
-    monkeypatch.setattr("store.sessions.loading.state_loader._SESSIONS_PER_CALL", 1)
+    monkeypatch.setattr("store.sessions.loading.state_loader.SESSIONS_PER_CALL", 1)
     alice, bob, *_ = await create_busy_user(api)
     device = ApiDevice(api, alice)
     await device.start()

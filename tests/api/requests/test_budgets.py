@@ -151,15 +151,19 @@ async def test_budget_of_changing_a_session(meter: Meter) -> None:
     alice, bob = await meter.api.create_users("alice", "bob")
     await meter.send(bob, alice)
     numbers = count(1)
+    levels = ("NONE", "MENTIONS")
     calls = {
-        "pinSession": lambda n: f"pinSession(conversationId: $id, priority: {n})",
-        "muteSession": lambda n: f'muteSession(conversationId: $id, muted: true, until: "2090-01-01T00:00:{n:02}Z")',
-        "assignCategory": lambda n: f'assignCategory(conversationIds: [$id], categoryId: "{n}")',
+        "pinSession": lambda n: f"pinSession(conversationId: $id, priority: {n}) {{ activeTs }}",
+        "muteSession": lambda n: (
+            f'muteSession(conversationId: $id, muted: true, until: "2090-01-01T00:00:{n:02}Z") {{ activeTs }}'
+        ),
+        "assignCategory": lambda n: f'assignCategory(conversationIds: [$id], categoryId: "{n}") {{ activeTs }}',
+        "setNotificationLevel": lambda n: f"setNotificationLevel(id: $id, level: {levels[n % 2]})",
     }
     for name, call in calls.items():
 
         async def change(call: Callable[[int], str] = call) -> None:
-            query = f"mutation ($id: ID!) {{ {call(next(numbers))} {{ activeTs }} }}"
+            query = f"mutation ($id: ID!) {{ {call(next(numbers))} }}"
             await meter.api.data(alice, query, id=private_id(alice, bob))
 
         await meter.expect(f"{name}, lock included", change, 1, 2)

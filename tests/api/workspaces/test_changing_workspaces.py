@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from store.base.errors import Unreachable
 from store.workspaces.permissions import Permission
 from tests.api.client import Api, Refusal, gather_all
 from tests.api.workspaces.calls import (
@@ -167,6 +168,28 @@ async def test_nobody_finds_a_deleted_workspace(api: Api, other_api: Api) -> Non
     assert refusal == OUTSIDE
     again = (await api.data(bob, CREATE, input={"name": "Again"} | fields))["createWorkspace"]
     assert again["domain"] == fields["domain"] and again["id"] != workspace
+
+
+async def test_a_repeated_deletion_completes_one_that_failed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    (alice,) = await api.create_users("alice")
+    workspace = await create_workspace(api, alice)
+    changes = api.services.app.store.policy_changes
+
+    async def fail(*_args: Any) -> None:
+        raise Unreachable("a server does not answer")
+
+    async def do_nothing() -> None:
+        """Let nobody else complete it."""
+
+    monkeypatch.setattr(changes, "complete_incomplete", do_nothing)
+    with monkeypatch.context() as patch:
+        patch.setattr(changes.completions, "announce", fail)
+        assert (await api.expect_refusal(alice, DELETE, id=workspace)).code == "UNAVAILABLE"
+    row = api.database["workspaces"].find_one({"_id": workspace})
+    assert row is not None and row["pn"]
+    assert (await api.expect_refusal(alice, DELETE, id=workspace)).code == "NOT_FOUND"
+    row = api.database["workspaces"].find_one({"_id": workspace})
+    assert row is not None and row["pn"] == []
 
 
 async def test_outsiders_change_nothing(api: Api) -> None:

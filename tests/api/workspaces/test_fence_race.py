@@ -1,6 +1,8 @@
 """Changes of rights race sends on three servers: nothing gets in, or out, after a change was answered.
 
-On each server Bob sends one message after the other, until one that he began after the answer.
+On each server Bob sends one message after the other, until one that he began after the answer. If the change hides the
+channel from him, he also looks at it on each server, Alice mentions him again and again, and slow readers hold events
+that he missed.
 `CONFAB_TEST_FENCE_ROUNDS` sets the number of changes.
 """
 
@@ -13,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import orjson
 import pytest
 from pymongo import DeleteOne, InsertOne
 
@@ -22,9 +25,20 @@ from store.conversations.conversation import Member, member_from
 from store.mongo.collections import MEMBERS, member_row_id
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.policy import ChannelKind, Policy
-from tests.api.channels.test_channel_events import live
-from tests.api.client import SEND, Api, Json, Subscriber, gather_all, message_input
+from subscriptions.transport.engine import ConnectionContext, EventStream, GraphQLRequest
+from tests.api.channels.channel_subscriber import CHANNELS, live
+from tests.api.client import (
+    SEND,
+    TIMEOUT_SECONDS,
+    Api,
+    Json,
+    Subscriber,
+    gather_all,
+    make_caller,
+    message_input,
+)
 from tests.api.conftest import OpenApi
+from tests.api.events import current_cursor
 from tests.api.workspaces.calls import LEAVE, add_members, create_workspace
 from tests.api.workspaces.role_calls import (
     DELETE_ROLE,
@@ -38,6 +52,9 @@ from tests.api.workspaces.role_calls import (
 
 ROUNDS = int(os.environ.get("CONFAB_TEST_FENCE_ROUNDS", "14"))
 SEED = int(os.environ.get("CONFAB_TEST_SEED", "1"))
+
+MENTIONS = """subscription ($since: Cursor) { messageEvents(since: $since) {
+    __typename ... on Mentioned { message { content } } ... on CaughtUp { reset } } }"""
 
 REFUSED = {"FORBIDDEN", "NOT_FOUND", "NOT_A_MEMBER"}
 
@@ -58,6 +75,72 @@ async def change_staff(server: Api, channel: str, user: str, *, joins: bool) -> 
         return ProposedPolicyChange(policy, channel_members=frozenset({(id, member)}), writes=writes)
 
     assert await store.policy_changes.change(workspace_of_channel(id), decide) is not None
+
+
+class SlowReader:
+    """A subscription that reads an event only when it is asked to."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
+        self._ready = asyncio.Event()
+        stream.on_ready(self._ready.set)
+
+    @classmethod
+    async def open(cls, server: Api, user: str, query: str, **variables: Any) -> SlowReader:
+        engine, caller, request = server.services.engine, make_caller(user), GraphQLRequest(query, variables)
+        prepared = await engine.prepare(request, caller)
+        return cls(await engine.subscribe(prepared, request, ConnectionContext(caller, "test")))
+
+    async def next(self) -> Json:
+        while (response := self._stream.take()) is None:
+            await asyncio.wait_for(self._ready.wait(), TIMEOUT_SECONDS)
+            self._ready.clear()
+        (value,) = orjson.loads(response)["data"].values()
+        assert isinstance(value, dict)
+        return value
+
+    async def read_until(self, kind: str) -> list[str]:
+        """Return the kinds of all events up to one of a kind, and stop."""
+        kinds = [(await self.next())["__typename"]]
+        while kinds[-1] != kind:
+            kinds.append((await self.next())["__typename"])
+        self._stream.close()
+        return kinds
+
+
+class Bystander:
+    """Bob's other subscriptions on one server, while a channel is hidden from him."""
+
+    @classmethod
+    async def open(cls, scene: Scene, server: Api) -> Bystander:
+        """Let Bob miss events, and begin to read them."""
+        self = cls()
+        bob, channel = scene.bob, scene.channel
+        stream, rev = await live(server, bob, channel)
+        await stream.stop()
+        since = await current_cursor(server, bob)
+        for _ in range(3):
+            await server.send(scene.alice, channel, "missed", mentions=[bob])
+        await server.wait_until_idle()
+        positions = [{"id": channel, "rev": rev}]
+        self.slow_channel = await SlowReader.open(server, bob, CHANNELS, channels=positions)
+        self.slow_mentions = await SlowReader.open(server, bob, MENTIONS, since=since)
+        assert (await self.slow_channel.next())["__typename"] == "ChannelMessage"
+        assert (await self.slow_mentions.next())["__typename"] == "Mentioned"
+        self.device = await server.listen(bob, MENTIONS)
+        return self
+
+    async def judge(self, scene: Scene, change: str) -> None:
+        """Read everything after the answer. `device` has shown what came before it."""
+        kinds = await self.slow_channel.read_until("AccessEnded")
+        if "ChannelMessage" in kinds:
+            scene.violations.append(f"{change}: a slow reader got a message after the answer")
+        kinds = await self.slow_mentions.read_until("CaughtUp")
+        if "Mentioned" in kinds:
+            scene.violations.append(f"{change}: a slow reader got a mention after the answer")
+        if any(event["__typename"] == "Mentioned" for event in self.device.pop_events()):
+            scene.violations.append(f"{change}: a mention went out after the answer")
+        await self.device.stop()
 
 
 class Scene:
@@ -125,7 +208,15 @@ class Scene:
         hides = change in (self.hide_channel, self.leave, self.remove_from_staff)
         self.channel = self.staff if change == self.remove_from_staff else self.general
         streams = [(await live(server, self.bob, self.channel))[0] for server in self.servers] if hides else []
+        bystanders = [await Bystander.open(self, server) for server in self.servers] if hides else []
         answered = asyncio.Event()
+
+        async def mention() -> None:
+            while hides and not answered.is_set():
+                sent = await self.server.run(
+                    self.alice, SEND, input=message_input(self.channel, "alice", mentions=[self.bob])
+                )
+                self.outcomes["mentions sent" if "errors" not in sent else "mentions refused"] += 1
 
         async def send(server: Api) -> list[tuple[bool, Json]]:
             sent = []
@@ -136,18 +227,31 @@ class Scene:
             return sent
 
         sending = [asyncio.create_task(send(server)) for server in self.servers]
+        mentioning = asyncio.create_task(mention())
         for _ in range(self.random.randrange(12)):
             await asyncio.sleep(0)
         await change()
         answered.set()
+        await self._forget_mentions(bystanders)
         marker = (await self.server.send(self.alice, self.channel, "marker"))["message"]["seq"]
         name = change.__name__  # type: ignore[attr-defined]
         for begun_late, answer in [outcome for sent in await gather_all(*sending) for outcome in sent]:
             self._judge(name, begun_late, answer, marker)
+        await mentioning
         for server in self.servers:
             await server.wait_until_idle()
         for stream in streams:
             await self._judge_stream(name, stream, marker)
+        for bystander in bystanders:
+            await bystander.judge(self, name)
+
+    async def _forget_mentions(self, bystanders: list[Bystander]) -> None:
+        """Forget what devices showed before the answer. They take what their subscriptions have sent."""
+        if bystanders:
+            for _ in range(20):
+                await asyncio.sleep(0)
+        for bystander in bystanders:
+            self.outcomes["mentions"] += sum(e["__typename"] == "Mentioned" for e in bystander.device.pop_events())
 
     def _judge(self, change: str, begun_late: bool, answer: Json, marker: int) -> None:
         if "errors" in answer:
@@ -181,7 +285,8 @@ async def servers(open_api: OpenApi) -> AsyncIterator[list[Api]]:
 def delay_places(server: Api, random_: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let time pass between the decision that a sender may write and the place of the message, as a busy server does.
 
-    Half of the messages wait, up to the time that a change takes.
+    The same between the decision who is notified of a mention and its delivery. Half of the messages wait, up to the
+    time that a change takes.
     """
     outbox = server.services.app.store.outbox
     reserve = outbox.reserve_in_channel
@@ -192,6 +297,16 @@ def delay_places(server: Api, random_: random.Random, monkeypatch: pytest.Monkey
         return await reserve(*args, **options)
 
     monkeypatch.setattr(outbox, "reserve_in_channel", reserve_later)
+    mentions = server.services.app.store.channel_mentions
+    find = mentions.find
+
+    async def find_and_wait(*args: Any) -> Any:
+        found = await find(*args)
+        if random_.random() < 0.5:
+            await asyncio.sleep(random_.uniform(0, 0.08))
+        return found
+
+    monkeypatch.setattr(mentions, "find", find_and_wait)
 
 
 async def test_no_message_is_sent_or_shown_under_rights_that_have_ended(
@@ -217,4 +332,5 @@ async def test_no_message_is_sent_or_shown_under_rights_that_have_ended(
             break
     print(f"changes {number + 1}, {dict(scene.outcomes)}, violations {len(scene.violations)}")
     assert scene.violations == []
+    assert scene.outcomes["mentions"] or len(changes) > ROUNDS
     assert scene.outcomes["sent"] and scene.outcomes["FORBIDDEN"] and scene.outcomes["NOT_FOUND"]

@@ -23,6 +23,8 @@ from tests.api.workspaces.calls import (
     preview,
     workspace_of,
 )
+from tests.api.workspaces.calls import UPDATE as UPDATE_WORKSPACE
+from tests.api.workspaces.role_calls import UPDATE_ROLE, create_role, everyone, set_roles
 from tests.clock import ManualClock
 
 UNUSABLE = Refusal("NOT_FOUND", "code")
@@ -226,3 +228,49 @@ async def test_guessing_codes_is_limited(open_api: OpenApi) -> None:
         for query in (PREVIEW, JOIN, REVOKE_INVITE):
             assert (await api.expect_refusal(bob, query, code=code)).code == "RATE_LIMITED"
         assert await preview(api, alice, code) is not None
+
+
+async def test_no_code_is_stored_under_rights_that_have_ended(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member is demoted, on another server, after the right was judged and before the code is stored."""
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice)
+    await add_members(api, workspace, bob)
+    code = await create_invite(api, alice, workspace)
+    invites = api.services.app.store.invites
+
+    def demote_first(name: str, role: str) -> None:
+        work = getattr(invites, name)
+
+        async def demote_and_work(*args: Any) -> Any:
+            await other_api.data(alice, UPDATE_ROLE, id=role, input={"permissions": ["VIEW_CHANNEL"]})
+            return await work(*args)
+
+        monkeypatch.setattr(invites, name, demote_and_work)
+
+    demote_first("insert", everyone(workspace))
+    assert (await api.expect_refusal(bob, CREATE_INVITE, id=workspace)).code == "FORBIDDEN"
+    manager = await create_role(other_api, alice, workspace, "manager", "MANAGE_WORKSPACE")
+    await set_roles(other_api, alice, workspace, bob, manager)
+    demote_first("delete", manager)
+    assert (await api.expect_refusal(bob, REVOKE_INVITE, code=code)).code == "FORBIDDEN"
+    assert invite_count(api, workspace) == 1
+
+
+async def test_a_code_is_stored_although_others_change_the_workspace(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (alice,) = await api.create_users("alice")
+    workspace = await create_workspace(api, alice)
+    invites, names = api.services.app.store.invites, iter(("one", "two"))
+    insert = invites.insert
+
+    async def rename_and_insert(*args: Any) -> None:
+        if (name := next(names, None)) is not None:
+            await other_api.data(alice, UPDATE_WORKSPACE, id=workspace, input={"name": name})
+        await insert(*args)
+
+    monkeypatch.setattr(invites, "insert", rename_and_insert)
+    await create_invite(api, alice, workspace)
+    assert invite_count(api, workspace) == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from store.base.ids import ConversationId
+from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from tests.api.client import Api, Refusal, gather_all, private_id, wait_until
 from tests.api.workspaces.calls import (
@@ -24,6 +27,7 @@ from tests.api.workspaces.calls import (
     own_workspace,
     workspace_of,
 )
+from tests.api.workspaces.role_calls import UPDATE_ROLE, everyone
 
 OUTSIDE = Refusal("NOT_FOUND", "workspaceId")
 
@@ -145,6 +149,8 @@ async def test_an_invalid_nickname_is_refused(api: Api, name: Any) -> None:
 
 CREATE_CHANNEL = "mutation ($input: CreateChannelInput!) { createChannel(input: $input) { id } }"
 CHANNEL = "query ($id: ID!) { channel(id: $id) { name } }"
+OWN_EVENTS = """subscription ($id: ID!) { workspaceEvents(workspaces: [{id: $id}]) {
+    __typename ... on OwnMembershipChanged { member { nickname } } } }"""
 AUTHORS = "query ($id: ID!) { messages(conversationId: $id) { edges { node { authorName sender { id } } } } }"
 
 
@@ -199,3 +205,65 @@ async def test_nicknames_are_shown_as_the_names_of_authors(api: Api, other_api: 
     assert await authors(api, private_id(alice, bob)) == [bob]
     await api.data(bob, LEAVE, id=workspace)
     assert await authors(api, channel) == [bob]
+
+
+async def test_a_nickname_waits_for_no_server_and_changes_no_rights(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice)
+    await add_members(api, workspace, bob)
+    channel = await create_channel(api, alice, workspace)
+    own = await other_api.subscribe(bob, OWN_EVENTS, id=workspace)
+    assert (await own.next())["__typename"] == "WorkspaceCaughtUp"
+    head = api.services.app.store.keys.head(ConversationId(channel))
+    reads = Call("HGETALL", (head,))
+    before = await api.services.app.store.cache.one(reads)
+    version = (api.database["workspaces"].find_one({"_id": workspace}) or {})["pv"]
+
+    async def hang(*_args: Any) -> None:
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(api.services.app.bus.calls, "ask", hang)
+        async with asyncio.timeout(20):
+            await nickname(api, bob, workspace, "Bobby")
+    assert (await own.next())["member"] == {"nickname": "Bobby"}
+    assert (api.database["workspaces"].find_one({"_id": workspace}) or {})["pv"] == version
+    assert await api.services.app.store.cache.one(reads) == before
+
+
+async def test_a_nickname_is_not_changed_under_rights_that_have_ended(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    workspace = await create_workspace(api, alice)
+    await add_members(api, workspace, bob)
+    changes = api.services.app.store.policy_changes
+    store = changes._store
+
+    async def demote_and_store(*args: Any) -> None:
+        await other_api.data(alice, UPDATE_ROLE, id=everyone(workspace), input={"permissions": ["VIEW_CHANNEL"]})
+        await store(*args)
+
+    monkeypatch.setattr(changes, "_store", demote_and_store)
+    assert (await api.expect_refusal(bob, SET_NICKNAME, id=workspace, nickname="Bobby")).code == "FORBIDDEN"
+    assert (await own_workspace(api, bob, workspace))["viewer"]["nickname"] is None
+
+
+async def _notify_nobody(*_args: Any) -> None:
+    """Lose the frame."""
+
+
+async def test_a_server_that_knows_an_earlier_nickname_changes_it_too(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (alice,) = await api.create_users("alice")
+    workspace = await create_workspace(api, alice)
+    await nickname(other_api, alice, workspace, "One")
+    # Other servers are not notified.
+    with monkeypatch.context() as patch:
+        patch.setattr(api.services.app.bus, "notify_all", _notify_nobody)
+        await nickname(api, alice, workspace, "Two")
+    assert (await nickname(other_api, alice, workspace, "One"))["nickname"] == "One"
+    assert [m["nickname"] for m in await list_members(api, alice, workspace)] == ["One"]

@@ -68,6 +68,14 @@ class SeenSession:
     fields: Json
 
 
+@dataclass(frozen=True, slots=True)
+class SeenChannel:
+    """A channel as its creator made it."""
+
+    id: str
+    is_private: bool
+
+
 @dataclass
 class Record:
     """One run."""
@@ -85,6 +93,7 @@ class Record:
     intervals: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     full: set[str] = field(default_factory=set)
     """Groups with FULL history."""
+    channels: dict[str, SeenChannel] = field(default_factory=dict)
 
     @classmethod
     def of(cls, lines: Iterable[Json]) -> Record:
@@ -137,10 +146,13 @@ class Record:
         return any(began <= at <= ended and owner in ("all", user) for at, owner in self.losses)
 
     def readable(self, user: str, conversation: str, seq: int) -> bool:
-        """Return whether a seq lies in the user's membership. A private conversation has no end."""
+        """Return whether a seq lies in the user's membership. Private conversations and PUBLIC channels have no end."""
         people = parse_private(conversation)
         if people is not None:
             return user in people[:2]
+        if conversation in self.channels and not self.channels[conversation].is_private:
+            # Users who can see the channel can read all of it. Rights are judged by channel_rights.py.
+            return True
         return any(a <= seq <= b for a, b in self.intervals.get(f"{conversation} {user}", ()))
 
     def _take_answer(self, tried: Try) -> None:
@@ -151,6 +163,10 @@ class Record:
         if tried.operation == "createGroup" and tried.variables["input"].get("historyVisibility") == "FULL":
             assert isinstance(value, dict)
             self.full.add(value["id"])
+        if tried.operation == "createChannel":
+            assert isinstance(value, dict)
+            is_private = tried.variables["input"].get("kind") == "PRIVATE"
+            self.channels[value["id"]] = SeenChannel(value["id"], is_private)
         if tried.operation == "sendMessage":
             assert isinstance(value, dict)
             message = value["message"]

@@ -277,6 +277,9 @@ def ambiguous(record: Record) -> Iterator[Violation]:
     for seen in record.sessions:
         if "activeTs" not in seen.fields or seen.fields.get("mutedUntil") is not None:
             continue
+        if seen.conversation.startswith("c_"):
+            # Messages of others change what a session in a channel shows, and do not move its user's clock.
+            continue
         state = {name: seen.fields[name] for name in _STATE}
         key = (seen.user, seen.conversation, seen.fields["activeTs"])
         known, source = states.setdefault(key, (state, seen.source))

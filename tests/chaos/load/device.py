@@ -204,6 +204,9 @@ class Device(Requester):
         if "data" not in payload:
             self._handle_end(name, subscription, payload)
             return
+        if payload["data"] is None:
+            self.load.tally.problem(f"{self.name}: an event of {name} without data: {payload}")
+            return
         (event,) = payload["data"].values()
         self.load.history.note(
             "event", device=self.name, user=self.user, subscription=name, live=subscription.caught_up, event=event
@@ -250,7 +253,9 @@ class Device(Requester):
             elif active < self._active.get(name, 0):
                 tally.problem(f"{self.name}: {name} was at {self._active[name]}, now {event['reason']} {session}")
             self._active[name] = max(active, self._active.get(name, 0))
-        self.view.apply_sync(event)
+        # Sessions in channels are in no session list.
+        listed = [session for session in event["sessions"] if not session["conversation"]["id"].startswith("c_")]
+        self.view.apply_sync(event | {"sessions": listed})
 
     def _handle_live(self, event: Json) -> None:
         self.load.tally.events[event["__typename"]] += 1
@@ -264,6 +269,8 @@ class Device(Requester):
                 self.view.apply_receipt(event)
             case "TypingStarted":
                 self.chain.handle_typing(event)
+            case "Mentioned":
+                self.chain.handle_mention(event)
             case "MessageCreated":
                 self.chain.handle_message(event)
                 self.view.apply_created(event["message"])

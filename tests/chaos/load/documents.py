@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.chaos.load.workspace_documents import WORKSPACE_DOCUMENTS
+
 SESSION = """{
     id writeSeq readSeq deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil priority
     categoryId subBiz status activeTs writeTs peerDeliveredSeq peerReadSeq conversation { id }
@@ -15,7 +17,7 @@ def _change(name: str, parameters: str, arguments: str) -> str:
     return f"mutation ($id: ID!{parameters}) {{ {name}(conversationId: $id{arguments}) {SESSION} }}"
 
 
-DOCUMENTS = {
+DOCUMENTS = WORKSPACE_DOCUMENTS | {
     "sendMessage": f"""mutation ($input: SendMessageInput!) {{ sendMessage(input: $input) {{
         replayed message {{ id conversationId seq content }} session {SESSION} }} }}""",
     "markRead": _change("markRead", ", $seq: Int", ", upToSeq: $seq"),
@@ -62,6 +64,7 @@ def live_messages(*, delivery: bool) -> str:
         ... on MessageCreated {{ cursor message {message} }}
         ... on MessageUpdated {{ cursor message {message} }}
         ... on MessageRecalled {{ cursor message {message} }}
+        ... on Mentioned {{ cursor message {message} }}
         ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
         ... on TypingStarted {{ conversationId at user {{ id }} }}
         ... on CaughtUp {{ cursor reset }} }} }}"""

@@ -50,6 +50,8 @@ class EventChain:
         self._tally = tally
         self._newest: dict[str, tuple[bool, int]] = {}
         """By message: whether it was recalled, and the number of edits, in its newest event."""
+        self.mentions: set[str] = set()
+        """The messages in channels whose Mentioned events came."""
         self._receipts: dict[tuple[str, str, str], int] = {}
         self._replayed: defaultdict[str, int] = defaultdict(int)
         self._replay = 0
@@ -75,6 +77,7 @@ class EventChain:
         begins = event["reset"] or self.began == float("inf")
         if begins:
             self._newest.clear()
+            self.mentions.clear()
             self._receipts.clear()
             self.began = time.time()
             self._broken_off = False
@@ -131,6 +134,17 @@ class EventChain:
             self._wrong(f"the key came to another user than the sender: {message}")
         if "delivery" in message and (message["delivery"] is not None) != own:
             self._wrong(f"delivery has to come to the sender alone: {message}")
+
+    def handle_mention(self, event: Json) -> None:
+        """Check a Mentioned event: it comes once, to the users that the message mentions."""
+        message = event["message"]
+        if message["id"] in self.mentions and not self._broken_off:
+            self._wrong(f"mentioned twice in one chain: {message}")
+        if all(user["id"] != self._user for user in message["mentions"]) or message["sender"]["id"] == self._user:
+            self._wrong(f"the message does not mention the user, or is their own: {message}")
+        self.mentions.add(message["id"])
+        if not self.caught_up:
+            self._replay += 1
 
     def handle_receipt(self, event: Json) -> None:
         """Note a receipt, and count repetitions."""

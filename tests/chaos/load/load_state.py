@@ -75,7 +75,8 @@ class LoadState:
         """Note that a device received a message, with the message it replies to, a receipt, or typing."""
         message = event.get("message")
         name = (message or event).get("conversationId")
-        if name is None:
+        if name is None or name.startswith("c_"):
+            # Rights in channels are judged by judges/channel_rights.py.
             return
         if not name.startswith("g_"):
             if user not in (parse_private(name) or ()):

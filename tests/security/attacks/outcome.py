@@ -12,7 +12,7 @@ from tests.security.attacks.measurement import Watch, percentile
 _SLOWDOWN = 3.0
 _ALLOWANCE_SECONDS = 0.05
 _SHORT_FORM_CPU = 3.0
-"""The short form runs together with other tests. There the same work takes more CPU time than on a quiet machine."""
+"""The short form runs while other tests do. Then the same work takes more CPU time than on a quiet machine."""
 _MAX_FETCHES = 6
 """One at the start of the server, and one in ten seconds."""
 

@@ -8,6 +8,7 @@ from tests.security.attacks.attack import Attack, Limits
 from tests.security.attacks.attacker import Attacker
 
 _PER_SOCKET = 50
+_PATIENCE = 30.0
 _QUERY = """subscription { syncSession(since: "no cursor") { hasMore reset cursor sessions {
     id unreadCount readSeq writeTs activeTs conversation { id title }
     lastMessage { id content sender { id displayName } } } } }"""
@@ -24,10 +25,20 @@ async def run(attacker: Attacker) -> None:
             listeners.append(asyncio.create_task(attacker.listen(socket)))
         if sockets:
             await attacker.subscribe(sockets[-1], str(number), _QUERY)
-    await asyncio.sleep(max(0.0, attacker.seconds_left) if attacker.rate else 2.0)
+    if attacker.rate:
+        await asyncio.sleep(max(0.0, attacker.seconds_left))
+    else:
+        await _until_refused(attacker)
     for socket in sockets:
         socket.transport.abort()
     await asyncio.gather(*listeners)
+
+
+async def _until_refused(attacker: Attacker) -> None:
+    waited = 0.0
+    while "RATE_LIMITED" not in attacker.report.codes and waited < _PATIENCE:
+        await asyncio.sleep(0.1)
+        waited += 0.1
 
 
 ATTACK = Attack(

@@ -1,0 +1,1 @@
+"""Sending to channels: the rights that a message needs, and its place."""
