@@ -92,8 +92,7 @@ async def test_channels_are_inserted_changed_and_deleted(store: Store, told: lis
     read = await store.policies.read(W)
     assert after is not None and read is not None and read.channels == after.channels
     ((_, change),) = told
-    # Rights in #general are the same as before.
-    assert (change.heads, change.channels, change.changes_rights) == ({OLD}, {NEW, GENERAL}, True)
+    assert (change.heads, change.channels, change.changes_rights) == ({OLD, GENERAL}, {NEW, GENERAL}, True)
 
 
 async def test_a_call_that_changes_nothing_stores_and_publishes_nothing(

@@ -211,7 +211,9 @@ DISCORD = {
 }
 """Each statement and step of "Permissions" in Discord's documentation for developers that Confab has too.
 
-One differs: there, a time-out does not concern administrators.
+https://discord.com/developers/docs/topics/permissions: "Permission Hierarchy", "Permission Overwrites", "Implicit
+Permissions", "Permission Syncing" and "Permissions For Timed Out Members". One differs: there, a time-out does not
+concern administrators.
 """
 
 
