@@ -225,7 +225,8 @@ async def test_a_policy_names_the_newest_changes_of_members(store: Store) -> Non
     policy = sample_policy()
     for user in users[:110]:
         facts = MemberFacts(ALICE.__class__(user), 1)
-        policy = ProposedPolicyChange(policy, members=[MemberChange(facts, None)]).result(policy, "x", AT)  # type: ignore[arg-type]
+        proposed = ProposedPolicyChange(policy, members=[MemberChange(facts, None)])  # type: ignore[arg-type]
+        policy = proposed.result(policy, "x", AT)
     assert len(policy.member_changes) == 100 and policy.members_since == 11
     many = [MemberChange(MemberFacts(user, 1), None) for user in users]  # type: ignore[arg-type]
     policy = ProposedPolicyChange(policy, members=many).result(policy, "x", AT)
