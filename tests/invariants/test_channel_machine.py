@@ -6,15 +6,12 @@ They run on two processes, and on a Redis that loses data. The operations on ses
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, note, settings
+from hypothesis import note
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from pymongo import MongoClient
-from redis import Redis
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from resolvers.following import synchronising
 from store.workspaces.permissions import EVERYTHING, OF_EVERYONE, Permission
@@ -23,11 +20,11 @@ from tests.api.client import parse_refusal
 from tests.invariants.machine.channel_checks import ChannelChecks
 from tests.invariants.machine.channel_requests import CREATE_ROLE, CREATE_WORKSPACE, SYNC, ChannelRequests
 from tests.invariants.machine.deployment import ClockedDeployment
+from tests.invariants.machine.running import run_machine
 from tests.invariants.machine.walk import PROCESS, STEP_MS, WHO
 from tests.invariants.model.channels import EVERYONE, NONE, PRIVATE, PUBLIC, VIEW, ChannelModel
 from tests.invariants.model.operation import Op
 from tests.invariants.model.sessions import Json
-from tests.invariants.test_session_machine import LONG
 
 WHICH = st.sampled_from((0, 0, 0, 1, 1, 2, 3))
 KIND = st.sampled_from((PUBLIC, PRIVATE))
@@ -58,7 +55,7 @@ class ChannelMachine(RuleBasedStateMachine):
         self.is_consistent = True
 
     async def _begin(self, process: int, has_full_history: bool) -> None:
-        """Create five users, and a workspace with two roles and a default channel."""
+        """Create five users, and a workspace with two roles, a default channel, a PRIVATE one and another."""
         api = self.processes.apis[process]
         self.users = await api.create_users("olga", "ann", "ben", "cleo", "dan")
         self.tag = self.users[0].rpartition("-")[2]
@@ -77,6 +74,12 @@ class ChannelMachine(RuleBasedStateMachine):
         await self._create(Op("create", owner, "", (PUBLIC, has_full_history, [])), process, is_default=True)
         for user in self.users[1:4]:
             await self._call(Op("join", user), process)
+        ann, ben = self.users[1:3]
+        await self._create(Op("create", owner, "", (PRIVATE, has_full_history, [ann, ben])), process)
+        await self._create(Op("create", owner, "", (PUBLIC, not has_full_history, [ben])), process)
+        managing = frozenset({"MANAGE_CHANNELS", "INVITE_MEMBERS"})
+        await self._call(Op("permit", owner, "", ("guide", managing)), process)
+        await self._call(Op("roles", owner, "", (ann, frozenset({"guide"}))), process)
         await self.processes.quiet()
 
     async def _call(self, op: Op, process: int) -> None:
@@ -130,7 +133,7 @@ class ChannelMachine(RuleBasedStateMachine):
     @rule(who=WHO, process=PROCESS, kind=KIND, has_full_history=st.booleans(), members=st.lists(WHO, max_size=2))
     def create(self, who: int, process: int, kind: str, has_full_history: bool, members: list[int]) -> None:
         user = self.users[who]
-        if len(self.model.channels) < 4 and (who == OWNER or VIEW in self.model.roles[EVERYONE]):
+        if len(self.model.channels) < 5 and (who == OWNER or VIEW in self.model.roles[EVERYONE]):
             named = [self.users[member] for member in members]
             self._do(Op("create", user, "", (kind, has_full_history, named)), process)
 
@@ -293,38 +296,10 @@ def _names(permissions: Permission) -> list[str]:
     return [str(each.name) for each in Permission if each in permissions]
 
 
-@pytest.fixture
-def processes(
-    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _redis_janitor: Redis
-) -> Iterator[ClockedDeployment]:
-    opened = ClockedDeployment(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
-    try:
-        opened.open()
-        yield opened
-    finally:
-        opened.close()
-
-
 def test_channels_are_what_a_naive_model_computes_after_any_operations(
     processes: ClockedDeployment, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # With the margin, all that happened within the last steps would be returned again.
     monkeypatch.setattr(synchronising, "MARGIN_MS", 0)
     ChannelMachine.processes = processes
-    try:
-        run_state_machine_as_test(
-            ChannelMachine,
-            settings=settings(
-                max_examples=LONG or 4,
-                stateful_step_count=50 if LONG else 30,
-                deadline=None,
-                derandomize=not LONG,
-                database=None,
-                phases=(Phase.generate, Phase.shrink) if LONG else (Phase.generate,),
-                suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
-            ),
-        )
-    finally:
-        if LONG:
-            with capsys.disabled():
-                print(f"\n{processes.steps.total()} steps: {dict(processes.steps.most_common())}")
+    run_machine(ChannelMachine, processes, capsys, examples=2, steps=25)

@@ -19,10 +19,13 @@ class ChannelChecks:
         self.requests = requests
 
     async def check_user(self, api: Api, user: str) -> None:
-        """Check everything that a user is shown by one process."""
-        await self._check_overview(api, user)
+        """Check everything that a user is shown by one process.
+
+        The channels come first: a query of the workspace lets the process read the newest policy.
+        """
         for channel in self.model.channels.values():
             await self._check_channel(api, user, channel)
+        await self._check_overview(api, user)
 
     async def _check_overview(self, api: Api, user: str) -> None:
         model = self.model
@@ -78,9 +81,9 @@ class ChannelChecks:
 
 
 def _shown(node: Json) -> tuple[Any, ...]:
-    is_system = node["state"] == "SYSTEM" or node["content"] is None
-    return (node["seq"], node["sender"]["id"], None if is_system else node["content"])
+    content = node["content"] if node["systemEvent"] is None else None
+    return (node["seq"], node["sender"]["id"], content, node["state"] == "RECALLED")
 
 
 def _expected(message: ChannelMessage) -> tuple[Any, ...]:
-    return (message.seq, message.sender, message.content)
+    return (message.seq, message.sender, message.content, message.is_recalled)

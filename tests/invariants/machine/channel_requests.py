@@ -19,7 +19,8 @@ OVERVIEW = f"""query ($id: ID!) {{
 ONE_CHANNEL = f"""query ($id: ID!) {{
     channel(id: $id) {{ {CHANNEL} memberCount viewerPermissions }}
     session(conversationId: $id) {{ {STATE} }}
-    messages(conversationId: $id, last: 100) {{ edges {{ node {{ id seq content state sender {{ id }} }} }} }} }}"""
+    messages(conversationId: $id, last: 100) {{
+        edges {{ node {{ id seq content state sender {{ id }} systemEvent {{ kind }} }} }} }} }}"""
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncChannels(since: $since, first: $first) {{
     channels {{ {CHANNEL} }} gone cursor hasMore reset attention {{ unread mentions }} }} }}"""
 CREATE_ROLE = "mutation ($id: ID!, $input: RoleInput!) { createRole(workspaceId: $id, input: $input) { id } }"

@@ -22,7 +22,7 @@ NONE: Overwrite = (frozenset(), frozenset())
 
 @dataclass
 class ChannelMessage:
-    """One message. `notified`: the users whom it mentions by name or role, at the moment it was sent."""
+    """One message. `notified`: the users that it mentions by name or role, found when it was sent."""
 
     seq: int
     sender: str
