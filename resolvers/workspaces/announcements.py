@@ -8,20 +8,13 @@ from store.base.errors import Unreachable
 from store.base.ids import ConversationId
 from store.base.workspace_ids import WorkspaceId
 from store.channels.announcements import NewFollowers
-from store.channels.channel_rows import follow_change
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_store import ChannelTerms
-from store.sessions.apply_results import parse_result
-from store.sessions.changes import logged_change
-from store.sessions.fields import SyncReason
-from store.workspaces.policy import PendingChange, Policy
-from subscriptions.realtime.events.sessions import SessionChanged
+from store.workspaces.policy import Follow, PendingChange, Policy
 from subscriptions.realtime.events.shared import WorkspaceUpdate
 from subscriptions.realtime.nicknames import announce_nickname
-from subscriptions.realtime.outgoing_events import OutgoingEvents
 
 _ATTEMPTS = 10
-_FOLLOWERS_AT_ONCE = 500
 
 
 async def announce_change(app: Confab, policy: Policy, change: PendingChange) -> None:
@@ -48,17 +41,8 @@ async def _announce_followers(
     app: Confab, workspace: WorkspaceId, channel: ConversationId, followers: NewFollowers
 ) -> None:
     """Add the session of a new channel to its followers' cached states, and send the events to their devices."""
-    entry = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [channel])
-    follow = logged_change(follow_change(channel), followers.at_ms, entry)
-    for start in range(0, len(followers.users), _FOLLOWERS_AT_ONCE):
-        part = followers.users[start : start + _FOLLOWERS_AT_ONCE]
-        answers = await app.store.cache.run([app.store.sessions.apply_call(user, follow) for user in part])
-        events = OutgoingEvents()
-        for user, answer in zip(part, answers, strict=True):
-            result = parse_result(user, answer)
-            event = SessionChanged(SyncReason.MEMBERSHIP, result.sessions, result.total_unread)
-            events.add(event, [(user, result)], stored_at=followers.at_ms)
-        app.bus.send(events)
+    # They may have stopped following it meanwhile.
+    await refresh_follows(app, (Follow(user, channel, True) for user in followers.users))
     follows = tuple((user, channel, True) for user in followers.users)
     await app.shared_events.append(WorkspaceUpdate(workspace, follows=follows))
 

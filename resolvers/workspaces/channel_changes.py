@@ -92,7 +92,8 @@ def _with_settings(channel: Channel, update: ChannelUpdate, metadata: str | None
         "full_history": update.full_history,
         "metadata": metadata,
     }
-    after = replace(channel, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    changed = {name: value for name, value in given.items() if value is not None}
+    after = replace(channel, **changed)  # type: ignore[arg-type]
     if update.sets_topic:
         after = replace(after, topic=update.topic)
     if after.kind is not channel.kind and ChannelKind.VOICE in (after.kind, channel.kind):

@@ -76,7 +76,9 @@ class Turn:
 
 def in_turn(app: Confab) -> Confab:
     """Return a copy of `app` for use cases that run within a turn."""
-    return replace(app, store=replace(app.store, outbox=_OutboxInTurn(app.store)))
+    outbox = _OutboxInTurn(app.store)
+    places = app.store.channel_places.using(outbox)
+    return replace(app, store=replace(app.store, outbox=outbox, channel_places=places))
 
 
 class _OutboxInTurn(OutboxStore):

@@ -1,6 +1,7 @@
 """`confab import-chat --workspace`: imports chat logs into the channels of a workspace, one channel for each log.
 
 A channel has the name of its log. Everybody in the logs is a member of the workspace, which the user `importer` owns.
+Those who wrote in a channel follow it, with everything read, up to the number of channels that a user may follow.
 Repeated and interrupted imports continue, as those into a group do (`command`).
 """
 
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from resolvers.base.app import Confab
 from resolvers.base.names import accept_name
+from resolvers.following.channel_members import MAX_USERS, add_to_channel
 from resolvers.workspaces.channel_creation import NewChannel, create_channel
 from resolvers.workspaces.channel_decisions import accept_channel_name
 from resolvers.workspaces.membership.joining import MOST_ADDED, add_to_workspace
@@ -23,13 +25,13 @@ from resolvers.workspaces.workspaces import NewWorkspace, create_workspace
 from server.chat_import.command import START_WAIT_SECONDS, import_log, progress_bar
 from server.chat_import.group import IMPORTING_CALLER, ImportedPeople
 from server.chat_import.log_file import ChatFile, read_chat
-from server.chat_import.plan import IMPORTER, ImportPlan, make_plan
+from server.chat_import.plan import IMPORTER, ImportPlan, SendStep, make_plan
 from server.errors import CommandError
 from server.services import Services, open_services
 from server.settings import UNLIMITED, Settings
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId
-from store.base.workspace_ids import WorkspaceId
+from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.deployment.chat_imports import ImportStore
 
 _SMALLEST_CHANNEL = 1
@@ -121,6 +123,7 @@ async def import_workspace(
             join=_join_nothing,
             report=lambda done, before=earlier: report(before + done),  # type: ignore[misc]
         )
+        await _let_writers_follow(app, channel, log.plan)
         messages += counts.messages
         earlier += log.chat.length
         report(earlier)
@@ -158,6 +161,16 @@ async def _open_channel(app: Confab, workspace: WorkspaceId, name: str) -> Conve
 async def _add_members(app: Confab, workspace: WorkspaceId, users: Sequence[UserId]) -> None:
     for start in range(0, len(users), MOST_ADDED):
         await add_to_workspace(app, IMPORTING_CALLER, workspace, users[start : start + MOST_ADDED])
+
+
+async def _let_writers_follow(app: Confab, channel: ConversationId, plan: ImportPlan) -> None:
+    """Let everybody who wrote in a channel follow it. Those who follow it already are skipped."""
+    writers = list(dict.fromkeys(step.user for step in plan.steps if isinstance(step, SendStep)))
+    policy = await app.store.policies.find(workspace_of_channel(channel))
+    full = set(await app.store.channel_follows.list_full(policy, writers)) if policy is not None else set()
+    users = [user for user in writers if user not in full]
+    for start in range(0, len(users), MAX_USERS):
+        await add_to_channel(app, IMPORTER, channel, users[start : start + MAX_USERS])
 
 
 def _print_summary(result: WorkspaceImport, logs: Sequence[ChannelLog], name: str) -> None:

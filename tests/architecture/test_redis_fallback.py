@@ -14,6 +14,7 @@ READERS = {
     "store/deployment/stale_caches.py",
     "store/messages/idempotency_claims.py",
     "store/sessions/user_locks.py",
+    "store/workspaces/copies/membership_stamps.py",
     "subscriptions/delivery/event_publisher.py",
     "subscriptions/delivery/revisions.py",
 }

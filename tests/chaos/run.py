@@ -39,7 +39,7 @@ from tests.chaos.tally import RunTally
 from tests.chaos.workspaces.final_check import ChannelFinalCheck
 from tests.chaos.workspaces.workspace_load import WorkspaceLoad
 
-LATEST_END = 90.0
+LATEST_END = 130.0
 """Seconds after the load by which the run ends in any case."""
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from store.base.ids import ConversationId
 from store.redis.cache import Call
+from store.workspaces.permissions import Permission
 from tests.api.client import Api, private_id
 from tests.api.conftest import Deployments
+from tests.api.sample_channels import create_sample_channels
 from tests.api.sample_group import SampleGroup, create_sample_group
 
 UNKNOWN_GROUP, UNKNOWN_MESSAGE = "g_1", "m_1"
@@ -125,3 +127,15 @@ async def test_messages_and_sessions_of_others_cost_a_stranger_the_same_as_unkno
     sessions = [f"s_{sample.owner}_{group}" for group in (sample.group, UNKNOWN_GROUP)]
     existing, unknown = [await trips_of(api, sample.outsider, OF_GROUPS["node"], session) for session in sessions]
     assert existing == unknown
+
+
+async def test_messages_in_hidden_channels_cost_the_same_as_unknown_ones(api: Api) -> None:
+    workspace = await create_sample_channels(api)
+    hidden = [
+        (await api.send(workspace.moderator, name))["message"]["id"] for name in (workspace.general, workspace.staff)
+    ]
+    await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+    await api.wait_until_idle()
+    for name, query in OF_MESSAGES.items():
+        unknown = await trips_of(api, workspace.other, query, UNKNOWN_MESSAGE)
+        assert [await trips_of(api, workspace.other, query, message) for message in hidden] == [unknown] * 2, name

@@ -61,6 +61,17 @@ def check(rows: Any, result: WorkspaceImport, logs: list[Path]) -> None:
     assert senders <= members and IMPORTER in members
     assert (workspace["_id"], workspace["own"], workspace["mc"]) == (result.workspace, IMPORTER, len(members))
     assert rows["channels"].count_documents({}) == len(logs)
+    for channel in result.channels:
+        writers = {row["u"] for row in rows["messages"].find({"c": channel, "k": {"$ne": "S"}})}
+        assert followers(rows, channel) == writers | {IMPORTER}
+        assert rows["channels"].find_one({"_id": f"{result.workspace} {channel}"})["mc"] == len(writers) + 1
+        head = rows["conversations"].find_one({"_id": channel})
+        sessions = rows["sessions"].find({"_id": {"$in": [f"{user} {channel}" for user in writers]}})
+        assert [(row["fw"], row["r"]) for row in sessions] == [(1, head["s"])] * len(writers)
+
+
+def followers(rows: Any, channel: str) -> set[str]:
+    return {row["_id"].partition(" ")[2] for row in rows["members"].find({"_id": {"$regex": f"^{channel} "}})}
 
 
 async def test_each_log_becomes_a_channel_of_one_workspace(settings: Settings, rows: Any, logs: list[Path]) -> None:

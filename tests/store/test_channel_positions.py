@@ -22,7 +22,8 @@ def test_channels_are_where_a_naive_list_has_them(steps: list[tuple[int, str | N
     channels: dict[ConversationId, Channel] = {}
     naive: dict[str | None, list[ConversationId]] = {category: [] for category in CATEGORIES}
     for number, category, position in steps:
-        channel = Channel(channel_id(W, number), "c", ChannelKind.PUBLIC, 0, 0, category=category)  # type: ignore[arg-type]
+        name = channel_id(W, number)
+        channel = Channel(name, "c", ChannelKind.PUBLIC, 0, 0, category=category)  # type: ignore[arg-type]
         for listed in naive.values():
             if channel.id in listed:
                 listed.remove(channel.id)

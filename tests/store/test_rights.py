@@ -62,7 +62,8 @@ class Case:
     def make(self) -> tuple[Policy, MemberFacts]:
         ids = [role_id(W, 10 + number) for number in range(len(self.roles))]
         roles = [Role(EVERYONE, "everyone", 0, self.everyone)]
-        roles += [Role(id, "role", 1 + at, permissions) for at, (id, permissions) in enumerate(zip(ids, self.roles))]  # noqa: B905
+        given = enumerate(zip(ids, self.roles, strict=False))
+        roles += [Role(id, "role", 1 + at, permissions) for at, (id, permissions) in given]
         on_roles = {ids[at]: overwrite for at, overwrite in self.on_roles.items()}
         if self.on_everyone:
             on_roles[EVERYONE] = self.on_everyone
@@ -210,7 +211,9 @@ DISCORD = {
 }
 """Each statement and step of "Permissions" in Discord's documentation for developers that Confab has too.
 
-One differs: there, a time-out does not concern administrators.
+https://discord.com/developers/docs/topics/permissions: "Permission Hierarchy", "Permission Overwrites", "Implicit
+Permissions", "Permission Syncing" and "Permissions For Timed Out Members". One differs: there, a time-out does not
+concern administrators.
 """
 
 

@@ -20,6 +20,10 @@ class ChannelPlaces:
         self._outbox = outbox
         self._rights = rights
 
+    def using(self, outbox: OutboxStore) -> ChannelPlaces:
+        """Return an object that reserves places in another outbox."""
+        return ChannelPlaces(self._conversations, outbox, self._rights)
+
     async def reserve(
         self, message: Message, *, replaces_taken_place: bool = False
     ) -> ReservedMessage | SendingRefusal | SlowModeWait | Refusal:

@@ -1,6 +1,7 @@
-"""Channels where a change of the policy, or of a member, gives other rights. Elsewhere nothing is judged again.
+"""Channels that a change of the policy, or of a member, concerns: rights or settings are others there.
 
-A process with an older policy and older facts judges rights in all other channels as they are at present (ADR 57).
+A process with an older policy and older facts judges rights in all other channels, and shows their settings, as they
+are at present (ADR 57).
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from store.workspaces.rights import rights_in_channel
 
 
 def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationId]:
-    """Return the channels where a policy gives other rights than the one before. New ones have no head before it."""
+    """Return the channels with other rights or settings than in the policy before. New ones have no head before it."""
     if before.owner != after.owner or _changes_permissions(before, after):
         return frozenset(before.channels)
     return frozenset(
         id
         for id, channel in before.channels.items()
-        if id not in after.channels or _rules(before, channel) != _rules(after, after.channels[id])
+        if id not in after.channels or _settings(before, channel) != _settings(after, after.channels[id])
     )
 
 
@@ -89,6 +90,12 @@ def _visibility(policy: Policy, channel: Channel) -> tuple[object, ...]:
     return channel.kind, overwrites.roles, overwrites.users
 
 
-def _rules(policy: Policy, channel: Channel) -> tuple[object, ...]:
-    """Return everything about a channel that decides rights there, or that senders have to know."""
-    return *_visibility(policy, channel), channel.is_archived, channel.full_history, channel.slow_mode_seconds
+def _settings(policy: Policy, channel: Channel) -> tuple[object, ...]:
+    """Return everything about a channel that decides rights there, or that clients are shown.
+
+    Without its member count, which changes without a version.
+    """
+    overwrites = policy.overwrites_of(channel)
+    category = policy.categories.get(channel.category) if channel.category is not None else None
+    place = (category.name, category.position) if category is not None else None
+    return replace(channel, member_count=0), overwrites.roles, overwrites.users, place

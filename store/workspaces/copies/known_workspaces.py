@@ -100,8 +100,7 @@ class KnownWorkspaces:
         stamp, listed = self._lists.get(user, ("", ()))
         if not stamp or stamp != readings.of_user:
             listed = tuple(entry.workspace for entry in await self._user_workspaces.list_joined(user))
-            if self._cache.is_shared:
-                self._lists.keep(user, readings.of_user, listed)
+            self._lists.keep(user, readings.of_user, listed)
         new = tuple(workspace for workspace in listed if workspace not in readings.clocks)
         if new:
             more = self._reads(user, new)
@@ -147,7 +146,6 @@ class KnownWorkspaces:
                 self._workspaces.find_many(missing), asyncio.gather(*map(self._policies.current_version, unknown))
             )
             infos |= found
-            if self._cache.is_shared:
-                for name, info in found.items():
-                    self._infos.keep(name, readings.stamps[name], info)
+            for name, info in found.items():
+                self._infos.keep(name, readings.stamps[name], info)
         return infos

@@ -62,7 +62,9 @@ class MembershipStamps:
         return Call("HGETALL", (key,))
 
     def parse(self, answer: Sequence[bytes]) -> str | None:
-        """Return a stamp; None if there is none, and "" while a change is being made."""
+        """Return a stamp; None if there is none, "" while a change is being made or servers share no stamps."""
+        if not self._cache.is_shared:
+            return ""
         fields = dict(zip(answer[::2], answer[1::2], strict=True))
         stamp = fields.pop(_STAMP.encode(), None)
         if fields:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from resolvers.live.live_stream import LiveEvent, LiveStream
+from store.base.ids import UserId
 from subscriptions.realtime.events.shared import WorkspaceUpdate
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Subscriber
@@ -45,9 +46,9 @@ async def texts(subscriber: Subscriber, count: int) -> list[Any]:
 
 async def tell(api: Api, workspace: SampleChannels, *members: str) -> None:
     """Announce the newest change of rights, as PolicyChanges does before the answer."""
-    policy = workspace.policy
+    policy, users = workspace.policy, tuple(map(UserId, members))
     await api.services.app.shared_events.announce(
-        WorkspaceUpdate(policy.workspace, policy.version, changes_rights=True, members=members)  # type: ignore[arg-type]
+        WorkspaceUpdate(policy.workspace, policy.version, changes_rights=True, members=users)
     )
 
 

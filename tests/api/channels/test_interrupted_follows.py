@@ -30,10 +30,6 @@ async def delete(made: Made, channel: str) -> None:
     await made.api.data(made.owner, DELETE, id=channel)
 
 
-async def make_ordinary(made: Made, channel: str) -> None:
-    await made.update(channel, isDefault=False)
-
-
 async def hide(made: Made, channel: str) -> None:
     await made.api.data(made.owner, SET_OVERWRITE, channel=channel, role=everyone(made.id), deny=["VIEW_CHANNEL"])
 
@@ -46,8 +42,9 @@ async def remove_member(made: Made, channel: str) -> None:
     await leave(made, made.member)
 
 
-@pytest.mark.parametrize("disturb", [turn_private, archive, delete, make_ordinary])
-@pytest.mark.parametrize("enter", [join_openly, join])
+@pytest.mark.parametrize(
+    ("disturb", "enter"), [(turn_private, join_openly), (delete, join_openly), (turn_private, join), (archive, join)]
+)
 async def test_new_members_follow_only_what_is_a_default_channel_still(
     api: Api, made: Made, monkeypatch: pytest.MonkeyPatch, disturb: Change, enter: Any
 ) -> None:

@@ -38,7 +38,7 @@ async def test_nobody_is_added_if_one_follows_too_many(api: Api, made: Made, cha
     assert added["memberCount"] == len(rows_of(api, channels[0])) == 2
 
 
-@pytest.mark.parametrize("kind", ["PUBLIC", "PRIVATE", "VOICE"])
+@pytest.mark.parametrize("kind", ["PUBLIC", "PRIVATE"])
 async def test_a_new_channel_has_no_members_who_follow_too_many(
     api: Api, made: Made, channels: list[str], kind: str
 ) -> None:

@@ -19,7 +19,8 @@ from tests.api.channels.calls import (
     UPDATE_CATEGORY,
     Made,
 )
-from tests.api.client import LIVE_SESSIONS, Api, Refusal, gather_all
+from tests.api.channels.session_calls import FOLLOW
+from tests.api.client import LIVE_SESSIONS, Api, Json, Refusal, gather_all
 
 SESSION_OF = "query ($id: ID!) { session(conversationId: $id) { unreadCount } }"
 
@@ -334,3 +335,35 @@ async def test_a_refused_name_is_answered_with_the_limit(api: Api, made: Made) -
         for name in ("", " ", "x" * (longest + 1)):
             (error,) = (await api.run(made.owner, query, id=made.id, name=name))["errors"]
             assert f"1 to {longest} characters" in error["message"]
+
+
+LISTED = """query ($id: ID!, $workspace: ID!) { channel(id: $id) { topic position category { name } }
+    followedChannels(workspaceId: $workspace) { edges { node { topic position category { name } } } }
+    syncChannels { channels { topic position category { name } } } }"""
+
+
+@pytest.mark.parametrize("change", ["topic", "position", "name of the category"])
+async def test_a_changed_setting_is_shown_by_all_servers_at_once(
+    api: Api, other_api: Api, made: Made, change: str
+) -> None:
+    """The other server has read the settings before, and nobody looks at the workspace there."""
+    category = (await made.create_category("trails"))["id"]
+    for name in ("general", "news"):
+        channel = (await made.create(name, categoryId=category))["id"]
+    await api.data(made.member, FOLLOW, id=channel)
+    await other_api.data(made.member, LISTED, id=channel, workspace=made.id)
+    expected: Json = {"topic": None, "position": 1, "category": {"name": "trails"}}
+    match change:
+        case "topic":
+            await made.update(channel, topic="new")
+            expected["topic"] = "new"
+        case "position":
+            await made.update(channel, position=0)
+            expected["position"] = 0
+        case _:
+            await api.data(made.owner, UPDATE_CATEGORY, id=category, name="new")
+            expected["category"] = {"name": "new"}
+    shown = await other_api.data(made.member, LISTED, id=channel, workspace=made.id)
+    assert shown["channel"] == expected
+    assert [edge["node"] for edge in shown["followedChannels"]["edges"]] == [expected]
+    assert shown["syncChannels"]["channels"] == [expected]

@@ -117,13 +117,16 @@ async def test_channels_appear_and_disappear_with_the_rights_of_each_member(
     assert (await other.next())["__typename"] == "ChannelChanged"
     await workspace.change_channel(workspace.staff, kind=ChannelKind.PUBLIC)
     await tell(api, workspace, channels=(workspace.staff,), changes_rights=True)
+    for subscriber in (concerned, other):
+        # It would not be shown after the channel is gone.
+        shown = await subscriber.next()
+        assert (shown["__typename"], shown["channel"]["id"]) == ("ChannelChanged", workspace.staff)
     channels = {name: c for name, c in workspace.policy.channels.items() if name != workspace.staff}
     await workspace.store.mongo.delete_one(CHANNELS, {"_id": workspace_row_id(workspace.id, workspace.staff)})
     await workspace.change(replace(workspace.policy, channels=channels))
     await tell(api, workspace, changes_rights=True)
     for subscriber in (concerned, other):
-        shown, gone = await subscriber.next(), await subscriber.next()
-        assert (shown["__typename"], shown["channel"]["id"]) == ("ChannelChanged", workspace.staff)
+        gone = await subscriber.next()
         assert (gone["__typename"], gone["channelId"]) == ("ChannelGone", workspace.staff)
 
 

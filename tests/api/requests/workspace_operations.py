@@ -15,6 +15,12 @@ from tests.api.workspaces import role_calls as roles
 WORKSPACE_EVENTS = "subscription ($id: ID!) { workspaceEvents(workspaces: [{id: $id}]) { __typename } }"
 CHANNEL_EVENTS = "subscription ($id: ID!) { channelEvents(channels: [{id: $id}]) { __typename } }"
 
+READY = """{ ready { me { id } sessions { edges { node { id } } } workspaces { id name }
+    attention { unread mentions } cursor } }"""
+MEMBERS = """query ($id: ID!, $query: String) { channel(id: $id) {
+    members(first: 2, query: $query) { edges { node { user { id } } } } } }"""
+LEVEL = "mutation ($id: ID!, $level: NotificationLevel) { setNotificationLevel(id: $id, level: $level) }"
+
 
 @dataclass
 class WorkspaceOperations:
@@ -73,6 +79,11 @@ class WorkspaceOperations:
             await api.own_session(self.bob, channel)
             await api.data(self.bob, sessions.MUTE, id=channel, muted=True)
             await api.data(self.alice, sessions.READ, id=channel, seq=1)
+            for query in (None, "bo"):
+                await api.data(self.bob, MEMBERS, id=channel, query=query)
+            await api.data(self.bob, LEVEL, id=channel, level="MENTIONS")
+        await api.data(self.bob, LEVEL, id=id_, level="NONE")
+        await api.data(self.bob, READY)
         for follow in (False, True):
             await api.data(self.bob, sessions.FOLLOW, id=self.general, follow=follow)
         await sessions.followed_by(api, self.bob, id_)

@@ -86,7 +86,7 @@ async def test_another_name_moves_a_member_in_all_workspaces(api: Api, other_api
         assert await member_ids(other_api, bob, workspace, query="zoe") == []
 
 
-async def test_housekeeping_lists_users_whom_an_older_server_renamed(api: Api) -> None:
+async def test_housekeeping_lists_users_renamed_by_an_older_server(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     workspace = await create_workspace(api, alice)
     await add_members(api, workspace, bob)
