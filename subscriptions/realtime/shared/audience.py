@@ -95,7 +95,7 @@ class Audience:
         self._clock = clock
         self._subscribers: dict[UserId, _Subscriber] = {}
         self._added: set[UserId] = set()
-        """Users whom calls of `refresh` have named, until one of the calls begins to read about them."""
+        """Users named by calls of `refresh`, until one of the calls begins to read about them."""
         self._lock = asyncio.Lock()
         self._visibility: ChannelVisibility | None = None
 
@@ -143,7 +143,7 @@ class Audience:
         wanted = set(users)
         self._added |= wanted
         async with self._lock:
-            # Those whom another call has taken were read after this call.
+            # Users that another call has taken were read after this call began.
             if self.version >= at_least and not wanted & self._added & self._subscribers.keys():
                 return
             added, self._added = self._added, set()

@@ -1,4 +1,4 @@
-"""Many users whom a server does not know open subscriptions at once: they share the reads of MongoDB."""
+"""Users that a server does not know open subscriptions at once: they share the reads of MongoDB."""
 
 from __future__ import annotations
 
