@@ -79,19 +79,19 @@ class View(Protocol):
         ...
 
     def still_shows(self, payload: LivePayload) -> bool:
-        """Return whether an event that was shown may still be sent, as far as this process knows, without waiting.
+        """Return whether an event that the view has let through may still be sent, as far as this process knows.
 
-        Time passes between both if a part waits for a slow reader, or a response has to be rendered.
+        It does not wait. Rights may end while an event waits for a slow reader, or for the rendering of its response.
         """
         ...
 
     def find_confirmation(self, payload: LivePayload, position: Position | None) -> Confirm | None:
-        """Return the read that has to allow an event when it is its turn; None if it needs none."""
+        """Return a read of the present rights, which must allow the event before it is sent; None if it needs none."""
         ...
 
 
 _CONFIRMED_SECONDS = 0.05
-"""Time for which a confirmation is used. The reader takes the event at once, unless its connection is busy."""
+"""Time for which a confirmation is valid. The reader takes the event at once, unless its connection is busy."""
 
 
 class LiveEventReceiver(Protocol):
