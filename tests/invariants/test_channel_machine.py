@@ -81,6 +81,9 @@ class ChannelMachine(RuleBasedStateMachine):
         await self._call(Op("permit", owner, "", ("guide", managing)), process)
         await self._call(Op("roles", owner, "", (ann, frozenset({"guide"}))), process)
         await self.processes.quiet()
+        for user, page in ((ann, 1), (ben, 100)):
+            self.clients.append((user, ChannelClient(api, user, page, SYNC)))
+            await self.checks.check_client(api, *self.clients[-1])
 
     async def _call(self, op: Op, process: int) -> None:
         self.model.now = self.processes.now
@@ -120,6 +123,8 @@ class ChannelMachine(RuleBasedStateMachine):
             # One who asked and, in turn, another one.
             for user in {op.user, self.users[self.step_number % len(self.users)]}:
                 await self.checks.check_user(self.processes.apis[1 - process], user)
+            if self.step_number % 3 == 0:
+                await self.checks.check_client(self.processes.apis[process], *self.clients[self.step_number % 2])
 
         self.processes.run(act())
         self.is_consistent = True
