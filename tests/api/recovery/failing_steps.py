@@ -14,7 +14,7 @@ from tests.api.client import Api
 
 
 class Fault(Enum):
-    """What happens before a step."""
+    """A fault before a step."""
 
     DEATH = "the server does nothing any more"
     REDIS_AWAY = "Redis does not answer the server any more"
