@@ -10,10 +10,10 @@ from resolvers.base.errors import InvalidInput, NotAMember
 from resolvers.conversations.access import Access
 from resolvers.following.following import (
     ATTEMPTS,
-    archived,
-    being_changed,
     find_place,
     let_follow,
+    no_new_followers,
+    workspace_is_busy,
 )
 from resolvers.users.users import check_user_ids
 from resolvers.workspaces.channel_decisions import change_channel, no_channel, show_channel, too_many_followed
@@ -43,7 +43,7 @@ async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequen
 
     async def decide(rights: ChannelRights) -> ProposedPolicyChange | None:
         if rights.channel.is_archived:
-            raise archived()
+            raise no_new_followers()
         found = await app.store.policies.find_members(rights.policy.workspace, wanted, rights.policy.version)
         if len(found) < len(wanted):
             raise NotAMember("userIds must name members of the workspace", field="userIds")
@@ -52,7 +52,7 @@ async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequen
         viewers = await app.store.channel_rights.find_viewers(rights.channel.id, wanted, rights.policy.version)
         if len(viewers) < len(wanted):
             raise NotAMember("userIds must name members who can see the channel", field="userIds")
-        await _list_new(app, rights, wanted)
+        await _find_new_followers(app, rights, wanted)
         return None
 
     seen = await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide)
@@ -65,26 +65,29 @@ async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequen
             attempts, start = 1, start + USERS_AT_ONCE
         except Superseded as error:
             if attempts == ATTEMPTS:
-                raise being_changed() from error
+                raise workspace_is_busy() from error
             attempts += 1
             seen = await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide)
     return await show_channel(app, actor, seen)
 
 
-async def _list_new(
+async def _find_new_followers(
     app: Confab, rights: ChannelRights, users: Sequence[UserId]
 ) -> tuple[list[UserId], dict[UserId, Member]]:
-    """Return those users who do not follow a channel yet, and all memberships, former ones too. Raises LimitReached."""
+    """Return the users who do not follow a channel yet, and the present and former memberships of all.
+
+    Raises LimitReached if a new follower follows as many channels as allowed.
+    """
     known = await app.store.channel_follows.read_members(rights.channel.id, users)
     new = [user for user in users if user not in known or not known[user].is_current]
-    if await app.store.channel_follows.list_full(rights.policy, new):
+    if await app.store.channel_follows.list_at_limit(rights.policy, new):
         raise too_many_followed("userIds")
     return new, known
 
 
 async def _decide_to_add(app: Confab, rights: ChannelRights, users: Sequence[UserId]) -> ProposedPolicyChange | None:
     channel, policy, now_ms = rights.channel.id, rights.policy, app.store.clock.now_ms()
-    new, known = await _list_new(app, rights, users)
+    new, known = await _find_new_followers(app, rights, users)
     if not new:
         return None
     place = await find_place(app, channel)

@@ -23,7 +23,7 @@ from store.workspaces.policy import ChannelKind, Follow, MemberFacts, Policy
 from subscriptions.realtime.events.shared import WorkspaceUpdate
 
 ATTEMPTS = 10
-"""Judgements of rights for one change: the policy may change between a judgement and the transaction."""
+"""Judgements of rights for one change, at most: the policy may change between a judgement and the transaction."""
 
 
 async def follow_channel(app: Confab, user: UserId, channel: str, *, follow: bool) -> Access:
@@ -48,11 +48,11 @@ async def follow_channel(app: Confab, user: UserId, channel: str, *, follow: boo
             return access
         except Superseded:
             await app.store.policies.renew(rights.policy.workspace)
-    raise being_changed()
+    raise workspace_is_busy()
 
 
 async def let_follow(app: Confab, policy: Policy, users: Sequence[UserId], place: ChannelPlace) -> None:
-    """Let some users follow a channel that is not PRIVATE, and that they can see under a policy.
+    """Make users follow a channel that is not PRIVATE, and that they can see under a policy.
 
     Raises Archived, LimitReached, and Superseded: judge their rights again. Then nothing was changed.
     """
@@ -61,7 +61,7 @@ async def let_follow(app: Confab, policy: Policy, users: Sequence[UserId], place
     except TooManyFollowedChannels as error:
         raise too_many_followed() from error
     except ChannelArchived as error:
-        raise archived() from error
+        raise no_new_followers() from error
     await _announce(app, policy, changed, follow=True)
 
 
@@ -78,12 +78,12 @@ async def _announce(app: Confab, policy: Policy, changed: dict[UserId, ChangedFo
         await app.shared_events.append(WorkspaceUpdate(policy.workspace, follows=follows))
 
 
-def archived() -> Archived:
-    """Return the error for a channel that gets no new followers."""
+def no_new_followers() -> Archived:
+    """Return the error for following an archived channel."""
     return Archived("this channel is archived: it can't be followed", field="channelId")
 
 
-def being_changed() -> Unavailable:
+def workspace_is_busy() -> Unavailable:
     """Return the error for a change that others have overtaken too often."""
     return Unavailable("the workspace is being changed by other requests; please try again")
 

@@ -1,7 +1,7 @@
 """Notification levels: what a user is notified of, in one conversation or in a workspace.
 
-A level decides nothing but notifications: unread messages and mentions are counted as before. A conversation without a
-level has that of its workspace, and else the user's.
+A level decides nothing but notifications: it does not change how unread messages and mentions are counted. A channel
+without a level has that of its workspace. Where none is set, ALL is in force.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ async def set_notification_level(
 ) -> NotificationLevel:
     """Set what the user is notified of in a conversation or workspace. Return the level that is in force there then.
 
-    level, suppress_everyone: None: as the workspace, or the user, has it. Raises InvalidInput for a gateway; NotFound.
+    level, suppress_everyone: None removes the setting: that of the workspace is in force, or else the default. Raises
+    NotFound, and InvalidInput for a gateway.
     """
     if is_workspace_id(target):
         wanted = WorkspaceNotifications(level, suppress_everyone)

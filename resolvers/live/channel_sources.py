@@ -45,7 +45,7 @@ class ChannelSource(Protocol):
         ...
 
     async def read_missed(self, revs: Mapping[ConversationId, int]) -> MissedMessages:
-        """Return the messages after the earliest rev that can be resumed, those that the subscriber may read.
+        """Return the missed messages that the subscriber may read, after the earliest rev that can be resumed.
 
         Raises StoreError.
         """
@@ -125,7 +125,7 @@ class UserSource:
 
     async def read_missed(self, revs: Mapping[ConversationId, int]) -> MissedMessages:
         """Read the user's log."""
-        # The client may have a later position from another server, or one of the future.
+        # The client may have a later position from another server, or one in the future.
         clock = self.start.tick
         if max(revs.values()) > clock:
             clock = self._find_clock()
@@ -134,7 +134,7 @@ class UserSource:
         first = tried = 0
         last = len(candidates)
         while first < last:
-            # All revs can be resumed that are not before one that can.
+            # If a rev can be resumed, so can all later ones.
             found = await self._read_after(candidates[tried], revs.keys())
             if found is not None:
                 items, last = found, tried

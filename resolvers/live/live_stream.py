@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -79,19 +80,23 @@ class View(Protocol):
         ...
 
     def still_shows(self, payload: LivePayload) -> bool:
-        """Return whether an event that was shown may still be sent, as far as this process knows, without waiting.
+        """Return whether an event that the view has let through may still be sent, as far as this process knows.
 
-        Time passes between both if a part waits for a slow reader, or a response has to be rendered.
+        It does not wait. Rights may end while an event waits for a slow reader, or for the rendering of its response.
         """
         ...
 
     def find_confirmation(self, payload: LivePayload, position: Position | None) -> Confirm | None:
-        """Return the read that has to allow an event when it is its turn; None if it needs none."""
+        """Return a read of the present rights, which must allow the event before it is sent; None if it needs none."""
         ...
 
 
 _CONFIRMED_SECONDS = 0.05
-"""Time for which a confirmation is used. The reader takes the event at once, unless its connection is busy."""
+"""Time for which the first confirmation of an event is valid.
+
+A reader that comes later has a busy connection, or the event loop is slow. Then the event is confirmed once more, and
+waits for the reader. So no event waits for ever, and a reader that is late twice sees what it would have seen in time.
+"""
 
 
 class LiveEventReceiver(Protocol):
@@ -250,9 +255,11 @@ class LiveStream:
         return confirmed is event and asyncio.get_running_loop().time() <= until
 
     async def _confirm(self, event: LiveEvent, confirm: Confirm) -> None:
+        is_first = self._confirmed is None or self._confirmed[0] is not event
         try:
             if await confirm():
-                self._confirmed = event, asyncio.get_running_loop().time() + _CONFIRMED_SECONDS
+                seconds = _CONFIRMED_SECONDS if is_first else math.inf
+                self._confirmed = event, asyncio.get_running_loop().time() + seconds
             elif self._waiting and self._waiting[0] is event:
                 self._waiting.popleft()
         except Exception as error:

@@ -122,7 +122,7 @@ async def find_message(app: Confab, viewer: UserId, message: str) -> Message | N
     return found[0] if found is not None and is_visible(found[0].seq, found[1].ranges) else None
 
 
-async def access_revisable(app: Confab, user: UserId, message: str) -> tuple[Message, Access] | None:
+async def find_revisable(app: Confab, user: UserId, message: str) -> tuple[Message, Access] | None:
     """Return a message by its id with the user's access to its conversation, if the user may read it.
 
     Senders also find their own messages in channels where they lack READ_HISTORY.

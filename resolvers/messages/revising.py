@@ -12,7 +12,7 @@ from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access
 from resolvers.conversations.channel_access import check_may_write
 from resolvers.groups.group_rules import is_moderator
-from resolvers.messages.history import access_revisable
+from resolvers.messages.history import find_revisable
 from store.base.ids import UserId
 from store.messages.message import Message, MessageKind
 from store.workspaces.permissions import Permission
@@ -89,8 +89,8 @@ async def _access_editable(app: Confab, user: UserId, message: str) -> tuple[Mes
 
 
 async def _access_revisable(app: Confab, user: UserId, message: str) -> tuple[Message, Access]:
-    """Return a message that the user can see or sent, in a conversation that the user is in. No SYSTEM message."""
-    found = await access_revisable(app, user, message)
+    """Return a message that the user can see or has sent, in a conversation that the user is in. No SYSTEM message."""
+    found = await find_revisable(app, user, message)
     if found is None:
         raise NotFound("there is no such message, or you can't see it", field=_FIELD)
     if not found[1].is_current:

@@ -45,7 +45,7 @@ _ATTEMPTS = 4
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """A stored message. `session`: the sender's, if it is cached. `replayed`: it was sent before."""
+    """A stored message. `session`: the sender's with this message, if it is known. `replayed`: it was sent before."""
 
     message: Message
     session: Session | None
@@ -101,7 +101,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
     claim = Claim(message.id, conversation, message.digest)
     claimed = await claim_message(app, message, claim)
     if isinstance(claimed, Message):
-        return SendResult(claimed, await _find_sender_session(app, claimed), replayed=True)
+        return SendResult(claimed, await find_sender_session(app, claimed), replayed=True)
     try:
         # Checked here only: replays are not limited.
         check_rate(app.store.rate_limits.sends, sender)
@@ -122,22 +122,34 @@ def make_service_session(message: Message) -> Session | None:
     return invalid_session(message.sender, message.conversation, message.seq)
 
 
-async def _find_sender_session(app: Confab, message: Message) -> Session | None:
-    """Return the sender's session with a durable message applied to it.
+def has_message(session: Session, message: Message) -> bool:
+    """Return whether the session of a message's sender includes the message."""
+    if not message.kind.countable:
+        return is_channel(message.conversation) or session.write_seq >= message.seq
+    if is_channel(message.conversation):
+        return session.acknowledged_seq >= message.seq
+    return min(session.write_seq, session.read_seq) >= message.seq
 
-    The server that stored the message may have died before its fan-out, and the outbox entry may be lost.
+
+async def find_sender_session(app: Confab, message: Message) -> Session | None:
+    """Return the sender's session with a durable message applied to it; None if there is none.
+
+    A cached state may lack the message: the server that stored it may have died before its fan-out, or Redis did not
+    answer then. So the message is delivered once more if the session lacks it.
     """
+    found = await _find_applied(app, message)
+    if found is None:
+        found = (await app.delivery.deliver_stored(message)).sender.session
+    return found if found is not None else await _find_applied(app, message)
+
+
+async def _find_applied(app: Confab, message: Message) -> Session | None:
+    """Return the sender's session if it includes the message."""
     snapshot = await app.store.sessions.find_many(message.sender, [message.conversation])
-    session = next(iter(snapshot.sessions), None)
-    if session is not None:
-        if is_channel(message.conversation):
-            if session.acknowledged_seq >= message.seq or not message.kind.countable:
-                return next(iter(await app.store.channel_sessions.complete(message.sender, [session])), None)
-            return (await app.delivery.deliver_stored(message)).sender.session
-        applied_seq = min(session.write_seq, session.read_seq) if message.kind.countable else session.write_seq
-        if applied_seq >= message.seq:
-            return session
-    return (await app.delivery.deliver_stored(message)).sender.session
+    sessions = [session for session in snapshot.sessions if has_message(session, message)]
+    if is_channel(message.conversation):
+        sessions = list(await app.store.channel_sessions.complete(message.sender, sessions))
+    return next(iter(sessions), None)
 
 
 async def _send(app: Confab, message: Message, *, may_create: bool) -> SendResult:
@@ -150,7 +162,7 @@ async def _send_in_turn(app: Confab, message: Message, *, may_create: bool) -> S
         reserved = await _reserve(app, message, may_create=may_create)
     if reserved is None:
         original = await wait_for_duplicate(app, message)
-        return SendResult(original, await _find_sender_session(app, original), replayed=True)
+        return SendResult(original, await find_sender_session(app, original), replayed=True)
     if not reserved.sender_cached and message.kind.countable:
         # The sender's old read position is needed to notify the senders of the messages that become read.
         await app.store.sessions.load(message.sender)

@@ -35,7 +35,7 @@ async def list_accesses(app: Confab, viewer: UserId, workspaces: Sequence[Worksp
 
     async def find(workspace: WorkspaceId) -> WorkspaceAccess | None:
         info = infos.get(workspace)
-        return await access_from(app, viewer, info) if info is not None else None
+        return await access_of_info(app, viewer, info) if info is not None else None
 
     return await asyncio.gather(*(find(workspace) for workspace in workspaces))
 
@@ -66,10 +66,10 @@ async def access_any_workspace(
 
 async def _find(app: Confab, viewer: UserId, workspace: str) -> WorkspaceAccess | None:
     info = await app.store.workspaces.find(WorkspaceId(workspace)) if is_workspace_id(workspace) else None
-    return await access_from(app, viewer, info) if info is not None else None
+    return await access_of_info(app, viewer, info) if info is not None else None
 
 
-async def access_from(app: Confab, viewer: UserId, info: WorkspaceInfo) -> WorkspaceAccess | None:
+async def access_of_info(app: Confab, viewer: UserId, info: WorkspaceInfo) -> WorkspaceAccess | None:
     """Return a viewer's access to a workspace, visible to the viewer or not; None: it was deleted meanwhile."""
     # The policy and the facts are at least as new as the profile.
     policies = app.store.policies
@@ -90,7 +90,7 @@ def no_permission(permission: Permission) -> Forbidden:
     return Forbidden(f"this needs the permission {permission.name}")
 
 
-_INSIDE = {"channelId": "channel", "categoryId": "category", "roleId": "role"}
+_PARTS = {"channelId": "channel", "categoryId": "category", "roleId": "role"}
 """Parts of workspaces, by the arguments that name them."""
 
 
@@ -99,4 +99,4 @@ def no_workspace(field: str = "workspaceId") -> NotFound:
 
     field: the argument that names it, or names a part of it.
     """
-    return NotFound(f"there is no such {_INSIDE.get(field, 'workspace')}", field=field)
+    return NotFound(f"there is no such {_PARTS.get(field, 'workspace')}", field=field)

@@ -71,10 +71,10 @@ async def create_channel(app: Confab, creator: UserId, new: NewChannel) -> Acces
         if len(found) < len(members):
             raise NotAMember("memberIds must name members of the workspace", field="memberIds")
         is_private = record.kind is ChannelKind.PRIVATE
-        full = await app.store.channel_follows.list_full(policy, members)
+        full = await app.store.channel_follows.list_at_limit(policy, members)
         if full and (is_private or full != [creator]):
             raise too_many_followed("memberIds")
-        # A creator who follows as many channels as allowed does not follow the new one, unless it is PRIVATE.
+        # Creators who follow as many channels as allowed do not follow the new one.
         followers = [user for user in members if user not in full]
         channel = replace(
             record,

@@ -11,7 +11,7 @@ from resolvers.base.app import Confab
 from resolvers.base.pages import PageSizes
 from resolvers.sessions.attention import Attention, attention_from
 from resolvers.sessions.session_lists import SessionPage, page_from
-from resolvers.workspaces.access import WorkspaceAccess, access_from
+from resolvers.workspaces.access import WorkspaceAccess, access_of_info
 from store.base.ids import UserId
 from store.sessions.session_store import list_name
 
@@ -46,7 +46,7 @@ async def read_first_screen(app: Confab, user: UserId, sizes: PageSizes) -> Firs
     read = await app.store.first_screens.read(user, name, size + 1)
     attention, accesses = await asyncio.gather(
         attention_from(app, user, read.totals),
-        asyncio.gather(*(access_from(app, user, workspace.info) for workspace in read.workspaces)),
+        asyncio.gather(*(access_of_info(app, user, workspace.info) for workspace in read.workspaces)),
     )
     workspaces = [
         OwnWorkspace(access, workspace.tick)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import strawberry
 
 from resolvers.base.errors import Unavailable
@@ -72,21 +75,25 @@ class SendMessagePayload:
 
     @strawberry.field
     def session(self, info: Info) -> SessionType:
-        loaders, session = info.context.loaders, self.result.session
-        message = self.result.message
-        return then(
-            session or loaders.sessions.load(message.conversation),
-            lambda found: _sender_session(found or sending.make_service_session(message)),
-        )
+        context, message = info.context, self.result.message
+        if self.result.session is not None:
+            return session_from(self.result.session)
+
+        def check(found: Session | None) -> Any:
+            found = found or sending.make_service_session(message)
+            if found is not None and sending.has_message(found, message):
+                return session_from(found)
+            # The fan-out failed, and the cached state is older than the message.
+            return then(asyncio.ensure_future(sending.find_sender_session(context.app, message)), _sender_session)
+
+        return then(context.loaders.sessions.load(message.conversation), check)
 
 
 def _sender_session(session: Session | None) -> SessionType:
     """Return the GraphQL object of the sender's session.
 
-    The session of a stored message can be missing for a moment if the server that sent it died.
-
     Raises:
-        Unavailable: The session is not there yet.
+        Unavailable: The session is not there yet, because the databases did not answer.
     """
     if session is None:
         raise Unavailable("the message is stored but cannot be read yet; try again")

@@ -1,7 +1,7 @@
 """`confab import-chat --workspace`: imports chat logs into the channels of a workspace, one channel for each log.
 
 A channel has the name of its log. Everybody in the logs is a member of the workspace, which the user `importer` owns.
-Those who wrote in a channel follow it, with everything read, up to the number of channels that a user may follow.
+Users who wrote in a channel follow it, with everything read, unless they follow as many channels as allowed.
 Repeated and interrupted imports continue, as those into a group do (`command`).
 """
 
@@ -164,10 +164,10 @@ async def _add_members(app: Confab, workspace: WorkspaceId, users: Sequence[User
 
 
 async def _let_writers_follow(app: Confab, channel: ConversationId, plan: ImportPlan) -> None:
-    """Let everybody who wrote in a channel follow it. Those who follow it already are skipped."""
+    """Make the users who wrote in a channel follow it, except those who follow as many channels as allowed."""
     writers = list(dict.fromkeys(step.user for step in plan.steps if isinstance(step, SendStep)))
     policy = await app.store.policies.find(workspace_of_channel(channel))
-    full = set(await app.store.channel_follows.list_full(policy, writers)) if policy is not None else set()
+    full = set(await app.store.channel_follows.list_at_limit(policy, writers)) if policy is not None else set()
     users = [user for user in writers if user not in full]
     for start in range(0, len(users), MAX_USERS):
         await add_to_channel(app, IMPORTER, channel, users[start : start + MAX_USERS])

@@ -1,4 +1,4 @@
-"""Metrics of workspaces: changes of rights, the events on their clocks, and those who get them."""
+"""Metrics of workspaces: changes of rights, events on their clocks, and subscriptions to them."""
 
 from __future__ import annotations
 

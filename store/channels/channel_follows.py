@@ -102,7 +102,7 @@ class ChannelFollows:
         """Return the memberships of users, present and former. One round trip to MongoDB."""
         return {user: member for (_, user), member in (await find_rows(self._mongo, (channel,), users)).items()}
 
-    async def list_full(self, policy: Policy, users: Iterable[UserId], session: Any = None) -> list[UserId]:
+    async def list_at_limit(self, policy: Policy, users: Iterable[UserId], session: Any = None) -> list[UserId]:
         """Return those users who follow as many channels as allowed.
 
         No round trip in a workspace with fewer channels; else one to MongoDB for each user.
@@ -150,7 +150,7 @@ class ChannelFollows:
                 if policy.channels[place.id].is_archived:
                     raise ChannelArchived
                 await self._note(policy.workspace, new, session)
-                if await self.list_full(policy, new, session):
+                if await self.list_at_limit(policy, new, session):
                     raise TooManyFollowedChannels
                 members = [follow_row(user, place, locks[user].at, rows.get((place.id, user))) for user in new]
                 await self._mongo.bulk_write(MEMBERS, members, session=session)
@@ -193,7 +193,7 @@ class ChannelFollows:
             raise Superseded("the policy has changed since the change was decided")
 
     async def _note(self, workspace: WorkspaceId, users: Collection[UserId], session: Any) -> None:
-        """Have this transaction collide with others that change what these members follow, or end a membership."""
+        """Make this transaction conflict with others that change what these members follow, or end a membership."""
         notes = [note_change(workspace, user) for user in users]
         if await self._mongo.bulk_write(WORKSPACE_MEMBERS, notes, session=session) < len(notes):
             raise Superseded("a user is not a member of the workspace any more")
@@ -219,7 +219,8 @@ class ChannelFollows:
     ) -> dict[UserId, list[ChangedFollow]]:
         """Run a transaction that changes which of some channels users follow, and apply it to their cached states.
 
-        locks: Of the users. They are released. What `work` raises is raised: if it is Refused, nothing was stored.
+        locks: The locks of the users, which it releases. Errors of `work` are raised again; after Refused, nothing was
+            stored.
         """
         with ExitStack() as stack:
             for lock in locks.values():

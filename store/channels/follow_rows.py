@@ -66,16 +66,16 @@ def follow_row(user: UserId, place: ChannelPlace, at: int, former: Member | None
 
 
 def unfollow_row(channel: ConversationId, member: Member) -> DeleteOne | UpdateOne:
-    """Return the write of the row of a follower who stops."""
+    """Return the write that ends the following in a follower's row. Intervals of earlier memberships stay."""
     row = {"_id": member_row_id(channel, member.user)}
     kept = replace(member, intervals=tuple(each for each in member.intervals if each[1] is not None))
     return UpdateOne(row, {"$set": kept.to_fields()}) if kept.intervals else DeleteOne(row)
 
 
 def note_change(workspace: WorkspaceId, user: UserId, seen: Mapping[UserId, int | None] | None = None) -> UpdateOne:
-    """Return the write by which a change of what a member follows, and the end of the membership, collide.
+    """Return the write that makes a change of what a member follows conflict with the end of the membership.
 
-    seen: Match only if the member follows the same channels as when `find_changes` returned this.
+    seen: Match only if the member follows the same channels as when `find_changes` returned these numbers.
     """
     query: Document = {"_id": workspace_row_id(workspace, user)}
     if seen is not None:
@@ -84,7 +84,7 @@ def note_change(workspace: WorkspaceId, user: UserId, seen: Mapping[UserId, int 
 
 
 async def find_changes(mongo: Mongo, workspace: WorkspaceId, users: Iterable[UserId]) -> dict[UserId, int | None]:
-    """Return how often it has changed what members follow; None: never. One round trip to MongoDB."""
+    """Return how often each member has followed or unfollowed a channel; None: never. One round trip to MongoDB."""
     ids = [workspace_row_id(workspace, user) for user in users]
     field = WorkspaceMemberField.FOLLOW_CHANGES
     rows = await mongo.find(WORKSPACE_MEMBERS, {"_id": {"$in": ids}}, projection={field: 1})

@@ -22,10 +22,10 @@ from store.messages.message_store import MessageStore
 from store.redis.single_flight import SingleFlight
 
 MOST_MESSAGES = 101
-"""Of one channel: the largest page, and one message that shows whether there are more."""
+"""Messages kept of one channel: the largest page, and one message that shows whether there are more."""
 
 MAX_BYTES = 32 << 20
-"""Of all channels together, about."""
+"""Memory for the messages of all channels, approximately."""
 
 MAX_AGE_SECONDS = 60.0
 """Longest use of messages from one read. A primary of MongoDB that was just replaced may have answered it."""
@@ -34,7 +34,7 @@ _MOST_QUOTED = 100
 """Messages of one channel that are kept because newer ones reply to them."""
 
 _MESSAGE_BYTES = 600
-"""Of a message without text and metadata, about."""
+"""Memory for a message without text and metadata, approximately."""
 
 
 class _Window(NamedTuple):
@@ -51,7 +51,7 @@ class _Window(NamedTuple):
     read_at: float
 
     def select(self, ranges: Sequence[tuple[int, int]], limit: int, *, newest_first: bool) -> list[Message] | None:
-        """Return messages in ranges, none of which ends after the window. None if some may be before the window."""
+        """Return the messages in some ranges; None if some of them may be before the window. No range ends after it."""
         has_all = all(first >= self.first_seq for first, _ in ranges)
         if not has_all and not newest_first:
             return None
@@ -70,13 +70,16 @@ class _Window(NamedTuple):
         return self._replace(quoted=dict(list(quoted.items())[-_MOST_QUOTED:]))
 
     def with_newer(self, messages: Sequence[Message], last_seq: int) -> _Window:
-        """Return a window with all later messages up to a seq, newest first. MOST_MESSAGES are enough."""
+        """Return a window with all later messages up to a seq as well.
+
+        messages: These, newest first; the newest MOST_MESSAGES are enough.
+        """
         kept = [*messages, *self.messages][:MOST_MESSAGES]
         is_cut = len(messages) + len(self.messages) > MOST_MESSAGES or len(messages) == MOST_MESSAGES
         return self._replace(first_seq=kept[-1].seq if is_cut else self.first_seq, last_seq=last_seq, messages=kept)
 
     def count_bytes(self) -> int:
-        """Return the memory that it takes, about."""
+        """Return the memory that the window takes, approximately."""
         messages = (*self.messages, *self.quoted.values())
         return sum(_MESSAGE_BYTES + getsizeof(m.text) + getsizeof(m.metadata) for m in messages)
 
@@ -92,10 +95,10 @@ class NewestMessages:
         self._clock = clock
         self._max_bytes = max_bytes
         self._windows: OrderedDict[ConversationId, tuple[_Window, int]] = OrderedDict()
-        """With the bytes of each."""
+        """Windows with their memory in bytes, the least recently used first."""
         self._flights = SingleFlight()
         self.bytes = 0
-        """The memory that they take, about."""
+        """Memory that the windows take, approximately."""
 
     async def list_between(
         self, head: Head, ranges: Sequence[tuple[int, int]], limit: int, *, newest_first: bool
@@ -124,8 +127,8 @@ class NewestMessages:
         """Return the messages that exist at some places, by conversation and seq. At most one round trip.
 
         Args:
-            heads: Heads of the channels among them that were just read; without one, MongoDB is asked.
-            places: The places.
+            heads: Heads of channels that were just read. Messages of other conversations are read from MongoDB.
+            places: Conversations and seqs.
         """
         found: dict[tuple[ConversationId, int], Message] = {}
         for channel, head in heads.items():

@@ -160,7 +160,7 @@ class SessionFields:
         int, "mu", Kept.SETTING, "End of the mute, ms; None: it does not end by itself.", default=None, text=True
     )
     notification_level = Field[NotificationLevel | None](
-        NotificationLevel, "nl", Kept.SETTING, "Set by the user; None: that of the workspace or user.", default=None
+        NotificationLevel, "nl", Kept.SETTING, "Set by the user; None: that of the workspace, else ALL.", default=None
     )
     suppresses_everyone = Field[bool | None](
         bool, "se", Kept.SETTING, "Mentions of everybody do not notify; None: as in the workspace.", default=None

@@ -143,7 +143,7 @@ class SessionLists:
     """The lists and sums of a user's sessions.
 
     Attributes:
-        entries: What stands for sessions in all lists, in no order.
+        entries: The entries of all lists, in no order.
         sums: Sums by list, and all mentions, under the names of the fields of `meta` in Redis. Sums that are 0 are
             left out.
         mute_ends: Ends of mutes (ms), with their sessions.

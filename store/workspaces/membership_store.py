@@ -70,7 +70,7 @@ class NewMember(NamedTuple):
 class ChannelsOfMembers(NamedTuple):
     """Present memberships of some users in channels.
 
-    `changes`: how often it had changed before what each of them follows; None: never.
+    `changes`: how often each of them had followed or unfollowed a channel before; None: never.
     """
 
     memberships: list[tuple[ConversationId, Member]]
@@ -123,8 +123,8 @@ class MembershipStore:
     ) -> dict[UserId, list[ChangedFollow]]:
         """Add up to USERS_AT_ONCE members, all or nothing. One awaited transaction.
 
-        Joining raises no policy version: nobody keeps that a user is not a member. If the users follow channels, their
-        locks are held, so that no cached state stays without them.
+        Joining raises no policy version, because no process keeps that a user is not a member. If the users follow
+        channels, their locks are held, so that no cached state lacks the new sessions.
 
         Args:
             workspace: The workspace.
@@ -138,8 +138,8 @@ class MembershipStore:
 
         Returns the changes of the users' sessions.
 
-        Raises AlreadyMember, TooManyWorkspaces, UnusableInvite and NotOpen. Superseded: a channel is not a default
-        channel any more. Nothing was stored then.
+        Raises AlreadyMember, TooManyWorkspaces, UnusableInvite and NotOpen. Superseded: a channel has stopped being a
+        default channel. Nothing was stored then.
         """
         searches = [search_fields_of(workspace, member.user, member.name, None) for member in members]
         rows = [
@@ -179,7 +179,7 @@ class MembershipStore:
                 return await self._follows.commit(locks, channels, partial(work, locks=locks), entry)
 
     async def _follow(self, places: Sequence[ChannelPlace], locks: Mapping[UserId, UserLock], session: Any) -> None:
-        """Let new members follow default channels. Raises Superseded if one of these is none any more."""
+        """Make new members follow channels. Raises Superseded if one of these is not a default channel."""
         rows = await find_rows(self._mongo, [place.id for place in places], list(locks), session)
         members, sessions, counts = list[Any](), list[UpdateOne](), list[UpdateOne]()
         for place in places:
@@ -215,5 +215,5 @@ def membership_end_writes(
 def membership_end_guards(
     policy: Policy, users: Iterable[UserId], found: ChannelsOfMembers
 ) -> list[tuple[str, list[UpdateOne]]]:
-    """Return the guards of that transaction: the users follow the channels that were found, and no others."""
+    """Return the guards of the transaction that ends memberships: the users follow exactly the channels found."""
     return [(WORKSPACE_MEMBERS, [note_change(policy.workspace, user, found.changes) for user in users])]

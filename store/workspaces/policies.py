@@ -20,6 +20,7 @@ from store.mongo.collections import (
     rows_of_workspace,
     workspace_row_id,
 )
+from store.mongo.joined_reads import JoinedReads
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.redis.single_flight import SingleFlight
@@ -44,6 +45,7 @@ class Policies:
         self._policies: OrderedDict[WorkspaceId, Policy] = OrderedDict()
         self._objects = 0
         self._members: OrderedDict[tuple[WorkspaceId, UserId], MemberFacts] = OrderedDict()
+        self._member_rows = JoinedReads(mongo, WORKSPACE_MEMBERS)
         self._flights = SingleFlight()
         self._drops = 0
         """Number of times that facts were dropped. Facts that were read during one may be out of date."""
@@ -88,7 +90,8 @@ class Policies:
     ) -> dict[UserId, MemberFacts]:
         """Return the facts about the users that are members, valid under the policy that `find` returns.
 
-        One round trip to MongoDB for those that are not kept. That a user is not a member is not kept.
+        One round trip to MongoDB for those that are not kept, which concurrent calls share. That a user is not a member
+        is not kept.
         """
         policy = await self.find(workspace, at_least)
         found = dict[UserId, MemberFacts]()
@@ -104,9 +107,8 @@ class Policies:
                 missing.append(user)
         if missing:
             before = self._drops
-            ids = [workspace_row_id(workspace, user) for user in missing]
-            (rows,) = await self._mongo.find_as_of_one_moment((WORKSPACE_MEMBERS, {"_id": {"$in": ids}}))
-            for row in rows:
+            rows = await self._member_rows.find(workspace, [workspace_row_id(workspace, user) for user in missing])
+            for row in rows.values():
                 # The policy was known before this read, so the row has the changes up to its version.
                 facts = facts_from(row, policy.version)
                 found[facts.user] = facts

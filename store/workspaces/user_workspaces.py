@@ -2,7 +2,7 @@
 
 Rows `<user> <workspace>`:
     j   when the user joined, in ms
-    nl  the notification level that the user set for the workspace (a `NotificationLevel`); absent: the user's
+    nl  the notification level that the user set for the workspace (a `NotificationLevel`); absent: ALL
     se  mentions of everybody there do not notify (bool); absent: they do
 The row ends with the membership. One more row for each user, `<user> ` with nothing behind
 the space, is the user's summary. Every change of the user's memberships writes it in the same transaction:
@@ -80,7 +80,7 @@ class UserWorkspaces:
             for row in found
         }
 
-    async def list_full(self, users: Sequence[UserId], most: int) -> list[UserId]:
+    async def list_at_limit(self, users: Sequence[UserId], most: int) -> list[UserId]:
         """Return those of some users who are in `most` workspaces. One round trip."""
         ids = [summary_id(user) for user in users]
         rows = await self._mongo.find(WORKSPACES_OF, {"_id": {"$in": ids}, "n": {"$gte": most}})

@@ -100,7 +100,7 @@ class Hub(Generic[Owner]):
         Args:
             owner: The clock's owner.
             budget: Bounds the events that wait.
-            user: The subscriber; "": one who is not concerned by events for certain users.
+            user: The subscriber; "": none, so events that concern single users are left out.
             subjects: Subjects of the events that the subscriber wants, besides events without one; None: all.
         """
         feed = self._feeds.get(owner)

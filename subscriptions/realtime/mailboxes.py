@@ -108,7 +108,7 @@ class Mailbox:
     ) -> None:
         """Create an empty mailbox for events on an owner's clock.
 
-        Of a clock of many users: the subscriber, and the subjects of the events that it gets (`Hub.attach`).
+        user, subjects: For a clock of many users, see `Hub.attach`.
         """
         self.owner = owner
         self.user = user

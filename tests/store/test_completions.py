@@ -65,7 +65,7 @@ async def test_a_call_that_changes_nothing_completes_an_incomplete_change(
     assert [(version, change.heads) for version, change in told] == [(2, {GENERAL})]
 
 
-async def test_a_change_leaves_those_of_others_to_those_that_made_them(
+async def test_a_server_completes_only_its_own_changes(
     store: Store, told: list[tuple[int, PendingChange]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:

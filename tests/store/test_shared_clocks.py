@@ -131,7 +131,7 @@ async def fill(store: Store, name: str, tick: int) -> None:
     await store.cache.one(Call("HINCRBY", store.keys.clock(WORKSPACE), ("listed", 9_999)))
 
 
-async def test_lists_are_bounded_and_say_from_when_on_they_are_complete(store: Store) -> None:
+async def test_lists_are_bounded_and_say_since_when_they_are_complete(store: Store) -> None:
     assert clock_constants.clock_literals()["CLOCK_LOG_LENGTH"] == "10000"
     start = await now(store)
     floor = (await append(store, entry("c_7.1", ChangeList.CHANGED)))[0]

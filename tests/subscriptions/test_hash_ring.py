@@ -48,7 +48,7 @@ def test_only_keys_of_a_server_that_joins_or_leaves_move(servers: set[str], data
 
 @settings(max_examples=10, deadline=None)
 @given(SERVERS, st.randoms())
-def test_all_who_know_the_same_servers_agree(servers: set[str], random: Random) -> None:
+def test_servers_that_know_the_same_servers_agree(servers: set[str], random: Random) -> None:
     shuffled = sorted(servers)
     random.shuffle(shuffled)
     one, other = HashRing(servers), HashRing([*shuffled, *shuffled])

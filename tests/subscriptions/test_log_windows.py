@@ -174,8 +174,8 @@ async def test_a_window_that_is_not_used_is_dropped() -> None:
     assert await windows.read("w_7", clock.epoch, 100, clock.tick)
     assert await windows.read("w_7", clock.epoch, 100, clock.tick)
     assert clock.reads == 1
-    held: Any = windows._held["w_7"]
-    held.used_at -= log_windows._KEPT_SECONDS
+    kept: Any = windows._kept["w_7"]
+    kept.used_at -= log_windows._KEPT_SECONDS
     windows._drop_unused()
-    assert not windows._held and windows._timer is None
+    assert not windows._kept and windows._timer is None
     windows.close()

@@ -104,7 +104,7 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typing_relay, "SECONDS_BETWEEN_QUESTIONS", 0.02)
 
 
-async def test_many_who_type_at_once_cost_few_frames() -> None:
+async def test_many_users_who_type_at_once_cost_few_frames() -> None:
     network = Network("one", "two", "three", "four")
     users = [f"user{number}" for number in range(40)]
     for number, user in enumerate(users):

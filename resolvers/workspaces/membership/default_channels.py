@@ -9,7 +9,7 @@ from store.workspaces.policy import ChannelKind, Policy
 
 
 async def list_default_channels(app: Confab, policy: Policy) -> list[ChannelPlace]:
-    """Return the channels that users follow who join now. One round trip to Redis if there are any."""
+    """Return the channels that new members follow, at most MAX_FOLLOWED. One round trip to Redis if there are any."""
     channels = sorted(
         (
             channel

@@ -84,7 +84,7 @@ async def find_preview(app: Confab, viewer: UserId, code: str) -> Preview | None
 async def access_invite(app: Confab, user: UserId, code: str) -> InviteCode:
     """Return the code of an invitation that the user may join with. Raises NotFound and RateLimited.
 
-    For members of its workspace every code is good: they may have used it up, and not have got the answer.
+    For members of its workspace every code is valid: the answer to a join that used the code up may have been lost.
     """
     parsed = _parse(app, user, code)
     if parsed is None:

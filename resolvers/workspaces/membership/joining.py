@@ -142,7 +142,7 @@ async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: S
 
 async def _check_limits(app: Confab, workspace: WorkspaceId, users: Sequence[UserId]) -> None:
     """Raise LimitReached before any user is added, if one of the users is in too many workspaces."""
-    full = await app.store.user_workspaces.list_full(users, app.limits.max_workspaces_per_user)
+    full = await app.store.user_workspaces.list_at_limit(users, app.limits.max_workspaces_per_user)
     if full and set(full) - set(await app.store.policies.find_members(workspace, full)):
         raise too_many_workspaces(app, "userIds")
 

@@ -30,7 +30,7 @@ async def list_members(
         after: A cursor of this list.
         query: The beginning of a word of the name or nickname, or of the id.
         role: Only members with this role; no members if the workspace has no such role.
-        online: Those online first, which this server does not support.
+        online: Online members first. Not supported yet: true raises InvalidInput.
     """
     if online:
         raise InvalidInput("online: true is not supported yet: list members by name", field="online")

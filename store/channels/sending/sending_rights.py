@@ -21,9 +21,9 @@ class SendingRefusal(Enum):
     ARCHIVED = auto()
     NEEDS_SEND_MESSAGES = auto()
     MENTIONS_EVERYONE = auto()
-    """It needs MENTION_EVERYONE."""
+    """Mentioning everybody needs MENTION_EVERYONE."""
     ROLE_NOT_MENTIONABLE = auto()
-    """It needs MENTION_EVERYONE."""
+    """Mentioning a role that is not mentionable needs MENTION_EVERYONE."""
     UNKNOWN_ROLE = auto()
     MENTIONS_OUTSIDER = auto()
     """Somebody who can't see the channel is mentioned."""

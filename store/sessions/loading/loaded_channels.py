@@ -23,7 +23,7 @@ class LoadedChannels:
 
     Attributes:
         records: All of them.
-        entries: What stands for them in lists, in no order.
+        entries: Their entries in lists, in no order.
         mute_ends: Ends of mutes (ms), with their channels.
     """
 

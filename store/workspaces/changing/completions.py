@@ -52,7 +52,7 @@ class _Queue:
 
 
 class Completions:
-    """Completes changes. Those that wait while others are completed are the next ones, all of them together.
+    """Completes changes. Changes that wait while others are completed are then completed together.
 
     `announce` is set by the layer that knows other servers and events.
     """
@@ -107,7 +107,7 @@ class Completions:
             raise own.failure
 
     async def _complete_waiting(self, queue: _Queue) -> None:
-        """Complete all that waits. If this is cancelled, another one does it."""
+        """Complete all changes that wait. If this request is cancelled, the next one that waits does it."""
         batch = list(queue.waiting)
         newest = max((item.policy for item in batch), key=lambda policy: policy.version)
         changes = {change.id: change for item in batch for change in item.changes if change.id not in queue.completed}
@@ -128,6 +128,6 @@ class Completions:
         if not together.only_renames:
             await self._fence.raise_versions(policy.workspace, policy.version, together.heads)
         await self.announce(policy, together)
-        # Exactly these: later changes are completed by those that have made them.
+        # Only these: each later change is completed by the request that made it.
         done = {WorkspaceField.PENDING: {PendingField.ID: {"$in": [change.id for change in changes]}}}
         await self._mongo.update_one(WORKSPACES, {"_id": policy.workspace}, {"$pull": done})

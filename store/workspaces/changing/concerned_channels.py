@@ -1,4 +1,4 @@
-"""Channels that a change of the policy, or of a member, concerns: rights or settings are others there.
+"""Channels that a change of the policy, or of a member, concerns: their rights or settings are different after it.
 
 A process with an older policy and older facts judges rights in all other channels, and shows their settings, as they
 are at present (ADR 57).
@@ -15,7 +15,7 @@ from store.workspaces.rights import rights_in_channel
 
 
 def channels_concerned(before: Policy, after: Policy) -> frozenset[ConversationId]:
-    """Return the channels with other rights or settings than in the policy before. New ones have no head before it."""
+    """Return the channels whose rights or settings differ. New channels are left out: they have no older head."""
     if before.owner != after.owner or _changes_permissions(before, after):
         return frozenset(before.channels)
     return frozenset(

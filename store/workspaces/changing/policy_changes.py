@@ -113,7 +113,7 @@ class PolicyChanges:
         return policy, after
 
     def _keep(self, before: Policy, after: Policy) -> None:
-        """Use what was stored from now on."""
+        """Keep the stored policy in memory."""
         for user in after.pending[-1].renamed:
             # The facts that are kept stay valid, but have the earlier nickname.
             self._policies.forget_member(after.workspace, user)
@@ -170,7 +170,7 @@ class PolicyChanges:
                 if operations:
                     await self._mongo.bulk_write(collection, operations, session=session)
             if len(after.pending) <= len(before.pending):
-                # The new one includes them. There may be others, which were read by nobody here.
+                # The new entry includes these. The list may have others, which this process has not read: they stay.
                 included = {PendingField.ID: {"$in": [change.id for change in before.pending]}}
                 pulled = {"$pull": {WorkspaceField.PENDING: included}}
                 await self._mongo.find_one_and_update(WORKSPACES, unchanged, pulled, session=session)

@@ -72,7 +72,7 @@ class KnownWorkspaces:
         workspaces: WorkspaceStore,
         user_workspaces: UserWorkspaces,
     ) -> None:
-        """Keep nothing yet."""
+        """Start without copies."""
         self._cache = cache
         self._clocks = clocks
         self._stamps = stamps

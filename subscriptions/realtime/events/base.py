@@ -85,12 +85,12 @@ class Event(ABC):
 
     @property
     def concerned_users(self) -> Collection[UserId] | None:
-        """The users whose subscriptions get the event, of all with subscriptions to the clock; None: all."""
+        """Users whose subscriptions to the clock get the event; None: all users."""
         return None
 
     @property
     def subject(self) -> str | None:
-        """Subject of the event, for subscriptions to some subjects of a clock; None: all of them get the event."""
+        """Subject of the event: only subscriptions to this subject get it. None: all get it."""
         return None
 
     @property

@@ -134,7 +134,7 @@ class _Span(NamedTuple):
     events: Sequence[LoggedEvent]
 
 
-class _Held:
+class _KeptWindow:
     """The window of one clock, if it is known."""
 
     def __init__(self) -> None:
@@ -148,13 +148,13 @@ class LogWindows:
 
     def __init__(self, clocks: SharedClocks) -> None:
         self._clocks = clocks
-        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._kept: OrderedDict[str, _KeptWindow] = OrderedDict()
         """The window that was used last is the last one."""
         self._timer: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
         """Drop all windows."""
-        self._held.clear()
+        self._kept.clear()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -164,16 +164,16 @@ class LogWindows:
         It has the events after `since` up to `until`, as far as the log has them. Its `last` is the present clock if
         that is before `until`. Raises StoreError.
         """
-        held = self._held.setdefault(owner, _Held())
-        self._held.move_to_end(owner)
-        async with held.lock:
-            held.used_at = asyncio.get_running_loop().time()
-            known = held.window
+        kept = self._kept.setdefault(owner, _KeptWindow())
+        self._kept.move_to_end(owner)
+        async with kept.lock:
+            kept.used_at = asyncio.get_running_loop().time()
+            known = kept.window
             if known is not None and (known.epoch != epoch or known.size > 2 * LOG_LENGTH):
                 known = None
             # A window that was changed in part is not used again.
-            held.window = None
-            window = held.window = await self._extend(owner, epoch, known, since, until)
+            kept.window = None
+            window = kept.window = await self._extend(owner, epoch, known, since, until)
         self._drop_unused()
         return window
 
@@ -226,14 +226,14 @@ class LogWindows:
     def _drop_unused(self) -> None:
         """Drop windows that were not used for a while, and the oldest ones if there are too many events."""
         loop = asyncio.get_running_loop()
-        size = sum(held.window.size for held in self._held.values() if held.window is not None)
-        for owner, held in list(self._held.items()):
-            if held.lock.locked():
+        size = sum(kept.window.size for kept in self._kept.values() if kept.window is not None)
+        for owner, kept in list(self._kept.items()):
+            if kept.lock.locked():
                 continue
-            if size <= _MAX_EVENTS and loop.time() - held.used_at < _KEPT_SECONDS:
+            if size <= _MAX_EVENTS and loop.time() - kept.used_at < _KEPT_SECONDS:
                 break
-            size -= held.window.size if held.window is not None else 0
-            del self._held[owner]
+            size -= kept.window.size if kept.window is not None else 0
+            del self._kept[owner]
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_later(_KEPT_SECONDS, self._drop_unused) if self._held else None
+        self._timer = loop.call_later(_KEPT_SECONDS, self._drop_unused) if self._kept else None

@@ -16,7 +16,7 @@ class LoopSlices:
         self._end = perf_counter() + _SLICE_SECONDS
 
     async def next(self) -> None:
-        """Call it before each step."""
+        """Let other tasks run if the slice is over. Call it before each step of the loop."""
         if perf_counter() >= self._end:
             await asyncio.sleep(0)
             self._end = perf_counter() + _SLICE_SECONDS

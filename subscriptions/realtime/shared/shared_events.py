@@ -51,7 +51,7 @@ _FRAME = "shared"
 _QUESTION = "rights"
 _VIEWERS = "channel_viewers"
 _VIEWERS_SECONDS = 1.0
-"""Time after which a server is taken as one where nobody looks at a channel."""
+"""A server that does not answer within this time counts as one without viewers of the channel."""
 
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before rights are read again."""

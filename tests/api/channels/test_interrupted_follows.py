@@ -45,7 +45,7 @@ async def remove_member(made: Made, channel: str) -> None:
 @pytest.mark.parametrize(
     ("disturb", "enter"), [(turn_private, join_openly), (delete, join_openly), (turn_private, join), (archive, join)]
 )
-async def test_new_members_follow_only_what_is_a_default_channel_still(
+async def test_new_members_follow_only_channels_that_are_still_default(
     api: Api, made: Made, monkeypatch: pytest.MonkeyPatch, disturb: Change, enter: Any
 ) -> None:
     await api.data(made.owner, UPDATE_WORKSPACE, id=made.id, input={"isOpen": True})

@@ -43,7 +43,7 @@ async def test_moderators_without_read_history_find_only_their_own_messages(
     assert (await api.recall(workspace.moderator, own))["state"] == "RECALLED"
 
 
-async def test_messages_of_before_the_membership_stay_hidden_from_their_sender(
+async def test_messages_before_the_membership_stay_hidden_from_their_sender(
     api: Api, workspace: SampleChannels
 ) -> None:
     sent = (await api.send(workspace.member, workspace.general))["message"]["id"]

@@ -268,7 +268,7 @@ async def test_members_with_the_same_roles_share_their_visible_channels(api: Api
     assert find_open() == [before[0] - {workspace.general}, before[2], before[2]]
 
 
-async def test_a_workspace_is_not_shown_to_one_who_is_removed_during_rendering(
+async def test_a_workspace_is_not_shown_to_a_user_removed_during_rendering(
     api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subscriber, _ = await live(api, workspace.other, workspace.id)
@@ -285,7 +285,7 @@ async def test_a_workspace_is_not_shown_to_one_who_is_removed_during_rendering(
     assert "hikers" not in str(response)
 
 
-async def test_a_channel_that_is_hidden_during_rendering_has_its_last_seen_count(
+async def test_a_channel_hidden_during_rendering_has_its_last_seen_count(
     api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = """subscription ($workspaces: [Position!]!) { workspaceEvents(workspaces: $workspaces) {

@@ -91,7 +91,7 @@ async def test_members_do_not_use_up_an_invitation(api: Api) -> None:
     await api.data(carol, JOIN, code=code)
 
 
-async def test_who_has_joined_may_repeat_it_after_the_code_was_used_up(api: Api, other_api: Api) -> None:
+async def test_a_member_may_repeat_a_join_after_the_code_was_used_up(api: Api, other_api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     workspace = await create_workspace(api, alice)
     code = await create_invite(api, alice, workspace, maxUses=1)
@@ -258,7 +258,7 @@ async def test_no_code_is_stored_under_rights_that_have_ended(
     assert invite_count(api, workspace) == 1
 
 
-async def test_a_code_is_stored_although_others_change_the_workspace(
+async def test_a_code_is_stored_while_others_change_the_workspace(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (alice,) = await api.create_users("alice")
