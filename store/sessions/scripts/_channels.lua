@@ -9,8 +9,8 @@
 --   channels_pending  list of changes that were made during a load: tick and change in turn
 --
 -- While this part is loaded, `meta` has channels and channels_listed: the numbers of members of channels and
--- channel_list. Mutes are in the key `mutes`. While it is not loaded, `meta` has channel_mutes if the mute of a session in
--- a channel may end by itself: then the part has to be loaded before that time if the user is connected.
+-- channel_list. Mutes are in the key `mutes`. `meta` also has channel_mutes if the mute of a session in a channel may
+-- end by itself: then the part is loaded when the user is connected (attach.lua), so that the end is known.
 
 local CHANNEL_PARTS = { 'channels', 'channel_index', 'channel_list' }
 
