@@ -9,11 +9,9 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, NotAMember
 from resolvers.conversations.access import Access
 from resolvers.following.following import (
-    ATTEMPTS,
     find_place,
     let_follow,
     no_new_followers,
-    workspace_is_busy,
 )
 from resolvers.users.users import check_user_ids
 from resolvers.workspaces.channel_decisions import change_channel, no_channel, show_channel, too_many_followed
@@ -23,6 +21,7 @@ from store.channels.channel_follows import USERS_AT_ONCE
 from store.channels.channel_memberships import join_writes, leave_writes
 from store.channels.channel_rights import ChannelRights
 from store.conversations.conversation import Member
+from store.workspaces.changing.attempts import repeat_while_superseded
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import ChannelKind, Follow
@@ -56,18 +55,21 @@ async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequen
         return None
 
     seen = await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide)
-    attempts, start = 1, 0
-    # A change to PRIVATE makes all of them members.
-    while start < len(wanted) and seen.channel.kind is not ChannelKind.PRIVATE:
-        place = await find_place(app, seen.channel.id)
-        try:
-            await let_follow(app, seen.policy, wanted[start : start + USERS_AT_ONCE], place)
-            attempts, start = 1, start + USERS_AT_ONCE
-        except Superseded as error:
-            if attempts == ATTEMPTS:
-                raise workspace_is_busy() from error
-            attempts += 1
-            seen = await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide)
+    for start in range(0, len(wanted), USERS_AT_ONCE):
+
+        async def add_part(part: Sequence[UserId] = wanted[start : start + USERS_AT_ONCE]) -> None:
+            nonlocal seen
+            if seen.channel.kind is ChannelKind.PRIVATE:
+                # The change to PRIVATE has made all of them members.
+                return
+            place = await find_place(app, seen.channel.id)
+            try:
+                await let_follow(app, seen.policy, part, place)
+            except Superseded:
+                seen = await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide)
+                raise
+
+        await repeat_while_superseded(add_part)
     return await show_channel(app, actor, seen)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Archived, Unavailable
+from resolvers.base.errors import Archived
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access, access_conversation
 from resolvers.sessions.follow_events import follow_entry, publish_all_follows
@@ -18,20 +18,21 @@ from store.channels.channel_follows import ChangedFollow, ChannelArchived, TooMa
 from store.channels.channel_memberships import leave_writes
 from store.channels.channel_rights import ChannelRights
 from store.channels.follow_rows import ChannelPlace
+from store.workspaces.changing.attempts import repeat_while_superseded
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.policy import ChannelKind, Follow, MemberFacts, Policy
 from subscriptions.realtime.events.shared import WorkspaceUpdate
-
-ATTEMPTS = 10
-"""Judgements of rights for one change, at most: the policy may change between a judgement and the transaction."""
 
 
 async def follow_channel(app: Confab, user: UserId, channel: str, *, follow: bool) -> Access:
     """Let a user follow a channel, with everything so far read, or no longer. Unfollowing a PRIVATE channel leaves it.
 
-    Raises NotFound, Archived, LimitReached, RateLimited and Unavailable: then nothing was changed.
+    Raises NotFound, Archived, LimitReached, RateLimited and Unreachable.
     """
-    for attempt in range(ATTEMPTS):
+    is_counted = False
+
+    async def change() -> Access:
+        nonlocal is_counted
         access = await _access_channel(app, user, channel)
         assert access.rights is not None
         rights = access.rights
@@ -39,8 +40,9 @@ async def follow_channel(app: Confab, user: UserId, channel: str, *, follow: boo
             if rights.channel.kind is ChannelKind.PRIVATE:
                 # Members follow it.
                 return access if follow else await show_channel(app, user, await _leave(app, user, rights))
-            if not attempt:
+            if not is_counted:
                 check_rate(app.store.rate_limits.workspace_changes, user)
+                is_counted = True
             if follow:
                 await let_follow(app, rights.policy, [user], ChannelPlace.of(access.head))
             else:
@@ -48,7 +50,10 @@ async def follow_channel(app: Confab, user: UserId, channel: str, *, follow: boo
             return access
         except Superseded:
             await app.store.policies.renew(rights.policy.workspace)
-    raise workspace_is_busy()
+            raise
+
+    # The policy may change between the judgement of rights and the transaction.
+    return await repeat_while_superseded(change)
 
 
 async def let_follow(app: Confab, policy: Policy, users: Sequence[UserId], place: ChannelPlace) -> None:
@@ -81,11 +86,6 @@ async def _announce(app: Confab, policy: Policy, changed: dict[UserId, ChangedFo
 def no_new_followers() -> Archived:
     """Return the error for following an archived channel."""
     return Archived("this channel is archived: it can't be followed", field="channelId")
-
-
-def workspace_is_busy() -> Unavailable:
-    """Return the error for a change that others have overtaken too often."""
-    return Unavailable("the workspace is being changed by other requests; please try again")
 
 
 async def _access_channel(app: Confab, user: UserId, channel: str) -> Access:

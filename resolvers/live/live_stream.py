@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,11 @@ class View(Protocol):
 
 
 _CONFIRMED_SECONDS = 0.05
-"""Time for which a confirmation is valid. The reader takes the event at once, unless its connection is busy."""
+"""Time for which the first confirmation of an event is valid.
+
+A reader that comes later has a busy connection, or the event loop is slow. Then the event is confirmed once more, and
+waits for the reader. So no event waits for ever, and a reader that is late twice sees what it would have seen in time.
+"""
 
 
 class LiveEventReceiver(Protocol):
@@ -250,9 +255,11 @@ class LiveStream:
         return confirmed is event and asyncio.get_running_loop().time() <= until
 
     async def _confirm(self, event: LiveEvent, confirm: Confirm) -> None:
+        is_first = self._confirmed is None or self._confirmed[0] is not event
         try:
             if await confirm():
-                self._confirmed = event, asyncio.get_running_loop().time() + _CONFIRMED_SECONDS
+                seconds = _CONFIRMED_SECONDS if is_first else math.inf
+                self._confirmed = event, asyncio.get_running_loop().time() + seconds
             elif self._waiting and self._waiting[0] is event:
                 self._waiting.popleft()
         except Exception as error:

@@ -293,7 +293,7 @@ class _WorkspaceView:
     async def _read_channels(self, workspace: WorkspaceId, seen: _Seen) -> None:
         """Read which channels are followed. Changes during this have events of their own."""
         members = self._app.store.channel_rights.members
-        read = partial(members.list_followed, self._user, self._find_visible(workspace).all())
+        read = partial(members.list_followed, workspace, self._user, self._find_visible(workspace).all())
         seen.followed = await read_patiently(partial(self._app.catch_ups.read, self._user, read))
         seen.visible = self._find_visible(workspace)
 

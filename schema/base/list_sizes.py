@@ -8,9 +8,9 @@ The limits on the size of an operation count these items before it is executed:
     @strawberry.field(metadata=one_for_each("ids"))
     async def users(self, info: Info, ids: list[strawberry.ID]) -> list[UserType | None]: ...
 
-Pages need no declaration: their `first` or `last` counts, also for the lists inside a connection. For lists without a
-bound the numbers are estimates. The real number of items is counted during the execution, which stops when it has
-produced too many values.
+Pages need no declaration: their `first` or `last` counts, also for the lists inside a connection. A list of enums or
+other scalars is one value: nothing is read or resolved for its items. For lists without a bound the numbers are
+estimates. The real number of items is counted during the execution, which stops when it has produced too many values.
 """
 
 from __future__ import annotations

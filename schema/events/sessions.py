@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -29,20 +30,20 @@ def _visible_sessions(root: SyncSessionType, info: Info) -> list[SessionType]:
     channels = [session.conversation for session in root.changed if is_channel(session.conversation)]
     if not channels:
         return [session_from(session) for session in root.changed]
-    conversations = info.context.loaders.conversations
 
-    def is_visible(session: Session) -> bool:
-        found: Any = conversations.find(session.conversation)
-        return found is not None and access_from(found) is not None
-
-    def visible(_: object) -> list[SessionType]:
+    def visible(found: Sequence[Any]) -> list[SessionType]:
+        places = dict(zip(channels, found, strict=True))
         return [
             session_from(session)
             for session in root.changed
-            if not is_channel(session.conversation) or is_visible(session)
+            if not is_channel(session.conversation) or _is_visible(places[session.conversation])
         ]
 
-    return then(conversations.prefetch(channels), visible)
+    return then(asyncio.gather(*map(info.context.loaders.conversations.load, channels)), visible)
+
+
+def _is_visible(found: Any) -> bool:
+    return found is not None and access_from(found) is not None
 
 
 @strawberry.type(name="SyncSession", description="hasMore: further parts of CATCH_UP follow; false for live changes.")

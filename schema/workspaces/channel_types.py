@@ -170,7 +170,7 @@ class ChannelType(Conversation, Node):
             return None
         return list_overwrites(rights.policy.overwrites_of(self.record))
 
-    @strawberry.field(metadata=holds(20))
+    @strawberry.field
     def viewer_permissions(self) -> list[PermissionType]:
         rights = self.access.rights
         return list_permissions(rights.permissions) if rights is not None else []

@@ -6,7 +6,6 @@ from enum import Enum
 
 import strawberry
 
-from schema.base.list_sizes import holds
 from store.workspaces import permissions
 from store.workspaces.policy import Overwrite, Overwrites
 
@@ -71,11 +70,11 @@ class PermissionOverwrite:
     role_id: strawberry.ID | None
     user_id: strawberry.ID | None
 
-    @strawberry.field(metadata=holds(10))
+    @strawberry.field
     def allow(self) -> list[PermissionType]:
         return list_permissions(self.overwrite.allow)
 
-    @strawberry.field(metadata=holds(10))
+    @strawberry.field
     def deny(self) -> list[PermissionType]:
         return list_permissions(self.overwrite.deny)
 

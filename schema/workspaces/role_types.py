@@ -8,7 +8,6 @@ import strawberry
 
 from resolvers.workspaces.access import find_access
 from schema.base.context import Context, Info
-from schema.base.list_sizes import holds
 from schema.base.nodes import Node
 from schema.compiler import reads, then
 from schema.workspaces.permission_types import PermissionType, list_permissions
@@ -43,7 +42,7 @@ class RoleType(Node):
             return None
         return role_from(access.policy, RoleId(role))
 
-    @strawberry.field(metadata=holds(20))
+    @strawberry.field
     def permissions(self) -> list[PermissionType]:
         return list_permissions(self.record.permissions)
 

@@ -108,7 +108,7 @@ class WorkspaceType(Node):
             lambda access: WorkspaceMember(record=access.facts) if access is not None and access.facts else None,
         )
 
-    @strawberry.field(metadata=holds(20))
+    @strawberry.field
     def viewer_permissions(self, info: Info) -> list[PermissionType]:
         now_ms = info.context.app.store.clock.now_ms()
         return then(

@@ -16,7 +16,7 @@ def collect_workspaces(app: Confab) -> Iterator[Metric]:
     seconds = changes.meter.seconds
     yield HistogramMetricFamily(
         "confab_policy_change_seconds",
-        "Duration of changes of rights, until no server uses the rights before.",
+        "Duration of changes of rights, until no server uses the earlier rights.",
         buckets=buckets_of(seconds),
         sum_value=seconds.total,
     )
@@ -34,7 +34,7 @@ def collect_workspaces(app: Confab) -> Iterator[Metric]:
         events.add_metric([kind], count)
     yield events
     resumes = CounterMetricFamily(
-        "confab_clock_resumes", "Positions from which subscriptions resumed, or could not.", labels=["outcome"]
+        "confab_clock_resumes", "Positions that subscriptions asked to resume from.", labels=["outcome"]
     )
     resumes.add_metric(["resumed"], shared.counters.resumed)
     resumes.add_metric(["reset"], shared.counters.reset)

@@ -6,9 +6,11 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from store.base.ids import ConversationId, UserId
+from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Member, member_from
 from store.mongo.client import Mongo
 from store.mongo.collections import MEMBERS, member_row_id
+from store.mongo.joined_reads import JoinedReads
 from store.workspaces.policy import ChannelKind, Policy
 
 _MAX_MEMBERSHIPS = 100_000
@@ -23,7 +25,7 @@ class ChannelMembers:
 
     def __init__(self, mongo: Mongo) -> None:
         """Keep nothing yet."""
-        self._mongo = mongo
+        self._rows = JoinedReads(mongo, MEMBERS)
         self._kept: OrderedDict[tuple[ConversationId, UserId], tuple[int, Member | None]] = OrderedDict()
 
     def find_kept(self, policy: Policy, channel: ConversationId, user: UserId) -> tuple[Member | None] | None:
@@ -42,7 +44,7 @@ class ChannelMembers:
     ) -> dict[tuple[ConversationId, UserId], Member]:
         """Return the present memberships of users in channels of a workspace, valid under its policy.
 
-        One round trip to MongoDB for those that are not kept.
+        One round trip to MongoDB for those that are not kept, which concurrent calls share.
         """
         found: dict[tuple[ConversationId, UserId], Member] = {}
         missing: list[tuple[ConversationId, UserId]] = []
@@ -60,8 +62,7 @@ class ChannelMembers:
         """Like `find_many`, always with a round trip to MongoDB. Channels that do not exist take the same time."""
         found: dict[tuple[ConversationId, UserId], Member] = {}
         wanted = {member_row_id(channel, user): (channel, user) for channel, user in places}
-        (read,) = await self._mongo.find_as_of_one_moment((MEMBERS, {"_id": {"$in": list(wanted)}}))
-        rows = {row["_id"]: row for row in read}
+        rows = await self._rows.find(policy.workspace, wanted)
         for id, place in wanted.items():
             member = member_from(place[1], rows[id]) if id in rows else None
             if member is not None and not member.is_current:
@@ -75,14 +76,18 @@ class ChannelMembers:
                     found[place] = member
         return found
 
-    async def list_followed(self, user: UserId, channels: Iterable[ConversationId]) -> set[ConversationId]:
-        """Return the channels that a user follows at present: one round trip to MongoDB.
+    async def list_followed(
+        self, workspace: WorkspaceId, user: UserId, channels: Iterable[ConversationId]
+    ) -> set[ConversationId]:
+        """Return the channels of a workspace that a user follows at present.
+
+        One round trip to MongoDB, which concurrent calls share.
 
         A follower of a PUBLIC channel has a row as a member of a PRIVATE one does (ADR 56).
         """
         rows = {member_row_id(channel, user): channel for channel in channels}
-        found = await self._mongo.find(MEMBERS, {"_id": {"$in": list(rows)}}) if rows else []
-        return {rows[row["_id"]] for row in found if member_from(user, row).is_current}
+        found = await self._rows.find(workspace, rows)
+        return {rows[id] for id, row in found.items() if member_from(user, row).is_current}
 
     def _keep(self, version: int, place: tuple[ConversationId, UserId], member: Member | None) -> None:
         kept = self._kept.get(place)

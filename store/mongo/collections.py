@@ -55,7 +55,7 @@ BY_CHANNEL = (("ch", 1),)
 """Fields of the index of the sessions in each channel. Its name in `store/sessions/fields.py`: CHANNEL."""
 
 BY_MUTE_END = (("_id", 1), ("mu", 1))
-"""Fields of the index of sessions with a mute that ends by itself. `mu` in `store/sessions/fields.py`: muted_until_ms."""
+"""Fields of the index of sessions whose mute ends by itself. In `store/sessions/fields.py`: muted_until_ms."""
 
 BY_DELETION = (("del", 1),)
 """Fields of the index of workspaces that were deleted and are being removed."""

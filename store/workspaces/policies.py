@@ -21,6 +21,7 @@ from store.mongo.collections import (
     rows_of_workspace,
     workspace_row_id,
 )
+from store.mongo.joined_reads import JoinedReads
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.redis.single_flight import SingleFlight
@@ -53,6 +54,7 @@ class Policies:
         self._policies: OrderedDict[WorkspaceId, Policy] = OrderedDict()
         self._objects = 0
         self._members: OrderedDict[tuple[WorkspaceId, UserId], MemberFacts] = OrderedDict()
+        self._member_rows = JoinedReads(mongo, WORKSPACE_MEMBERS)
         self._flights = SingleFlight()
         self._reads: set[_FactsRead] = set()
         """Reads of facts that are under way."""
@@ -97,7 +99,8 @@ class Policies:
     ) -> dict[UserId, MemberFacts]:
         """Return the facts about the users that are members, valid under the policy that `find` returns.
 
-        One round trip to MongoDB for those that are not kept. That a user is not a member is not kept.
+        One round trip to MongoDB for those that are not kept, which concurrent calls share. That a user is not a member
+        is not kept.
         """
         policy = await self.find(workspace, at_least)
         found = dict[UserId, MemberFacts]()
@@ -120,13 +123,12 @@ class Policies:
     ) -> dict[UserId, MemberFacts]:
         """Read facts, and keep those that were not dropped meanwhile. `version`: of a policy that is known already."""
         read, found = _FactsRead(workspace, set(users)), dict[UserId, MemberFacts]()
-        ids = [workspace_row_id(workspace, user) for user in users]
         self._reads.add(read)
         try:
-            (rows,) = await self._mongo.find_as_of_one_moment((WORKSPACE_MEMBERS, {"_id": {"$in": ids}}))
+            rows = await self._member_rows.find(workspace, [workspace_row_id(workspace, user) for user in users])
         finally:
             self._reads.discard(read)
-        for row in rows:
+        for row in rows.values():
             # The policy was known before this read, so the row has the changes up to its version.
             facts = facts_from(row, version)
             found[facts.user] = facts

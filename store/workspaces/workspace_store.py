@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pymongo import DeleteOne
 from pymongo.errors import DuplicateKeyError
 
+from store.base.errors import Refused
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, everyone_id
 from store.mongo.client import Document, Mongo
@@ -39,11 +40,11 @@ EVERYONE = "everyone"
 """Name of the role that all members have."""
 
 
-class DomainTaken(Exception):
+class DomainTaken(Refused):
     """Another workspace of the deployment has the domain."""
 
 
-class KeyTaken(Exception):
+class KeyTaken(Refused):
     """The creator has used the idempotency key."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from store.base.errors import Unreachable
+from store.base.errors import StoreError, Unreachable
 from store.base.tasks import end_tasks
 
 _log = structlog.get_logger()
@@ -101,5 +101,8 @@ class ServerCalls:
         try:
             answer = await answer_question(question)
             await self._publish(call["from"], {"call": {"number": call["number"], "answer": answer}})
+        except StoreError as error:
+            # The caller gets no answer, and asks again.
+            _log.warning("server_call_not_answered", reason=str(error))
         except Exception:
             _log.exception("server_call_failed")

@@ -40,6 +40,11 @@ class Deployments:
         """Return the Redis keys of one deployment that match a pattern."""
         return list(self._redis.scan_iter(match=f"t{self._names[name]}:{pattern}", count=1000))
 
+    def newest_entries(self, name: str) -> dict[Any, Any]:
+        """Return the id of the newest entry of each stream in Redis: of the logs of clocks, and of the outbox."""
+        streams = self._redis.scan_iter(match=f"t{self._names[name]}:*", count=1000, _type="STREAM")
+        return {key: self._redis.xinfo_stream(key)["last-generated-id"] for key in streams}
+
     def flush_redis(self, name: str) -> None:
         """Delete all keys of one deployment, as flushing its Redis would."""
         keys = self.keys(name, "*")

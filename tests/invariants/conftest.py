@@ -26,6 +26,7 @@ from server.settings import Settings, load_settings
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId
 from store.messages.message import Message
+from tests.invariants.machine.deployment import ClockedDeployment
 
 
 @contextmanager
@@ -44,6 +45,19 @@ def own_servers() -> Iterator[EmbeddedServers]:
     """Databases of this test module."""
     with disposable_servers() as servers:
         yield servers
+
+
+@pytest.fixture
+def processes(
+    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[dict[str, Any]], _redis_janitor: Redis
+) -> Iterator[ClockedDeployment]:
+    """Two processes for a state machine."""
+    opened = ClockedDeployment(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
+    try:
+        opened.open()
+        yield opened
+    finally:
+        opened.close()
 
 
 @dataclass

@@ -5,26 +5,18 @@ They run on two processes whose clocks disagree, and on a Redis that loses data.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
 import pytest
-from hypothesis import HealthCheck, Phase, note, settings
+from hypothesis import note
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule, run_state_machine_as_test
-from pymongo import MongoClient
-from redis import Redis
+from hypothesis.stateful import initialize, rule
 
 from tests.api.client import gather_all, parse_refusal
 from tests.invariants.machine.actions import BAD, BURST, GROUP_BURST
 from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
 from tests.invariants.machine.deployment import CREATE_GROUP, ClockedDeployment
+from tests.invariants.machine.running import run_machine
 from tests.invariants.machine.walk import ANY, HOUR_MS, PROCESS, WHO, Walk
-from tests.invariants.model.sessions import Json
 from tests.user_ids import NAMES
-
-LONG = int(os.environ.get("CONFAB_TEST_MACHINE_EXAMPLES", "0"))
-"""The number of random examples. 0: a few examples that are always the same."""
 
 MUTES = st.sampled_from((None, False, 2_000, HOUR_MS, 30 * HOUR_MS))
 PRIORITIES = st.sampled_from((0, 1, 5, 1000))
@@ -181,37 +173,8 @@ class SessionMachine(Walk):
         self.is_consistent = True
 
 
-@pytest.fixture
-def processes(
-    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[Json], _redis_janitor: Redis
-) -> Iterator[ClockedDeployment]:
-    opened = ClockedDeployment(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
-    try:
-        opened.open()
-        yield opened
-    finally:
-        opened.close()
-
-
 def test_sessions_equal_what_counting_messages_gives_after_any_operations(
     processes: ClockedDeployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     SessionMachine.processes = processes
-    try:
-        run_state_machine_as_test(
-            SessionMachine,
-            settings=settings(
-                max_examples=LONG or 6,
-                stateful_step_count=50,
-                deadline=None,
-                # Without LONG each run walks the same way, so that a failure is caused by a change of the code.
-                derandomize=not LONG,
-                database=None,
-                phases=(Phase.generate, Phase.shrink) if LONG else (Phase.generate,),
-                suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
-            ),
-        )
-    finally:
-        if LONG:
-            with capsys.disabled():
-                print(f"\n{processes.steps.total()} steps: {dict(processes.steps.most_common())}")
+    run_machine(SessionMachine, processes, capsys, examples=6)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from graphql import GraphQLInterfaceType, GraphQLObjectType, is_introspection_type, parse
+from graphql import (
+    GraphQLInterfaceType,
+    GraphQLObjectType,
+    get_named_type,
+    is_introspection_type,
+    is_leaf_type,
+    parse,
+)
 
 from schema.base.list_sizes import find_list_size
 from schema.execution.query_cost import check_cost, count_items, needs_size, page_types
@@ -73,3 +80,21 @@ def test_items_of_very_deep_lists_count():
     for _ in range(5_000):
         value = [{"in": value}]
     assert count_items({"v": value}) == 5_000
+
+
+def test_the_first_screen_with_all_channels_and_rights_is_allowed():
+    cost("{ ready { workspaces { viewerPermissions channels { edges { node { id name viewerPermissions } } } } } }")
+
+
+def test_a_list_of_scalars_is_one_value():
+    with_rights = cost("{ ready { workspaces { id viewerPermissions } } }")
+    without = cost("{ ready { workspaces { id } } }")
+    assert (with_rights.nodes, with_rights.values) == (without.nodes, without.values + without.nodes)
+    sized = [
+        f"{type_.name}.{name}"
+        for type_ in CORE.type_map.values()
+        if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType)
+        for name, field in type_.fields.items()
+        if is_leaf_type(get_named_type(field.type)) and find_list_size(field) is not None
+    ]
+    assert sized == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
@@ -34,6 +35,9 @@ class World:
         self.facts_read: list[UserId] = []
         self.places_read: list[tuple[ConversationId, UserId]] = []
         self.largest_read = 0
+        self.reads = 0
+        self.release: asyncio.Event | None = None
+        self.failure: Exception | None = None
 
     def known(self, _workspace: WorkspaceId) -> Policy:
         return self.policy
@@ -46,6 +50,12 @@ class World:
     ) -> dict[UserId, MemberFacts]:
         users = list(users)
         self.facts_read += users
+        self.reads += 1
+        if self.release is not None:
+            await self.release.wait()
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
         return {user: MemberFacts(user, self.policy.version) for user in users}
 
     async def find_many(self, _policy: Policy, places: Iterable[tuple[ConversationId, UserId]]) -> object:
@@ -107,3 +117,63 @@ async def test_a_new_subscriber_reads_nothing_about_the_others() -> None:
     audience.add(new, None)
     await audience.refresh(0, [new])
     assert world.facts_read == [new] and set(world.places_read) == {(STAFF, new), (OTHER, new)}
+
+
+async def _join(world: World, audience: Audience, users: Iterable[UserId]) -> list[asyncio.Task[None]]:
+    """Let users subscribe one after the other, while the read about the first one waits."""
+    world.release, world.reads, world.facts_read = asyncio.Event(), 0, []
+    tasks = []
+    for user in users:
+        audience.add(user, None)
+        tasks.append(asyncio.create_task(audience.refresh(0, [user])))
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def test_subscribers_who_come_during_a_read_share_the_next_one() -> None:
+    world = World()
+    audience = await make_audience(world)
+    new = [UserId(f"new{number}") for number in range(20)]
+    tasks = await _join(world, audience, new)
+    assert world.facts_read == new[:1]
+    # A second subscription of the first one: what is being read may be out of date.
+    again = asyncio.create_task(audience.refresh(0, new[:1]))
+    await asyncio.sleep(0)
+    assert world.release is not None
+    world.release.set()
+    await asyncio.gather(*tasks, again)
+    assert world.reads == 2 and sorted(world.facts_read[1:]) == sorted(new)
+    assert all(audience.find_facts(user) is not None for user in new)
+
+
+async def test_a_subscriber_who_leaves_during_a_read_does_not_stop_the_others() -> None:
+    world = World()
+    audience = await make_audience(world)
+    first, second, third = (UserId(name) for name in ("first", "second", "third"))
+    tasks = await _join(world, audience, (first, second, third))
+    assert world.release is not None
+    waiting, world.release = world.release, asyncio.Event()
+    waiting.set()
+    await tasks[0]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert world.reads == 2
+    # The read of the second call is about the third one too.
+    audience.remove(third, None)
+    tasks[2].cancel()
+    world.release.set()
+    await tasks[1]
+    assert audience.find_facts(second) is not None and audience.find_facts(third) is None
+
+
+async def test_after_a_failed_read_the_next_call_reads_about_all() -> None:
+    world = World()
+    audience = await make_audience(world)
+    first, second = UserId("first"), UserId("second")
+    tasks = await _join(world, audience, (first, second))
+    world.failure = ValueError("lost")
+    assert world.release is not None
+    world.release.set()
+    failure, _ = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(failure, ValueError)
+    assert sorted(world.facts_read[1:]) == [first, second] and audience.find_facts(second) is not None

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from store.base.clock import Clock
+from store.base.errors import Refused, StoreError
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.redis.cache import Cache, Call
@@ -45,7 +46,8 @@ class MembershipStamps:
     async def changing(self, users: Iterable[UserId], workspaces: Iterable[WorkspaceId] = ()) -> AsyncIterator[None]:
         """Surround the transaction in which users join workspaces.
 
-        Three round trips. If the block raises, the outcome may not be known: nothing is kept for two minutes.
+        Three round trips. A block that raises Refused has changed nothing. After other errors the outcome may not be
+        known: nothing is kept for two minutes.
         """
         keys = [*map(self.of_user, users), *map(self.of_workspace, workspaces)]
         if not self._cache.is_shared:
@@ -53,8 +55,14 @@ class MembershipStamps:
             yield
             return
         change = f"c{secrets.token_hex(8)}"
-        await self._set(keys, change, str(self._clock.now_ms()))
-        yield
+        await self._begin_change(keys, change)
+        try:
+            yield
+        except Refused:
+            # The stamps still stand for what is stored.
+            with suppress(StoreError):
+                await self._remove(keys, change)
+            raise
         await self._end(keys, change)
 
     def read_call(self, key: str) -> Call:
@@ -80,11 +88,26 @@ class MembershipStamps:
             await self._set(wanted, _STAMP, stamp)
         return stamp
 
+    async def _begin_change(self, keys: Sequence[str], change: str) -> None:
+        """Set a field for a change. Fields of changes whose outcome nobody learned are removed with their stamp."""
+        answers = await self._set(keys, change, str(self._clock.now_ms()))
+        for key, answer in zip(keys, answers, strict=True):
+            oldest_ms = self._clock.now_ms() - _LONGEST_CHANGE_MS
+            fields = zip(answer[::2], answer[1::2], strict=True)
+            ended = [name.decode() for name, at in fields if name != _STAMP.encode() and int(at) < oldest_ms]
+            if ended:
+                await self._cache.one(Call("HDEL", (key,), (_STAMP, *ended)))
+
     async def _end(self, keys: Sequence[str], change: str) -> None:
         """Set a new stamp after a change."""
         await self._set(keys, _STAMP, secrets.token_hex(8))
+        await self._remove(keys, change)
+
+    async def _remove(self, keys: Sequence[str], change: str) -> None:
         await self._cache.run([Call("HDEL", (key,), (change,)) for key in keys])
 
-    async def _set(self, keys: Sequence[str], field: str, value: str) -> None:
+    async def _set(self, keys: Sequence[str], field: str, value: str) -> list[list[bytes]]:
+        """Set a field of each key. Returns all fields of each key."""
         calls = [Call("HSET", (key,), (field, value)) for key in keys]
-        await self._cache.run([*calls, *(Call("PEXPIRE", (key,), (_IDLE_MS,)) for key in keys)])
+        calls += [Call("PEXPIRE", (key,), (_IDLE_MS,)) for key in keys]
+        return (await self._cache.run([*calls, *map(self.read_call, keys)]))[len(calls) :]

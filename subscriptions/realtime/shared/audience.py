@@ -94,6 +94,8 @@ class Audience:
         self._channel_members = channel_members
         self._clock = clock
         self._subscribers: dict[UserId, _Subscriber] = {}
+        self._added: set[UserId] = set()
+        """Users named by calls of `refresh`, until one of the calls begins to read about them."""
         self._lock = asyncio.Lock()
         self._visibility: ChannelVisibility | None = None
 
@@ -129,6 +131,8 @@ class Audience:
     async def refresh(self, at_least: int, users: Iterable[UserId] = ()) -> None:
         """Read what is missing or outdated, until rights are judged under a policy version or a later one.
 
+        Calls that wait for another one share the next reads.
+
         Args:
             at_least: The version.
             users: Subscribers who were added, or whose facts were dropped. Others are ignored.
@@ -136,15 +140,22 @@ class Audience:
         Raises:
             StoreError: Rights are judged as before.
         """
-        added = self._subscribers.keys() & set(users)
+        wanted = set(users)
+        self._added |= wanted
         async with self._lock:
-            if self.version >= at_least and not added:
+            # Users that another call has taken were read after this call began.
+            if self.version >= at_least and not wanted & self._added & self._subscribers.keys():
                 return
-            policy = await self._policies.find(self.workspace, max(at_least, self.version))
-            if policy is None:
-                self.policy, self.version = None, max(at_least, self.version)
-                return
-            await self._refresh(policy, added)
+            added, self._added = self._added, set()
+            try:
+                policy = await self._policies.find(self.workspace, max(at_least, self.version))
+                if policy is None:
+                    self.policy, self.version = None, max(at_least, self.version)
+                    return
+                await self._refresh(policy, added & self._subscribers.keys())
+            except BaseException:
+                self._added |= added
+                raise
 
     async def _refresh(self, policy: Policy, added: set[UserId]) -> None:
         """Judge under a policy, and find out about subscribers who were added. Changes all in one step at the end."""
@@ -158,7 +169,8 @@ class Audience:
         visibility = self._visibility
         if is_new or visibility is None:
             visibility = ChannelVisibility(policy, visibility)
-        concerned = {user: self._subscribers[user] for user in (self._subscribers if is_new else outdated)}
+        # Some may have left during the read.
+        concerned = {user: each for user, each in self._subscribers.items() if is_new or user in outdated}
         places = self._missing_memberships(visibility, concerned, outdated)
         members = await self._find_memberships(policy, places)
         renewed: dict[UserId, _Renewed] = {}

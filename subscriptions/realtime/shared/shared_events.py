@@ -369,7 +369,7 @@ class SharedEvents:
             await self._refresh(owner, version if version is not None else self._audiences[owner].version + 1)
 
     async def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Answer the server that changed rights, once no event is shown here under the rights before."""
+        """Answer the server that changed rights, once no event is shown here under the earlier rights."""
         workspace, version = question[_QUESTION]
         await self._refresh(workspace, version)
         # The frame with the event may have been lost.

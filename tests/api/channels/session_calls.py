@@ -60,21 +60,23 @@ SYNC_CHANNELS = """query ($since: Cursor, $first: Int = 100) { syncChannels(sinc
 class ChannelClient:
     """A client that keeps its followed channels up to date with syncChannels alone."""
 
-    def __init__(self, api: Api, user: str, page: int = 100) -> None:
+    def __init__(self, api: Api, user: str, page: int = 100, query: str = SYNC_CHANNELS) -> None:
         self._api = api
         self._user = user
         self._page = page
+        self._query = query
         self.cursor: str | None = None
         self.channels: dict[str, Json] = {}
         self.received = 0
         self.attention: Json = {}
 
-    async def sync(self) -> None:
-        """Take all pages. Fail if the client has to start over."""
+    async def sync(self, api: Api | None = None) -> None:
+        """Take all pages. Fail if the client has to start over. api: the process to ask from now on."""
+        self._api = api or self._api
         self.received, has_more = 0, True
         while has_more:
             query = {"since": self.cursor, "first": self._page}
-            delta = (await self._api.data(self._user, SYNC_CHANNELS, **query))["syncChannels"]
+            delta = (await self._api.data(self._user, self._query, **query))["syncChannels"]
             assert not delta["reset"] and len(delta["channels"]) + len(delta["gone"]) <= self._page
             for channel in delta["channels"]:
                 assert channel["viewerFollows"]

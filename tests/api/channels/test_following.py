@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from store.base.errors import Superseded
 from store.base.ids import ConversationId
 from store.channels import channel_follows
 from store.mongo.collections import MEMBERS, members_of
@@ -133,3 +134,19 @@ async def test_followed_channels_are_listed_by_position(api: Api, workspace: Sam
     await workspace.overwrite(workspace.general, workspace.member, Permission.VIEW_CHANNEL)
     assert await followed_by(api, workspace.member, workspace.id) == [workspace.old]
     assert await followed_by(api, workspace.outsider, workspace.id) == []
+
+
+async def test_following_is_repeated_while_rights_change(
+    api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = 12
+
+    async def is_superseded(*_: object) -> None:
+        nonlocal changes
+        changes -= 1
+        if changes >= 0:
+            raise Superseded
+
+    monkeypatch.setattr(channel_follows.ChannelFollows, "_require_version", is_superseded)
+    assert (await change(api, workspace.member, FOLLOW, id=workspace.general))["viewerFollows"]
+    assert changes == -1
