@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url, check_key
@@ -35,7 +36,14 @@ class NewWorkspace:
     key: str | None = None
 
 
-async def create_workspace(app: Confab, creator: UserId, new: NewWorkspace) -> WorkspaceInfo:
+class CreatedWorkspace(NamedTuple):
+    """A workspace. `rev`: its clock before it was stored; None if it was there before."""
+
+    info: WorkspaceInfo
+    rev: int | None
+
+
+async def create_workspace(app: Confab, creator: UserId, new: NewWorkspace) -> CreatedWorkspace:
     """Create a workspace that the creator owns.
 
     If the creator uses a key again, the first workspace is returned. Raises InvalidInput, LimitReached, RateLimited and
@@ -48,7 +56,7 @@ async def create_workspace(app: Confab, creator: UserId, new: NewWorkspace) -> W
     check_key(new.key)
     metadata = encode_metadata(new.metadata)
     if new.key is not None and (first := await _find_first(app, creator, new.key)) is not None:
-        return first
+        return CreatedWorkspace(first, None)
     check_rate(app.store.rate_limits.workspace_changes, creator)
     user = await app.store.users.find(creator)
     info = WorkspaceInfo(
@@ -63,6 +71,8 @@ async def create_workspace(app: Confab, creator: UserId, new: NewWorkspace) -> W
         metadata=metadata,
         is_open=new.is_open,
     )
+    # The clock begins here, so that no event of the workspace is older.
+    (reading,) = await app.store.clocks.read([info.id])
     try:
         await app.store.workspaces.insert(
             info, user.name if user is not None else None, new.key, app.limits.max_workspaces_per_user
@@ -75,8 +85,8 @@ async def create_workspace(app: Confab, creator: UserId, new: NewWorkspace) -> W
         first = await _find_first(app, creator, new.key) if new.key is not None else None
         if first is None:
             raise Unavailable("the workspace could not be stored; please try again") from error
-        return first
-    return info
+        return CreatedWorkspace(first, None)
+    return CreatedWorkspace(info, reading.tick)
 
 
 def too_many_workspaces(app: Confab, field: str | None = None) -> LimitReached:

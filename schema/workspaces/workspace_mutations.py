@@ -63,7 +63,8 @@ class WorkspaceMutations:
     )
     async def create_workspace(self, info: Info, input: CreateWorkspaceInput) -> WorkspaceType:
         context = info.context
-        return workspace_from(await workspaces.create_workspace(context.app, context.viewer, input.to_new_workspace()))
+        created = await workspaces.create_workspace(context.app, context.viewer, input.to_new_workspace())
+        return workspace_from(created.info, created.rev)
 
     @strawberry.mutation(description="MANAGE_WORKSPACE. plan: role service only.")
     async def update_workspace(

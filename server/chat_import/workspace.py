@@ -140,7 +140,7 @@ async def _open_workspace(app: Confab, imports: ImportStore, people: ImportedPeo
     if workspace is None:
         await people.ensure_users({})
         key = f"import {hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
-        created = await create_workspace(app, IMPORTER, NewWorkspace(name, key=key))
+        created = (await create_workspace(app, IMPORTER, NewWorkspace(name, key=key))).info
         workspace = await imports.insert_workspace(name, created.id)
     info = await app.store.workspaces.find(workspace)
     if info is None or info.owner != IMPORTER:

@@ -27,7 +27,7 @@ async def create_demo_workspace(app: Confab) -> dict[str, ConversationId]:
     workspace = await imports.find_workspace(_IMPORT_NAME)
     if workspace is None:
         new = NewWorkspace(WORKSPACE, DOMAIN, is_open=True, key="demo")
-        workspace = await imports.insert_workspace(_IMPORT_NAME, (await create_workspace(app, OWNER, new)).id)
+        workspace = await imports.insert_workspace(_IMPORT_NAME, (await create_workspace(app, OWNER, new)).info.id)
     await add_to_workspace(app, Caller(OWNER, CallerRole.SERVICE, math.inf), workspace, MEMBERS)
     await _create_roles(app, workspace)
     policy = await _policy(app, workspace)

@@ -54,6 +54,9 @@ BY_OPEN_SIZE_AND_KEY = (("k", 1), ("mc", -1), ("_id", 1))
 BY_CHANNEL = (("ch", 1),)
 """Fields of the index of the sessions in each channel. Its name in `store/sessions/fields.py`: CHANNEL."""
 
+BY_MUTE_END = (("_id", 1), ("mu", 1))
+"""Fields of the index of sessions whose mute ends by itself. In `store/sessions/fields.py`: muted_until_ms."""
+
 BY_DELETION = (("del", 1),)
 """Fields of the index of workspaces that were deleted and are being removed."""
 
@@ -137,6 +140,11 @@ def channel_sessions_of(user: UserId, after: str = "") -> dict[str, Any]:
     """Return the query for the sessions of a user in channels after a channel, in the order of ids; "": all."""
     first, end = (session_row_id(user, ConversationId(prefix)) for prefix in (after or "c_", "c`"))
     return {"_id": {"$gt": first, "$lt": end}}
+
+
+def timed_channel_mutes_of(user: UserId, now_ms: int) -> dict[str, Any]:
+    """Return the query for the sessions of a user in channels with a mute that ends after a time. See BY_MUTE_END."""
+    return channel_sessions_of(user) | {"mu": {"$gt": now_ms}}
 
 
 def private_sessions_of(user: UserId) -> dict[str, Any]:

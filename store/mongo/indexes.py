@@ -21,6 +21,7 @@ from store.mongo.collections import (
     BY_MEMBER_KEY,
     BY_MEMBER_NAME,
     BY_MEMBER_ROLE,
+    BY_MUTE_END,
     BY_NICKNAMED_USER,
     BY_OPEN_SIZE,
     BY_OPEN_SIZE_AND_KEY,
@@ -54,6 +55,8 @@ OPTIONAL = (
     (WORKSPACES, IndexModel(list(BY_DELETION), partialFilterExpression={"del": {"$exists": True}})),
     # Only sessions in channels have the field.
     (SESSIONS, IndexModel(list(BY_CHANNEL), sparse=True)),
+    # Few sessions have a mute that ends by itself.
+    (SESSIONS, IndexModel(list(BY_MUTE_END), partialFilterExpression={"mu": {"$exists": True}})),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_NAME))),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_KEY))),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_ROLE), partialFilterExpression={"r": {"$exists": True}})),

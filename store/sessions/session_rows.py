@@ -20,6 +20,7 @@ from store.mongo.collections import (
     private_sessions_of,
     session_row_id,
     sessions_without_channels,
+    timed_channel_mutes_of,
 )
 from store.mongo.writes import Update, Write
 from store.sessions.fields import FENCE, GONE
@@ -43,7 +44,7 @@ _ROWS_PER_QUERY = 2_000
 _TICKS_PER_BATCH = 200
 """Callers whose ticks share a write."""
 
-_ACTIVE_TS = Session.active_ts.stored
+_ACTIVE_TS, _MUTED_UNTIL = Session.active_ts.stored, Session.muted_until_ms.stored
 
 _NOTHING_READ = {field.stored: 0 for field in (Session.acknowledged_seq, Session.read_n, Session.received_seq)}
 
@@ -77,7 +78,7 @@ class SessionRows:
         self._ticks = GroupCommit(self._keep_all, _TICKS_PER_BATCH)
 
     async def read(self, user: UserId) -> LoadedState:
-        """Return a user's state, without sessions in channels.
+        """Return a user's state, without sessions in channels, and whether one of these has a mute with an end.
 
         No two sessions have the same `active_ts`, and the `active_ts` of a session never goes back. Rows are read in
         parts. While MongoDB reads a part, the heads of the earlier parts are read and turned into records.
@@ -86,6 +87,13 @@ class SessionRows:
         records: Records = {}
         gateway_rows: dict[ConversationId, Document] = {}
         lists = SessionLists()
+        first_rows, muted_channels = await self._mongo.gather(
+            self._read_part(user, ""),
+            # An index has all that is asked for.
+            self._mongo.find(
+                SESSIONS, timed_channel_mutes_of(user, now), projection={"_id": 0, _MUTED_UNTIL: 1}, limit=1
+            ),
+        )
 
         async def add(rows: Mapping[ConversationId, Document]) -> None:
             if not rows:
@@ -99,7 +107,7 @@ class SessionRows:
 
         parts: list[asyncio.Task[None]] = []
         try:
-            async for rows in self._row_parts(user):
+            async for rows in self._row_parts(user, first_rows):
                 gateway_rows |= {name: rows.pop(name) for name in list(rows) if name.startswith("b_")}
                 parts.append(asyncio.create_task(add(rows)))
             await asyncio.gather(*parts)
@@ -118,7 +126,7 @@ class SessionRows:
                 [Tick(user, conversation, record[_ACTIVE_TS]) for conversation, record in moved.items()]
             )
         clock = max([self._clock.now_ms(), *(record[_ACTIVE_TS] for record in records.values())])
-        return LoadedState(user, secrets.token_hex(4), clock, records, lists)
+        return LoadedState(user, secrets.token_hex(4), clock, records, lists, bool(muted_channels))
 
     async def read_channels(self, user: UserId) -> LoadedChannels:
         """Return all sessions of a user in channels. No two have the same `active_ts`.
@@ -175,18 +183,19 @@ class SessionRows:
             sessions.append(Session(user, conversation, record))
         return sessions
 
-    async def _row_parts(self, user: UserId) -> AsyncIterator[dict[ConversationId, Document]]:
-        """Yield all rows of a user, without channels, in parts, by conversation."""
-        start, last = len(user) + 1, ""
+    async def _row_parts(self, user: UserId, rows: Sequence[Document]) -> AsyncIterator[dict[ConversationId, Document]]:
+        """Yield all rows of a user, without channels, in parts, by conversation. rows: the first part."""
+        start = len(user) + 1
         while True:
-            rows = await self._mongo.find(
-                SESSIONS, sessions_without_channels(user, last), sort=BY_ID, limit=_ROWS_PER_QUERY
-            )
             if rows:
                 yield {ConversationId(row["_id"][start:]): row for row in rows}
             if len(rows) < _ROWS_PER_QUERY:
                 return
-            last = rows[-1]["_id"][start:]
+            rows = await self._read_part(user, rows[-1]["_id"][start:])
+
+    async def _read_part(self, user: UserId, after: str) -> list[Document]:
+        query = sessions_without_channels(user, after)
+        return await self._mongo.find(SESSIONS, query, sort=BY_ID, limit=_ROWS_PER_QUERY)
 
     async def write(
         self,

@@ -242,7 +242,13 @@ class SessionStore:
         one. The first call on the state after that time ends the mute.
         """
         self._cache.require_shared()
-        return _attached(await self._run_on_state(user, "attach", (server, until_ms)))
+        for _ in range(_LOADS):
+            answer = await self._try(user, "attach", (server, until_ms))
+            if len(answer) > _WITHOUT_CHANNELS:
+                return _attached(answer)
+            # Only then is the end of each mute in a channel known.
+            await (self._channel_loader if answer else self._loader).load(user)
+        raise _evicted()
 
     async def read_positions(self, users: Sequence[UserId], server: str) -> list[LivePosition | None]:
         """Return the position of each user's state, with the route to a server, in one round trip.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from store.base.ids import UserId
@@ -35,6 +36,14 @@ _MAX_MEMBERS = 200_000
 """Members whose facts a process keeps: about 100 MB at most."""
 
 
+@dataclass(slots=True, eq=False)
+class _FactsRead:
+    """A read of facts about members. `to_keep`: those whose facts have not been dropped since its begin."""
+
+    workspace: WorkspaceId
+    to_keep: set[UserId]
+
+
 class Policies:
     """The policies and facts about members that this process keeps. What was not used for longest is dropped first."""
 
@@ -47,8 +56,8 @@ class Policies:
         self._members: OrderedDict[tuple[WorkspaceId, UserId], MemberFacts] = OrderedDict()
         self._member_rows = JoinedReads(mongo, WORKSPACE_MEMBERS)
         self._flights = SingleFlight()
-        self._drops = 0
-        """Number of times that facts were dropped. Facts that were read during one may be out of date."""
+        self._reads: set[_FactsRead] = set()
+        """Reads of facts that are under way."""
 
     def known(self, workspace: WorkspaceId) -> Policy | None:
         """Return the newest policy that this process knows, without waiting."""
@@ -106,24 +115,38 @@ class Policies:
             else:
                 missing.append(user)
         if missing:
-            before = self._drops
-            rows = await self._member_rows.find(workspace, [workspace_row_id(workspace, user) for user in missing])
-            for row in rows.values():
-                # The policy was known before this read, so the row has the changes up to its version.
-                facts = facts_from(row, policy.version)
-                found[facts.user] = facts
-                if before == self._drops:
-                    self._keep_member(workspace, facts)
+            found |= await self._read_members(workspace, missing, policy.version)
+        return found
+
+    async def _read_members(
+        self, workspace: WorkspaceId, users: list[UserId], version: int
+    ) -> dict[UserId, MemberFacts]:
+        """Read facts, and keep those that were not dropped meanwhile. `version`: of a policy that is known already."""
+        read, found = _FactsRead(workspace, set(users)), dict[UserId, MemberFacts]()
+        self._reads.add(read)
+        try:
+            rows = await self._member_rows.find(workspace, [workspace_row_id(workspace, user) for user in users])
+        finally:
+            self._reads.discard(read)
+        for row in rows.values():
+            # The policy was known before this read, so the row has the changes up to its version.
+            facts = facts_from(row, version)
+            found[facts.user] = facts
+            if facts.user in read.to_keep:
+                self._keep_member(workspace, facts)
         return found
 
     def forget_member(self, workspace: WorkspaceId, user: UserId) -> None:
         """Drop the facts about a member that another server has changed in a way that decides no rights."""
-        self._drops += 1
+        for read in self._reads:
+            if read.workspace == workspace:
+                read.to_keep.discard(user)
         self._members.pop((workspace, user), None)
 
     def forget_members(self) -> None:
         """Drop the facts about all members: calls of `forget_member` may be missing."""
-        self._drops += 1
+        for read in self._reads:
+            read.to_keep.clear()
         self._members.clear()
 
     def keep(self, policy: Policy) -> None:

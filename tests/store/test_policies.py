@@ -241,3 +241,33 @@ async def test_permissions_are_stored_as_bits(store: Store, policies: Policies) 
     row = await store.mongo.find_one(WORKSPACES, {"_id": W})
     assert row is not None
     assert [role["b"] for role in row["ro"]][1:] == [int(Permission.PIN_MESSAGES), int(Permission.ADMINISTRATOR)]
+
+
+async def test_facts_that_are_dropped_during_their_read_are_not_kept_but_all_others_are(
+    policies: Policies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = Mongo.find_as_of_one_moment
+
+    async def find_while_changed(self: Mongo, *queries: Any) -> Any:
+        rows = await find(self, *queries)
+        if queries[0][0] == WORKSPACE_MEMBERS:
+            policies.forget_member(W, ALICE)
+            policies.forget_member(workspace_id(99), BOB)
+        return rows
+
+    await policies.find(W)
+    with monkeypatch.context() as patched:
+        patched.setattr(Mongo, "find_as_of_one_moment", find_while_changed)
+        assert set(await policies.find_members(W, [ALICE, BOB, CAROL])) == {ALICE, BOB, CAROL}
+    assert [policies.known_member(W, user) is not None for user in (ALICE, BOB, CAROL)] == [False, True, True]
+
+    async def find_while_all_are_dropped(self: Mongo, *queries: Any) -> Any:
+        rows = await find(self, *queries)
+        policies.forget_members()
+        return rows
+
+    policies.forget_members()
+    with monkeypatch.context() as patched:
+        patched.setattr(Mongo, "find_as_of_one_moment", find_while_all_are_dropped)
+        assert set(await policies.find_members(W, [ALICE, BOB])) == {ALICE, BOB}
+    assert policies.known_member(W, BOB) is None

@@ -39,6 +39,7 @@ class LoadedState:
         clock: The user's clock. Changes after it are events of the cached state.
         records: All sessions and gateways, without those in channels.
         lists: Their lists and sums.
+        has_channel_mutes: A mute of a session in a channel ends by itself.
     """
 
     user: UserId
@@ -46,6 +47,7 @@ class LoadedState:
     clock: int
     records: Records
     lists: SessionLists
+    has_channel_mutes: bool = False
 
     @property
     def next_mute_end_ms(self) -> int | None:
@@ -117,4 +119,5 @@ class LoadedState:
             lists.total_unread,
             next_mute_end_ms if next_mute_end_ms is not None else "",
             *(word for pair in lists.sums.items() for word in pair),
+            *(("channel_mutes", 1) if self.has_channel_mutes else ()),
         ]

@@ -9,7 +9,8 @@
 --   channels_pending  list of changes that were made during a load: tick and change in turn
 --
 -- While this part is loaded, `meta` has channels and channels_listed: the numbers of members of channels and
--- channel_list. Mutes are in the key `mutes`.
+-- channel_list. Mutes are in the key `mutes`. `meta` also has channel_mutes if the mute of a session in a channel may
+-- end by itself: then the part is loaded when the user is connected (attach.lua), so that the end is known.
 
 local CHANNEL_PARTS = { 'channels', 'channel_index', 'channel_list' }
 
@@ -53,6 +54,8 @@ end
 local function note_channel_change(channel, tick, text)
   redis.call('HSET', TAG .. 'channel_ticks', channel, tick)
   redis.call('PEXPIRE', TAG .. 'channel_ticks', IDLE_MS)
+  local fields = cjson.decode(text).f
+  if fields and fields[MUTED_UNTIL_MS] then redis.call('HSET', META, 'channel_mutes', 1) end
   if redis.call('HEXISTS', TAG .. 'channels_loading', 'token') == 0 then return end
   redis.call('RPUSH', TAG .. 'channels_pending', tick, text)
   redis.call('PEXPIRE', TAG .. 'channels_pending', PENDING_MS)

@@ -39,6 +39,23 @@ async def test_the_creator_owns_the_workspace_and_is_its_only_member(api: Api) -
     expect_right_counts(api, created["id"])
 
 
+async def test_a_client_can_resume_from_the_rev_of_a_new_workspace(api: Api) -> None:
+    (alice,) = await api.create_users("alice")
+    create = "mutation ($input: CreateWorkspaceInput!) { createWorkspace(input: $input) { id rev } }"
+    created = (await api.data(alice, create, input={"name": "Acme"}))["createWorkspace"]
+    missed = """subscription ($open: [Position!]!) { workspaceEvents(workspaces: $open) {
+        __typename ... on WorkspaceCaughtUp { rev reset } } }"""
+    changed = await api.data(
+        alice, 'mutation ($id: ID!) { createRole(workspaceId: $id, input: {name: "crew"}) { id } }', id=created["id"]
+    )
+    assert changed["createRole"]["id"]
+    subscriber = await api.subscribe(alice, missed, open=[created])
+    event = await subscriber.next()
+    assert event["__typename"] == "WorkspaceChanged"
+    caught_up = await subscriber.next()
+    assert (caught_up["__typename"], caught_up["reset"]) == ("WorkspaceCaughtUp", False)
+
+
 async def test_everyone_has_the_default_permissions(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     workspace = await create_workspace(api, alice, isOpen=True)
