@@ -10,6 +10,7 @@ from resolvers.base.errors import InvalidInput, LimitReached, NotAMember, NotFou
 from resolvers.base.metadata import encode_metadata
 from resolvers.conversations.access import Access, access_conversation
 from resolvers.users.users import check_user_ids
+from resolvers.workspaces.access import no_permission
 from resolvers.workspaces.changes import change_as_member, require
 from resolvers.workspaces.channel_decisions import (
     accept_channel_name,
@@ -26,6 +27,7 @@ from store.channels.positions import place_channel
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Policy
+from store.workspaces.rights import rights_in_channel
 
 MAX_CHANNELS = 1_000
 MAX_MEMBERS_AT_ONCE = 1_000
@@ -71,6 +73,9 @@ async def create_channel(app: Confab, creator: UserId, new: NewChannel) -> Acces
         if len(found) < len(members):
             raise NotAMember("memberIds must name members of the workspace", field="memberIds")
         is_private = record.kind is ChannelKind.PRIVATE
+        inside = replace(record, category=category)
+        if Permission.VIEW_CHANNEL not in rights_in_channel(policy, facts, inside, True, record.created_at_ms):
+            raise no_permission(Permission.VIEW_CHANNEL)
         full = await app.store.channel_follows.list_at_limit(policy, members)
         if full and (is_private or full != [creator]):
             raise too_many_followed("memberIds")

@@ -21,6 +21,7 @@ from tests.api.channels.calls import (
 )
 from tests.api.channels.session_calls import FOLLOW
 from tests.api.client import LIVE_SESSIONS, Api, Json, Refusal, gather_all
+from tests.api.workspaces import role_calls
 
 SESSION_OF = "query ($id: ID!) { session(conversationId: $id) { unreadCount } }"
 
@@ -118,6 +119,20 @@ async def test_only_those_who_may_manage_channels_change_them(api: Api, made: Ma
             refusal = await api.expect_refusal(made.member, document, **(variables | {"id": id}))
             assert refusal == Refusal("NOT_FOUND", "channelId")
     assert await api.stored_documents() == before
+
+
+@pytest.mark.parametrize("kind", ["PUBLIC", "PRIVATE"])
+async def test_nobody_creates_a_channel_that_they_could_not_see(api: Api, made: Made, kind: str) -> None:
+    role = await role_calls.create_role(api, made.owner, made.id, "builder", "MANAGE_CHANNELS")
+    await role_calls.set_roles(api, made.owner, made.id, made.member, role)
+    category = (await made.create_category("hidden"))["id"]
+    await role_calls.overwrite(api, made.owner, category=category, role=role, deny=["VIEW_CHANNEL"])
+    before = await api.stored_documents()
+    refusal = await made.refuse_create(made.member, kind=kind, categoryId=category)
+    assert refusal.code == "FORBIDDEN"
+    assert await api.stored_documents() == before
+    created = {"workspaceId": made.id, "name": "open", "kind": kind}
+    assert (await api.data(made.member, CREATE, input=created))["createChannel"]["name"] == "open"
 
 
 async def test_a_new_name_and_topic_are_announced(api: Api, made: Made) -> None:
