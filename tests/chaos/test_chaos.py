@@ -54,6 +54,7 @@ async def test_sessions_equal_what_counting_gives_while_the_cache_is_lost(
     assert all(report.tally.operations[change]["answered"] for change in _CHANGES), report.lines()
 
 
+@pytest.mark.long
 async def test_invariants_hold_while_servers_and_databases_fail(databases: FaultyDatabases, tmp_path: Path) -> None:
     plan = RunPlan(
         4.0, seed=5, clients=6, servers=2, pause=0.3, disturb_pause=4.0, large_group=0, workspaces=1, script=_FAULTS

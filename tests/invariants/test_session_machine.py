@@ -177,4 +177,4 @@ def test_sessions_equal_what_counting_messages_gives_after_any_operations(
     processes: ClockedDeployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     SessionMachine.processes = processes
-    run_machine(SessionMachine, processes, capsys, examples=6)
+    run_machine(SessionMachine, processes, capsys, examples=4)

@@ -179,7 +179,9 @@ async def test_requests_at_the_same_time_share_a_load(api: Api, monkeypatch: pyt
     find, reads = mongo.find, list[str]()
 
     async def counting_find(collection: str, *args: Any, **options: Any) -> Any:
-        reads.append(collection)
+        # The query for a mute in a channel asks for one row.
+        if options.get("limit") != 1:
+            reads.append(collection)
         return await find(collection, *args, **options)
 
     monkeypatch.setattr(mongo, "find", counting_find)

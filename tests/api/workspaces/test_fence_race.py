@@ -50,7 +50,7 @@ from tests.api.workspaces.role_calls import (
     set_roles,
 )
 
-ROUNDS = int(os.environ.get("CONFAB_TEST_FENCE_ROUNDS", "14"))
+ROUNDS = int(os.environ.get("CONFAB_TEST_FENCE_ROUNDS", "7"))
 SEED = int(os.environ.get("CONFAB_TEST_SEED", "1"))
 
 MENTIONS = """subscription ($since: Cursor) { messageEvents(since: $since) {
