@@ -79,7 +79,7 @@ async def _create_channel(
         channel.topic,
         trips if channel.category is not None else None,
         is_default=channel.is_default,
-        members=channel.members,
+        members=MEMBERS if channel.is_default else channel.members,
     )
     return (await create_channel(app, OWNER, new)).head.conversation
 

@@ -126,7 +126,7 @@ async def test_demo_is_not_created_if_there_are_users(settings: Settings) -> Non
 
 WORKSPACE = """{ myWorkspaces { edges { node {
     name memberCount isOpen roles { name color } categories { name } members { edges { node { user { id } } } }
-    channels { edges { node { name kind isArchived isDefault messageCount } } } } } } }"""
+    channels { edges { node { name kind isArchived isDefault messageCount memberCount } } } } } } }"""
 
 
 async def test_demo_has_a_workspace_with_channels_and_roles(seeded: Settings) -> None:
@@ -140,6 +140,7 @@ async def test_demo_has_a_workspace_with_channels_and_roles(seeded: Settings) ->
         "general": 6, "lake": 5, "planning": 3, "old-routes": 2,
     }  # fmt: skip
     assert channels["general"]["isDefault"] and channels["old-routes"]["isArchived"]
+    assert channels["general"]["memberCount"] == bob["memberCount"]
     assert channels["planning"]["kind"] == "PRIVATE"
     assert channels.keys() - {edge["node"]["name"] for edge in dave["channels"]["edges"]} == {"planning"}
 
