@@ -126,7 +126,7 @@ async def test_demo_is_not_created_if_there_are_users(settings: Settings) -> Non
 
 WORKSPACE = """{ myWorkspaces { edges { node {
     name memberCount isOpen roles { name color } categories { name } members { edges { node { user { id } } } }
-    channels { edges { node { name kind isArchived isDefault messageCount memberCount } } } } } } }"""
+    channels(first: 20) { edges { node { name kind isArchived isDefault messageCount memberCount } } } } } } }"""
 
 
 async def test_demo_has_a_workspace_with_channels_and_roles(seeded: Settings) -> None:
