@@ -81,7 +81,7 @@ cluster: $(VENV)/installed-dev
 		$(addprefix tests/api/,$(addsuffix .py,messages/test_sending messages/test_idempotency messages/test_editing messages/test_recalling messages/test_revising \
 		messages/test_history receipts/test_receipts groups/test_groups groups/test_joining sessions/test_sessions \
 		channels/test_following channels/test_managing_channels channels/test_members_of_channels channels/test_sending_to_channels \
-		workspaces/test_joining_workspaces workspaces/test_memberships workspaces/test_roles))
+		workspaces/test_joining_workspaces workspaces/test_memberships workspaces/test_removing_workspaces workspaces/test_roles))
 
 # pip-audit has its own environment. A package that cannot be looked up counts as a finding.
 audit: $(BIN)/python

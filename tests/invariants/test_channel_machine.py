@@ -156,9 +156,9 @@ class ChannelMachine(RuleBasedStateMachine):
         permissions = frozenset(_names(OF_EVERYONE)) - denied
         self._do(Op("permit", self.users[OWNER], "", (EVERYONE, permissions)), process)
 
-    @rule(whom=st.integers(1, 4), roles=st.frozensets(st.sampled_from(ROLES)), process=PROCESS)
-    def set_roles(self, whom: int, roles: frozenset[str], process: int) -> None:
-        self._do(Op("roles", self.users[OWNER], "", (self.users[whom], roles)), process)
+    @rule(member=st.integers(1, 4), roles=st.frozensets(st.sampled_from(ROLES)), process=PROCESS)
+    def set_roles(self, member: int, roles: frozenset[str], process: int) -> None:
+        self._do(Op("roles", self.users[OWNER], "", (self.users[member], roles)), process)
 
     @rule(which=WHICH, whose=WHOSE, allow=GIVEN, deny=DENIED, removes=st.booleans(), process=PROCESS)
     def overwrite(
@@ -182,13 +182,13 @@ class ChannelMachine(RuleBasedStateMachine):
     def follow(self, who: int, which: int, kind: str, process: int) -> None:
         self._do(Op(kind, self.users[who], self._channel(which)), process)
 
-    @rule(who=WHO, which=WHICH, whom=st.lists(WHO, min_size=1, max_size=3), process=PROCESS)
-    def add(self, who: int, which: int, whom: list[int], process: int) -> None:
-        self._do(Op("add", self.users[who], self._channel(which), [self.users[each] for each in whom]), process)
+    @rule(who=WHO, which=WHICH, members=st.lists(WHO, min_size=1, max_size=3), process=PROCESS)
+    def add(self, who: int, which: int, members: list[int], process: int) -> None:
+        self._do(Op("add", self.users[who], self._channel(which), [self.users[each] for each in members]), process)
 
-    @rule(who=WHO, which=WHICH, whom=WHO, process=PROCESS)
-    def remove(self, who: int, which: int, whom: int, process: int) -> None:
-        self._do(Op("remove", self.users[who], self._channel(which), self.users[whom]), process)
+    @rule(who=WHO, which=WHICH, member=WHO, process=PROCESS)
+    def remove(self, who: int, which: int, member: int, process: int) -> None:
+        self._do(Op("remove", self.users[who], self._channel(which), self.users[member]), process)
 
     # --- messages
 

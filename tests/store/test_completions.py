@@ -20,6 +20,14 @@ class Died(BaseException):
     """The server died."""
 
 
+async def archive_without_fence(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Archive #general on a server that cannot raise the versions of heads: the change stays incomplete."""
+    with monkeypatch.context() as patch:
+        patch.setattr(store.policy_changes.completions._fence, "raise_versions", fail)
+        with pytest.raises(Unreachable):
+            await store.policy_changes.change(W, archive)
+
+
 STEPS = ("before the fence", "before it is published", "before it is marked as complete")
 
 
@@ -56,10 +64,7 @@ async def test_a_call_that_changes_nothing_completes_an_incomplete_change(
     store: Store, told: list[tuple[int, PendingChange]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A repeated request must not be answered before the fence."""
-    with monkeypatch.context() as patch:
-        patch.setattr(store.policy_changes.completions._fence, "raise_versions", fail)
-        with pytest.raises(Unreachable):
-            await store.policy_changes.change(W, archive)
+    await archive_without_fence(store, monkeypatch)
     await store.policy_changes.change(W, archive)
     assert await head_versions(store, GENERAL) == [2] and await pending_changes(store) is None
     assert [(version, change.heads) for version, change in told] == [(2, {GENERAL})]
@@ -68,10 +73,7 @@ async def test_a_call_that_changes_nothing_completes_an_incomplete_change(
 async def test_a_server_completes_only_its_own_changes(
     store: Store, told: list[tuple[int, PendingChange]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(store.policy_changes.completions._fence, "raise_versions", fail)
-        with pytest.raises(Unreachable):
-            await store.policy_changes.change(W, archive)
+    await archive_without_fence(store, monkeypatch)
     await store.policy_changes.change(W, rename_workspace)
     assert [(version, change.heads, change.is_changed) for version, change in told] == [(3, frozenset(), True)]
     (incomplete,) = await pending_changes(store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from store.base.ids import ConversationId, MessageId, UserId
+from store.base.workspace_ids import WorkspaceId
 from store.messages.message import Message, MessageKind
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.shared import ChannelActivity, ChannelMessage, MessageChange, WorkspaceUpdate
@@ -19,8 +20,11 @@ def in_channel(channel: ConversationId) -> ChannelMessage:
 def test_a_mailbox_gets_the_events_of_its_subjects() -> None:
     feed = Feed("w_1")
     events: list[Event] = [
-        in_channel(ONE), in_channel(TWO), ChannelActivity(ONE, 1, 1, 1), WorkspaceUpdate("w_1", 1, is_changed=True),  # type: ignore[arg-type]
-    ]  # fmt: skip
+        in_channel(ONE),
+        in_channel(TWO),
+        ChannelActivity(ONE, 1, 1, 1),
+        WorkspaceUpdate(WorkspaceId("w_1"), 1, is_changed=True),
+    ]
     wanted = {"one": {ONE}, "activity": {"activity"}, "all": None}
     mailboxes = {
         name: Mailbox("w_1", Position("e", 0), QueueBudget(), subjects=subjects) for name, subjects in wanted.items()

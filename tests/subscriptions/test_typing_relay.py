@@ -58,7 +58,8 @@ class Network:
         for server, bus in self.buses.items():
             ring = ServerRing(server, bus.calls)
             ring.update(servers)
-            self.relays[server] = TypingRelay(bus, ring, self.clock, self.shown[server].append)  # type: ignore[arg-type]
+            show = self.shown[server].append
+            self.relays[server] = TypingRelay(bus, ring, self.clock, show)  # type: ignore[arg-type]
 
     async def publish(self, server: str, frame: dict[str, Any]) -> int:
         self.frames["question" if "question" in frame["call"] else "answer"] += 1

@@ -4,7 +4,7 @@
 --   m, b<subBiz>, c<category>, x<subBiz> <category>  by priority, then write_ts: the lists that clients page through
 --   B<subBiz>, C<category>                           by write_ts: to find the newest session
 --   o                                                unordered: sessions with messages that are not delivered
--- Those of channels are in the key `channel_list`:
+-- The lists of sessions in channels are in the key `channel_list`:
 --   f<workspace>  unordered: followed channels, by the workspace's part of their ids
 --   q             by number of unread mentions: channels with mentions that are not muted
 

@@ -33,7 +33,7 @@ async def test_nobody_is_added_if_one_follows_too_many(api: Api, made: Made, cha
         refusal = await api.expect_refusal(made.owner, ADD, id=channel, users=[made.outsider, made.member])
         assert refusal == Refusal("LIMIT_REACHED", "userIds")
     assert await api.stored_documents() == before
-    # Those who follow it already are not counted.
+    # Users who follow the channel already are not counted.
     added = await change(api, made.owner, ADD, id=channels[0], users=[made.member, made.outsider])
     assert added["memberCount"] == len(rows_of(api, channels[0])) == 2
 

@@ -65,9 +65,12 @@ async def fill_workspace(api: Api, owner: str, *members: str) -> str:
 
 
 def rows_about(api: Api, workspace: str) -> dict[str, list[Any]]:
-    """Return the ids of all rows that name a workspace or something inside it, by collection."""
+    """Return the ids of all rows that name a workspace or something inside it, by collection.
+
+    Rows of idempotency keys on sharded MongoDB are left out: MongoDB removes them at the time in `until`.
+    """
     part = workspace[2:]
-    named = {"$or": [{"_id": {"$regex": part}}, {"c": {"$regex": part}}, {"w": workspace}]}
+    named = {"$or": [{"_id": {"$regex": part}}, {"c": {"$regex": part}}, {"w": workspace}], "until": None}
     names = set(api.database.list_collection_names()) - {"claims", "deployment", "leases"}
     found = {name: [row["_id"] for row in api.database[name].find(named)] for name in names}
     return {name: ids for name, ids in found.items() if ids}

@@ -89,7 +89,7 @@ def count_sessions(database: Database[Json], now_ms: int, *, exact: bool) -> dic
     for row in database[SESSIONS].find():
         user, name = row["_id"].split(" ")
         if name.startswith("c_"):
-            # Those in channels are in no list and in no sum.
+            # Sessions in channels are in no list and in no sum.
             continue
         rows[user, name] = row
         if parse_private(name) is not None:
