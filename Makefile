@@ -9,7 +9,7 @@ PEERS ?=
 FUZZ ?=
 ATTACK ?=
 CHAOS ?=
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 	"$$name" -c '$(NEW_ENOUGH)' 2>/dev/null && { command -v "$$name"; break; }; done)
@@ -23,6 +23,9 @@ install = if [ -n "$(HAS_SERVERS)" ]; then $(PIP) install -qq -c constraints.txt
 	$(BIN)/python deploy/requirements.py $(1) | $(PIP) install -qq -c constraints.txt -r /dev/stdin && $(PIP) install -qq --no-deps -e .; fi
 PIP_FAILED := { echo "pip could not install the dependencies of Confab: see its last lines (network, disk space?)." >&2; exit 1; }
 
+# Tests start many processes of Confab: without cached bytecode, each would compile all modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Each test process has its own database servers. It runs whole modules, because tests of a module share fixtures. The
 # longest modules run first (tests/conftest.py), so pytest-xdist must not reorder them.
 PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
@@ -33,13 +36,13 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 help:
 	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
-	@echo "make test    run the test suite with its own database servers (TEST_PROCESSES=2)"
+	@echo "make test    run the test suite with its own database servers (TEST_PROCESSES=3)"
 	@echo "make long    run the tests that make test leaves out because they take long"
 	@echo "make fuzz    send random operations and look for INTERNAL errors (FUZZ='--seconds 300 --seed 7')"
 	@echo "make attack  attack a server while a bystander uses it, 15 minutes (ATTACK='users/sends --seconds 20')"
 	@echo "make cluster run tests on a Redis Cluster of three nodes, and as with a sharded MongoDB (4 minutes)"
 	@echo "make audit   look up security advisories for the pinned versions (needs network access)"
-	@echo "make bench   measure Confab and other servers (PEERS=1: with Node and ejabberd; BENCH=growth; BENCH=workspaces)"
+	@echo "make bench   measure Confab and other servers (PEERS=1: with Node and ejabberd; BENCH=growth; BENCH=workspaces; BENCH=files)"
 	@echo "make budgets check round trips and CPU of some operations against the budgets (15 s)"
 	@echo "make chaos   run a load while caches, servers and databases fail at random, 10 minutes (CHAOS='--seed 7')"
 	@echo "make web     build the web pages with npm (make run and make test do it too)"
@@ -72,12 +75,13 @@ ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_mach
 	tests/api/sessions/test_mute_expiry.py tests/api/messages/test_idempotency.py tests/api/messages/test_revision_delivery.py \
 	tests/api/groups/test_large_groups.py tests/api/recovery/test_user_state_eviction.py tests/api/recovery/test_conversation_eviction.py \
 	tests/api/recovery/test_eviction_with_messages_in_flight.py tests/api/workspaces/test_fence_race.py \
+	tests/api/checking tests/server/test_check_command.py \
 	$(addprefix tests/api/channels/,$(addsuffix .py,test_channel_events test_channel_event_recovery test_channel_recovery \
 	test_clock_recovery test_following test_states_with_channels test_workspace_events))
 
 cluster: $(VENV)/installed-dev
 	CONFAB_TEST_REDIS=cluster $(BIN)/python -m pytest $(PARALLEL) $(ON_CLUSTER)
-	CONFAB_TEST_SHARDED=1 $(BIN)/python -m pytest $(PARALLEL) tests/subscriptions \
+	CONFAB_TEST_SHARDED=1 $(BIN)/python -m pytest $(PARALLEL) tests/subscriptions tests/api/checking tests/files/blobs \
 		$(addprefix tests/api/,$(addsuffix .py,messages/test_sending messages/test_idempotency messages/test_editing messages/test_recalling messages/test_revising \
 		messages/test_history receipts/test_receipts groups/test_groups groups/test_joining sessions/test_sessions \
 		channels/test_following channels/test_managing_channels channels/test_members_of_channels channels/test_sending_to_channels \

@@ -16,16 +16,26 @@ from schema.conversations.conversation_queries import ConversationQueries
 from schema.conversations.conversation_types import PrivateConversation, SubBizGateway
 from schema.conversations.typing_mutations import TypingMutations
 from schema.events.subscription import Subscription
+from schema.files.file_mutations import FileMutations
+from schema.files.file_queries import FileQueries
+from schema.files.file_types import AttachmentType
 from schema.groups.group_mutations import GroupMutations
 from schema.groups.group_queries import GroupQueries
 from schema.groups.group_types import Group
 from schema.messages.message_mutations import MessageMutations
 from schema.messages.message_queries import MessageQueries
 from schema.messages.message_types import find_message
+from schema.pins.pin_mutations import PinMutations
+from schema.pins.pin_queries import PinQueries
+from schema.reactions.reaction_mutations import ReactionMutations
+from schema.reactions.reaction_queries import ReactionQueries
 from schema.sending.send_message import SendingMutations
 from schema.sessions.session_mutations import SessionMutations
 from schema.sessions.session_queries import SessionQueries
 from schema.sessions.session_types import find_session
+from schema.threads.thread_mutations import ThreadMutations
+from schema.threads.thread_queries import ThreadQueries
+from schema.threads.thread_types import ThreadType
 from schema.users.token_renewal import ConnectionMutations
 from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
@@ -41,7 +51,7 @@ from schema.workspaces.role_types import RoleType
 from schema.workspaces.workspace_mutations import WorkspaceMutations
 from schema.workspaces.workspace_queries import WorkspaceQueries
 from schema.workspaces.workspace_types import WorkspaceType
-from store.base.ids import ConversationKind, kind_of, parse_message_id, parse_session_id
+from store.base.ids import ConversationKind, kind_of, parse_file_id, parse_message_id, parse_session_id
 from store.base.workspace_ids import is_workspace_id, workspace_of
 
 CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProxyType(
@@ -50,6 +60,7 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
         ConversationKind.GROUP: Group,
         ConversationKind.SUB_BIZ: SubBizGateway,
         ConversationKind.CHANNEL: ChannelType,
+        ConversationKind.THREAD: ThreadType,
     }
 )
 """The GraphQL type of each kind of conversation, for the context. Types cannot import those of higher packages."""
@@ -70,6 +81,8 @@ async def _find_by_form(context: Context, id: str) -> Node | None:
         return conversation
     if parse_message_id(id) is not None:
         return await find_message(context, id)
+    if parse_file_id(id) is not None:
+        return await AttachmentType.find(context, id)
     if is_workspace_id(id):
         return await WorkspaceType.find(context, id)
     if workspace_of(id, "r") is not None:
@@ -85,8 +98,12 @@ class Query(
     UserQueries,
     SessionQueries,
     MessageQueries,
+    PinQueries,
+    ReactionQueries,
+    FileQueries,
     ConversationQueries,
     GroupQueries,
+    ThreadQueries,
     WorkspaceQueries,
     ChannelQueries,
     PermissionQueries,
@@ -103,7 +120,11 @@ class Mutation(
     SessionMutations,
     SendingMutations,
     MessageMutations,
+    PinMutations,
+    ReactionMutations,
+    FileMutations,
     GroupMutations,
+    ThreadMutations,
     WorkspaceMutations,
     ChannelMutations,
     FollowingMutations,
@@ -130,7 +151,7 @@ SCHEMA = _without_null_defaults(
         query=Query,
         mutation=Mutation,
         subscription=Subscription,
-        types=[PrivateConversation, SubBizGateway, Group, ChannelType, ErrorCode],
+        types=[PrivateConversation, SubBizGateway, Group, ChannelType, ThreadType, ErrorCode],
         config=CONFIG,
     )
 )

@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,6 +23,9 @@ from server.auth.auth_guard import AuthGuard
 from server.auth.authenticator import Authenticator
 from server.auth.websocket import websocket_authenticator
 from server.demo.sign_in import issues_tokens, sign_in_routes
+from server.files.cross_origin import ApiCors
+from server.files.routes import file_endpoints
+from server.files.streaming import Downloads
 from server.graphql_endpoint import GraphQLEndpoint
 from server.http.client_limits import CLIENT_LIMITS_STATE, ClientLimits
 from server.http.descriptor_guard import DescriptorGuard
@@ -34,6 +36,7 @@ from server.http.rate_limit_headers import RATE_LIMIT_HEADERS, RateLimitHeaders
 from server.http.request import TOKEN_HEADER
 from server.http.request_log import REQUEST_ID_HEADER, RequestLogMiddleware
 from server.http.response import DIRECT_KEY
+from server.http.routing import match_whole_path
 from server.http.static_pages import demo_routes, playground
 from server.observability.health import health_routes
 from server.observability.logs import configure_logging
@@ -49,6 +52,7 @@ from server.process.graceful_shutdown import SHUTDOWN_STATE, GracefulShutdown
 from server.process.interpreter_tuning import tune_interpreter
 from server.services import Services, open_services
 from server.settings import Settings, find_foreign_token_warning, load_settings
+from server.settings.public_url import file_origins
 from server.sse.setup import open_event_streams
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import GraphQLEngine
@@ -147,7 +151,7 @@ async def _build_routes(
     client_limits: ClientLimits,
     stack: AsyncExitStack,
 ) -> list[BaseRoute]:
-    graphiql = playground() if settings.graphiql else None
+    graphiql = playground(file_origins(settings)) if settings.graphiql else None
     mutations = ShieldedMutations()
     app, unsent = services.app, client_limits.unsent
     load_shedding.backlog = lambda: app.delivery.queue_depths[2] + app.bus.pending_sends + app.receipts.pending_receipts
@@ -202,8 +206,10 @@ async def _build_routes(
     )
     shutdown.add_drain(socket.drain)
     shutdown.add_drain(streams.drain)
+    files = file_endpoints(app, services.pictures, Downloads(settings.max_downloads), load_shedding, stack)
     if settings.metrics_port is not None:
         # Imported only if metrics are on.
+        from server.files.metrics import FileMetrics
         from server.observability.limit_metrics import LimitSources
         from server.observability.metrics import Metrics, MetricSources
         from server.observability.metrics_server import serve_metrics
@@ -226,6 +232,7 @@ async def _build_routes(
                     socket.closes,
                     lambda: auth_guard.refused,
                 ),
+                FileMetrics(app, files, services.housekeeper.files, services.fetched_links),
             )
         )
         address = (settings.metrics_host, settings.metrics_port, settings.metrics_port_count)
@@ -250,14 +257,18 @@ async def _build_routes(
     guarded_http = OriginGuard(http, settings.cors_origins, hosts)
     guarded_socket = OriginGuard(socket.asgi, settings.cors_origins, hosts)
     application.route_directly(guarded_http, guarded_socket, load_shedding)
-    return [
+    routes = [
         Route(GRAPHQL_PATH, LoadSheddingMiddleware(guarded_http, load_shedding)),
         WebSocketRoute(GRAPHQL_PATH, guarded_socket),
+        *files.routes,
         *(graphiql.routes() if graphiql is not None else ()),
-        *(demo_routes() if settings.demo else ()),
+        *(demo_routes(file_origins(settings)) if settings.demo else ()),
         *(_own_pages_only(sign_in_routes(settings), hosts) if issues_tokens(settings) else ()),
         *health_routes(check),
     ]
+    for route in routes:
+        match_whole_path(route)
+    return routes
 
 
 def _client_limits(settings: Settings, unsent: UnsentAnswers) -> ClientLimits:
@@ -299,7 +310,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
     if settings.cors_origins:
         middleware.append(
             Middleware(
-                CORSMiddleware,
+                ApiCors,
                 allow_origins=settings.cors_origins,
                 allow_methods=["GET", "POST", "PUT", "DELETE"],
                 allow_headers=["authorization", "content-type", ACT_AS_HEADER, REQUEST_ID_HEADER, TOKEN_HEADER],

@@ -11,6 +11,9 @@ class CommandError(Exception):
 
 def mongo_error(error: StoreError) -> CommandError:
     """Return the error for a failed call to MongoDB."""
-    # The driver appends the state of all servers, which is of use in a log only.
-    reason = str(error).partition(" (configured timeouts")[0].partition(", Timeout: ")[0]
-    return CommandError(f"MongoDB at CONFAB_MONGO_URL failed: {reason}.")
+    return CommandError(f"MongoDB at CONFAB_MONGO_URL failed: {short_reason(error)}.")
+
+
+def short_reason(error: StoreError) -> str:
+    """Return the message of an error without the state of all servers, which the driver appends for logs."""
+    return str(error).partition(" (configured timeouts")[0].partition(", Timeout: ")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,29 +13,43 @@ import structlog
 
 from resolvers.base.app import Confab, Limits
 from resolvers.base.catch_ups import CatchUps
+from resolvers.base.file_addresses import FileAddresses
 from resolvers.base.work_budgets import WorkBudgets
 from resolvers.conversations.access import list_readable, list_shown_groups
-from resolvers.conversations.visibility import list_viewers
+from resolvers.conversations.message_viewers import list_message_viewers, list_readers, select_viewers
+from resolvers.files.inspection.inspector import Inspector
+from resolvers.files.inspection.scanner import Scanner
+from resolvers.previews.pictures import Pictures
+from resolvers.previews.preview_fetcher import build_preview_fetcher
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from resolvers.workspaces.announcements import announce_change
 from schema.execution.engine import Engine
 from schema.execution.event_slots import EventSlots
 from schema.execution.query_limits import QueryLimits
+from server.blob_store import check_blob_store, open_blob_store
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.settings import Settings
+from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock, SystemClock
 from store.base.errors import StoreError
 from store.base.tasks import end_tasks
+from store.deployment.deployment import Deployment
 from store.mongo.client import Mongo
 from store.mongo.migrations import Migrator, NewerData
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
 from store.users.rate_limits import RatesPerMinute
+from subscriptions.delivery.announcements.pins import PinAnnouncements
+from subscriptions.delivery.announcements.revision_publisher import RevisionPublisher
+from subscriptions.delivery.coalescing.reaction_events import ReactionEvents
+from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
+from subscriptions.delivery.previews.preview_worker import PreviewWorker
+from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
@@ -44,6 +59,7 @@ from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.revocations import Revocations
 from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.shared.shared_events import SharedEvents
+from subscriptions.realtime.shared.watches import Watches
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
 from subscriptions.transport.engine import GraphQLEngine
@@ -69,6 +85,7 @@ class Services:
 
     engine: GraphQLEngine
     app: Confab
+    pictures: Pictures
     event_slots: EventSlots
     housekeeper: Housekeeper
     revocations: Revocations
@@ -77,6 +94,8 @@ class Services:
     """Set once indexes exist, this process has a worker number, and Redis has the scripts."""
     data_is_newer: asyncio.Event
     """Set if MongoDB was unreachable at first, and then has data of a newer version. The process has to stop."""
+    fetched_links: Counter[str]
+    """Links whose previews this process fetched, by outcome."""
 
     async def sign_in(self, caller: Caller) -> None:
         """Create the user on their first authenticated request. Costs nothing for known users."""
@@ -147,6 +166,7 @@ async def open_services(
         fallback=fallback_redis,
         lease_mongo=lease_mongo,
         has_directory=settings.user_directory,
+        blobs=open_blob_store(settings, mongo),
     )
     list_groups = partial(list_shown_groups, store)
     complete = store.channel_sessions.complete
@@ -159,15 +179,46 @@ async def open_services(
     revocations = Revocations(store.revocations, bus)
     publisher = EventPublisher(store, bus)
     receipts = ReceiptNotifier(store, publisher)
-    delivery = MessageDelivery(store, bus, receipts, shared_events)
-    revisions = Revisions(store, bus, delivery, shared_events, partial(list_viewers, store))
-    ephemeral = EphemeralDelivery(store, hub, bus)
-    typing = TypingNotifier(store, bus, ephemeral, shared_events)
-    housekeeper = Housekeeper(store, hub, shared_events.hub, delivery, revisions, ring, settings.data_center)
+    viewers = partial(list_message_viewers, store), partial(select_viewers, store)
+    threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
+    delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1])
+    revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers))
+    pins = PinAnnouncements(store, bus, delivery, shared_events, *viewers)
+    reaction_events = ReactionEvents(store, bus, shared_events, *viewers)
+    reactions = Reactions(store, delivery)
+    reactions.notify = reaction_events.notify
     limits = Limits(
         max_group_members=settings.max_group_members,
         recall_seconds=settings.recall_seconds,
         max_workspaces_per_user=settings.max_workspaces_per_user,
+        max_file_bytes=settings.max_file_bytes,
+    )
+    inspector = Inspector(settings.temp_dir, Scanner(settings.scanner_url) if settings.scanner_url else None)
+    preview_fetcher = build_preview_fetcher(
+        store,
+        inspector,
+        allowed_networks=settings.preview_allowed_networks,
+        contact=public_url(settings),
+        max_picture_bytes=limits.max_file_bytes,
+    )
+    previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
+    ephemeral = EphemeralDelivery(store, hub, bus)
+    typing = TypingNotifier(store, bus, ephemeral, shared_events)
+    watches = Watches(store.watchers, hub)
+    housekeeper = Housekeeper(
+        store,
+        hub,
+        shared_events.hub,
+        watches,
+        delivery,
+        revisions,
+        pins,
+        reactions,
+        previews,
+        threads,
+        ring,
+        settings.data_center,
+        inspector.scanner.accepts if inspector.scanner is not None else None,
     )
     work = WorkBudgets(settings.work_per_second, settings.work_budget)
     catch_ups = CatchUps(settings.max_catch_ups_per_user)
@@ -179,12 +230,20 @@ async def open_services(
         replayer,
         receipts,
         revisions,
+        pins,
+        reactions,
+        reaction_events,
+        previews,
+        threads,
         typing,
         publisher,
         shared_events,
+        watches,
         limits,
+        file_addresses(settings, store.clock, store.deployment),
         work,
         catch_ups,
+        inspector=inspector,
     )
     store.policy_changes.completions.announce = partial(announce_change, app)
     query_limits = QueryLimits(
@@ -206,6 +265,7 @@ async def open_services(
         ),
         asyncio.create_task(revocations.open()),
     ]
+    checking_blobs = asyncio.create_task(check_blob_store(store.blobs))
     # Marks the exception as retrieved: `data_is_newer` signals it if nobody awaits the task.
     opening[0].add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
@@ -216,26 +276,59 @@ async def open_services(
         await bus.open()
         await delivery.open()
         await housekeeper.open()
-        yield Services(engine, app, engine.event_slots, housekeeper, revocations, migrator, opened, data_is_newer)
+        await app.inspector.open()
+        yield Services(
+            engine,
+            app,
+            preview_fetcher.pictures,
+            engine.event_slots,
+            housekeeper,
+            revocations,
+            migrator,
+            opened,
+            data_is_newer,
+            preview_fetcher.outcomes,
+        )
     finally:
-        await end_tasks(opening)
+        await end_tasks([*opening, checking_blobs])
         await migrator.close()
         await revocations.close()
         await housekeeper.close()
+        await previews.close()
+        preview_fetcher.close()
         await revisions.close()
+        await reactions.close()
+        await reaction_events.close()
         await delivery.close()
+        await threads.close()
         await receipts.close()
         await ephemeral.close()
         await shared_events.close()
         await hub.close()
         await bus.close()
+        await app.inspector.close()
         await store.rate_limits.close()
         await store.deployment.indexes.close()
         await _release(store, settings.data_center)
+        await store.blobs.close()
         await cache.close()
         await fallback_redis.close()
         await lease_mongo.close()
         await mongo.close()
+
+
+def file_addresses(settings: Settings, clock: Clock, deployment: Deployment) -> FileAddresses:
+    """Return the issuer of addresses of files. It has the keys of the settings, or the deployment's own."""
+    previous = [key.get_secret_value().encode() for key in settings.file_address_previous_keys]
+    if settings.file_address_key is not None:
+        keys = [settings.file_address_key.get_secret_value().encode(), *previous]
+        return FileAddresses(public_url(settings), clock, lambda: keys)
+
+    def list_keys() -> list[bytes]:
+        own = deployment.file_address_key
+        return [own, *previous] if own is not None else []
+
+    return FileAddresses(public_url(settings), clock, list_keys)
 
 
 async def _open(

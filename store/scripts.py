@@ -7,6 +7,7 @@ before the text of each script that includes it. Lua text that is generated in P
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,14 +32,17 @@ They are replaced by their literals when scripts are read: a local variable woul
 
 _FILES = {path.stem: path for path in Path(__file__).parent.glob("*/scripts/*.lua")}
 
-_USER = ("_record_functions", "_user", "_records", "_channels", "_sessions")
+_SESSIONS = ("_channels", "_lists", "_sessions")
+_USER = ("_record_functions", "_user", "_records", *_SESSIONS)
+_CHANGES = ("_membership_changes", "_changes")
 _CLOCK = ("_clock",)
 _CONVERSATION = ("_conversation",)
+_WATCHERS = ("_watchers",)
 _WORKSPACE = ("_workspace",)
 
 _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/sessions
-    "apply": (*_USER, "_changes"),
+    "apply": (*_USER, *_CHANGES),
     "attach": _USER,
     "detach": ("_user",),
     "fan_out": ("_whole_slot", "_record_functions", "_user", "_records", "_append", "_general_functions"),
@@ -54,11 +58,12 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "list_unread": _USER,
     "load_begin": _USER,
     "load_channels_begin": _USER,
-    "load_channels_finish": (*_USER, "_changes"),
-    "load_finish": (*_USER, "_changes"),
+    "load_channels_finish": (*_USER, *_CHANGES),
+    "load_finish": (*_USER, *_CHANGES),
     "load_part": _USER,
     "lock": _USER,
     "read_log": _USER,
+    "read_state": _USER,
     "unlock": ("_user",),
     # store/clocks
     "clock_append": _CLOCK,
@@ -67,6 +72,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "clock_read_changes": _CLOCK,
     "clock_read_log": _CLOCK,
     # store/conversations
+    "announce_reactions": _CONVERSATION,
     "change_group": _CONVERSATION,
     "note_mention_all": (),
     "set_newest_message": _CONVERSATION,
@@ -76,9 +82,17 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "raise_head_versions": ("_whole_slot",),
     "read_membership": (),
     "reserve": _CONVERSATION,
+    "reserve_reply": _CONVERSATION,
+    "mark_parent_message": _CONVERSATION,
     "revise_newest_message": _CONVERSATION,
+    "set_pin_count": _CONVERSATION,
+    "claim_window": (),
     "take_typing_window": (),
+    "take_window": (),
     "end_typing": (),
+    "list_watchers": _WATCHERS,
+    "renew_watchers": _WATCHERS,
+    "watch": _WATCHERS,
     # store/workspaces
     "load_policy_version": _WORKSPACE,
     "raise_policy_version": _WORKSPACE,
@@ -100,8 +114,9 @@ _MANY_SLOTS = {"fan_out", "raise_head_versions"}
 _MANY_SLOTS_HEADER = "#!lua flags=allow-cross-slot-keys\n"
 
 
-def read_scripts(for_cluster: bool = False) -> dict[str, Script]:
-    """Return all scripts by name."""
+@functools.cache
+def read_scripts(for_cluster: bool = False) -> Mapping[str, Script]:
+    """Return all scripts by name. Later calls return the same scripts."""
     scripts = {}
     for name, includes in _INCLUDES.items():
         guard = _CLUSTER_GUARD if for_cluster and name not in _MANY_SLOTS else ()
@@ -139,7 +154,8 @@ def _with_literals(text: str, package: str) -> str:
 
 def _general_functions() -> str:
     """Return a Lua function that creates the general code for changes, and returns its function `apply_all`."""
-    body = _nested([_text("_channels"), _text("_sessions"), _text("_changes") + "return apply_all\n"])
+    *parts, last = (*_SESSIONS, *_CHANGES)
+    body = _nested([*map(_text, parts), _text(last) + "return apply_all\n"])
     return f"local function general_functions()\n{body}end\n"
 
 

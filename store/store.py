@@ -22,26 +22,45 @@ from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
 from store.conversations.typing_store import TypingStore
+from store.conversations.watchers import WatcherStore
 from store.deployment.deployment import Deployment
 from store.deployment.event_streams import EventStreamStore
 from store.deployment.redis_generations import FallbackServer
 from store.deployment.stale_caches import StaleCaches
+from store.files.blobs.base import BlobStore
+from store.files.blobs.gridfs import GridFSBlobs
+from store.files.file_claims import FileClaims
+from store.files.file_removals import FileRemovals
+from store.files.file_store import FileStore
+from store.files.message_files import MessageFiles
 from store.messages.commit_store import CommitStore
+from store.messages.copy_store import CopyStore
 from store.messages.idempotency_claims import ClaimStore
 from store.messages.incomplete_deliveries import IncompleteDeliveries
 from store.messages.message_origins import OriginStore
 from store.messages.message_store import MessageStore
 from store.messages.newest_messages import NewestMessages
 from store.messages.outbox_store import OutboxStore
+from store.messages.reply_boundaries import ReplyBoundaries
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
+from store.pins.pin_store import PinStore
+from store.previews.embed_store import EmbedStore
+from store.previews.host_turns import HostTurns
+from store.previews.preview_cache import PreviewCache
+from store.reactions.reaction_store import ReactionStore
 from store.receipts.receipt_store import ReceiptStore
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
+from store.sessions.threads.thread_access import ThreadAccess
 from store.sessions.user_locks import UserLocks
 from store.sessions.user_transactions import UserTransactions
+from store.threads.reply_places import ReplyPlaces
+from store.threads.thread_lists import ThreadLists
+from store.threads.thread_recipients import ThreadRecipients
+from store.threads.thread_store import ThreadStore
 from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
@@ -74,19 +93,31 @@ class Store:
     conversations: ConversationStore
     messages: MessageStore
     newest_messages: NewestMessages
+    reply_boundaries: ReplyBoundaries
     outbox: OutboxStore
     commits: CommitStore
     revisions: RevisionStore
+    copies: CopyStore
+    embeds: EmbedStore
+    pins: PinStore
     claims: ClaimStore
     sessions: SessionStore
     session_rows: SessionRows
     locks: UserLocks
     user_transactions: UserTransactions
     groups: GroupStore
+    reactions: ReactionStore
     receipts: ReceiptStore
+    thread_lists: ThreadLists
     typing: TypingStore
+    watchers: WatcherStore
     revocations: RevocationStore
     event_streams: EventStreamStore
+    threads: ThreadStore
+    reply_places: ReplyPlaces
+    thread_recipients: ThreadRecipients
+    preview_cache: PreviewCache
+    host_turns: HostTurns
     stale_caches: StaleCaches
     incomplete_deliveries: IncompleteDeliveries
     rate_limits: RateLimits
@@ -103,13 +134,19 @@ class Store:
     clocks: SharedClocks
     policies: Policies
     policy_changes: PolicyChanges
+    thread_access: ThreadAccess
     workspaces: WorkspaceStore
     first_screens: FirstScreenReads
     user_workspaces: UserWorkspaces
     memberships: MembershipStore
     member_search: MemberSearch
     invites: InviteStore
+    files: FileStore
+    file_removals: FileRemovals
+    file_claims: FileClaims
+    message_files: MessageFiles
     workspace_removal: WorkspaceRemoval
+    blobs: BlobStore
 
 
 def build_store(
@@ -122,6 +159,7 @@ def build_store(
     fallback: FallbackServer | None = None,
     lease_mongo: Mongo | None = None,
     has_directory: bool = False,
+    blobs: BlobStore | None = None,
 ) -> Store:
     """Connect the repositories with each other.
 
@@ -136,17 +174,22 @@ def build_store(
         fallback: The Redis to use while the deployment's is unavailable.
         lease_mongo: See Deployment.
         has_directory: Users may search the directory.
+        blobs: Keeps the bytes of files; None: `mongo`.
     """
     keys = cache.keys
+    files, file_claims = FileStore(mongo), FileClaims(mongo)
+    pins = PinStore(mongo, keys, file_claims)
     deployment = Deployment(mongo, cache, keys, clock, fallback, lease_mongo=lease_mongo, has_directory=has_directory)
-    rows = SessionRows(mongo, clock)
+    messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
+    channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
+    rows = SessionRows(mongo, clock, channel_rights.find_visible)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
-    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions)
-    messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
+    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
-    channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
-    outbox = OutboxStore(cache, keys, clock)
+    sending_rights = SendingRights(policies, channel_rights)
+    threads = ThreadStore(mongo, keys)
+    outbox, revisions = OutboxStore(cache, keys, clock), RevisionStore(mongo, cache, keys, pins, file_claims)
     clocks = SharedClocks(cache, keys, clock)
     user_workspaces = UserWorkspaces(mongo)
     stamps = MembershipStamps(cache, keys, clock)
@@ -154,6 +197,9 @@ def build_store(
     member_search = MemberSearch(mongo, user_workspaces)
     locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
     channel_follows = ChannelFollows(mongo, cache, locks, sessions)
+    policy_changes = PolicyChanges(mongo, cache, keys, clock, policies)
+    thread_access = ThreadAccess(mongo, cache, channel_rights, clock)
+    policy_changes.completions.update_threads = thread_access.update
     return Store(
         mongo=mongo,
         cache=cache,
@@ -168,30 +214,43 @@ def build_store(
         conversations=conversations,
         messages=messages,
         newest_messages=NewestMessages(messages),
+        reply_boundaries=ReplyBoundaries(mongo),
         outbox=outbox,
         commits=CommitStore(mongo, keys),
-        revisions=RevisionStore(mongo, cache, keys),
+        revisions=revisions,
+        copies=CopyStore(mongo, messages, revisions),
+        embeds=EmbedStore(mongo),
+        pins=pins,
         claims=ClaimStore(mongo, cache, keys),
         sessions=sessions,
         session_rows=rows,
         locks=locks,
         user_transactions=UserTransactions(mongo, cache, locks, rows, sessions),
         groups=GroupStore(mongo),
+        reactions=ReactionStore(mongo, cache, keys),
         receipts=ReceiptStore(mongo),
+        thread_lists=ThreadLists(mongo),
         typing=TypingStore(cache, keys, clock),
+        watchers=WatcherStore(cache, keys, clock),
         revocations=RevocationStore(mongo),
         event_streams=EventStreamStore(cache, keys),
+        threads=threads,
+        reply_places=ReplyPlaces(threads, conversations, outbox, sending_rights, clock),
+        thread_recipients=ThreadRecipients(conversations, channel_rights, policies),
+        preview_cache=PreviewCache(mongo, clock),
+        host_turns=HostTurns(cache, keys),
         stale_caches=stale_caches,
         incomplete_deliveries=IncompleteDeliveries(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
         channel_sync=ChannelSync(cache, sessions, clocks),
         clocks=clocks,
         policies=policies,
-        policy_changes=PolicyChanges(mongo, cache, keys, clock, policies),
+        policy_changes=policy_changes,
+        thread_access=thread_access,
         channel_rights=channel_rights,
         channel_sessions=ChannelSessions(conversations, channel_rights),
         channel_mentions=ChannelMentions(mongo, policies, channel_rights),
-        channel_places=ChannelPlaces(conversations, outbox, SendingRights(policies, channel_rights)),
+        channel_places=ChannelPlaces(conversations, outbox, sending_rights),
         channel_follows=channel_follows,
         channel_claims=ChannelClaims(mongo),
         channel_announcements=ChannelAnnouncements(mongo),
@@ -205,5 +264,10 @@ def build_store(
         memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows, stamps),
         member_search=member_search,
         invites=InviteStore(mongo),
+        files=files,
+        file_removals=FileRemovals(mongo),
+        file_claims=file_claims,
+        message_files=MessageFiles(file_claims, files, messages, outbox, cache, clock),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),
+        blobs=GridFSBlobs(mongo) if blobs is None else blobs,
     )

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from pymongo import MongoClient
 from redis import Redis
@@ -21,13 +22,18 @@ from redis.cluster import RedisCluster
 
 from server.embedded import EmbeddedServers, RunningServers
 from server.settings import UNLIMITED, Settings, load_settings, variable
+from store.files.blobs.s3_signing import S3Options
 from store.redis.cluster_url import parse_cluster_url
 from tests.cluster.nodes import redis_cluster
+from tests.files.blobs.moto_server import moto_server
 from tests.targeting import Watch, as_sharded
 
 for _rate in UNLIMITED:
     # Tests send more than any person. Tests of rate limits set them.
     os.environ.setdefault(variable(_rate), "0")
+
+# No test fetches what its messages link to. Tests of previews have a site of their own.
+os.environ.setdefault(variable("link_previews"), "false")
 
 _LONGEST = {
     name: place
@@ -86,12 +92,25 @@ def database_servers() -> Iterator[RunningServers]:
     yield from _servers(mongo_url, redis_url)
 
 
+def folder_in_memory() -> str | None:
+    """Return a folder in memory if it has room for the data of several processes, and otherwise None.
+
+    On a disk, creating the indexes of a database takes twice as long, because each of them is flushed.
+    """
+    folder = "/dev/shm"
+    is_usable = Path(folder).is_dir() and os.access(folder, os.W_OK)
+    return folder if is_usable and shutil.disk_usage(folder).free >= _BYTES_IN_MEMORY else None
+
+
+_BYTES_IN_MEMORY = 6 * 2**30
+
+
 def _servers(mongo_url: str | None, redis_url: str | None) -> Iterator[RunningServers]:
     if mongo_url and redis_url:
         yield RunningServers(mongo_url, redis_url)
         return
     # pytest's tmp_path would keep the folders of the last three runs, 300 MB each.
-    folder = Path(tempfile.mkdtemp(prefix="confab-tests-"))
+    folder = Path(tempfile.mkdtemp(prefix="confab-tests-", dir=folder_in_memory()))
     try:
         with EmbeddedServers(folder, mongo=not mongo_url, redis=not redis_url) as servers:
             yield RunningServers(mongo_url or servers.mongo_url, redis_url or servers.redis_url)
@@ -189,6 +208,24 @@ def own_prefix(janitor: Redis | RedisCluster) -> Iterator[str]:
         janitor.delete(*keys)
 
 
+@pytest.fixture(scope="module")
+def _module_database(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
+    with own_database(_mongo_janitor) as name:
+        yield name
+
+
+@pytest.fixture
+def emptied_database(_module_database: str, _mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
+    """The module's database, which is emptied after each test: creating its indexes takes longer than most tests.
+
+    For tests that leave no process and no transaction behind.
+    """
+    yield _module_database
+    database = _mongo_janitor[_module_database]
+    for collection in database.list_collection_names(filter={"name": {"$not": {"$regex": "^system\\."}}}):
+        database[collection].delete_many({})
+
+
 @pytest.fixture
 def mongo_database_name(_mongo_janitor: MongoClient[dict[str, Any]]) -> Iterator[str]:
     """A database for one test."""
@@ -229,3 +266,12 @@ def module_settings(
 @pytest.fixture
 def settings(settings_with: Callable[..., Settings]) -> Settings:
     return settings_with()
+
+
+@pytest.fixture(scope="session")
+def s3_options() -> Iterator[S3Options]:
+    """A bucket of S3, for all tests of one process."""
+    with moto_server() as address:
+        options = S3Options("confab-files", "us-east-1", "key", "secret-key", address)
+        httpx.put(options.address(), trust_env=False).raise_for_status()
+        yield options

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,27 +17,50 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent, register
 
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
-from store.mongo.collections import CHANNELS, INVITES, MEMBERS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS, WORKSPACES_OF
+from store.mongo.collections import (
+    CHANNELS,
+    INVITES,
+    MEMBERS,
+    REACTIONS,
+    RECEIPTS,
+    SESSIONS,
+    WORKSPACE_MEMBERS,
+    WORKSPACES_OF,
+)
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.sharding import SHARD_KEYS
 from store.mongo.writes import Command
 
 Document = Mapping[str, Any]
 
-RANGED = {CHANNELS, INVITES, MEMBERS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS, WORKSPACES_OF}
+RANGED = {CHANNELS, INVITES, MEMBERS, REACTIONS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS, WORKSPACES_OF}
 """Collections whose rows are grouped by owner, the first word of their `_id`s."""
 
 EXCEPTIONS: dict[str, str] = {
     "messages {'_id': {'$gt": "loss recovery reads recent messages once (loss_recovery.py)",
     "users {'k':": "the directory is searched on every shard, each of which reads one page (user_search.py)",
     "users {'_id': {'$gt'": "users without current search fields are looked for once an hour (user_search.py)",
+    "messages {'em.p'": "links that no server has fetched are looked for every five seconds (embed_store.py)",
+    "conversations {'pa.a'": "pins of servers that died are looked for every five seconds (announcements/pins.py)",
     "workspaces {'pn.a'": "changes of rights of servers that died are looked for once a second (policy_changes.py)",
     "workspaces {'op': True": "open workspaces are listed on every shard, one page on each (workspace_store.py)",
     "workspaces {'del': {'$lte'": "deleted workspaces are looked for every ten seconds (workspace_removal.py)",
     "sessions {'ch':": "the sessions of a deleted channel are looked for on every shard (channel_contents.py)",
+    "conversations {'tp':": "threads of a conversation are listed on every shard, one page on each (thread_lists.py)",
+    "conversations {'_id': {'$gt'": "a check goes through all conversations (store/checking/objects.py)",
+    "workspaces {'_id': {'$gt'": "a check goes through all workspaces (store/checking/objects.py)",
+    "blobs.files {'_id': {'$gt'": "a check lists the names of all blobs (store/files/blobs/gridfs.py)",
+    "blobs.chunks {'files_id': {'$gt'": "a check lists the names of all blobs (store/files/blobs/gridfs.py)",
+    "files {'o':": "files of a user that no message has are counted, up to a limit, for each upload (file_store.py)",
+    "files {'rm':": "files that may be removed are looked for every ten seconds (file_removals.py)",
+    "files {'ta':": "files with superfluous blobs are looked for every ten seconds (file_removals.py)",
+    "files {'st':": "files without an answer of the scanner are looked for every ten seconds (file_store.py)",
     "users {}": "the demo checks once whether there are users (begin_demo)",
 }
 """Prefixes of queries that may go to every shard, with the reason."""
+
+_SEPARATOR = re.compile("[ \t]")
+"""The end of an owner in an `_id`: see `session_row_id`."""
 
 _HOUSEHOLD = {
     "hello",
@@ -188,13 +212,13 @@ def _is_of_one_owner(bounds: object) -> bool:
         return False
     low = bounds.get("$gte", bounds.get("$gt"))
     high = bounds.get("$lte", bounds.get("$lt"))
-    if not (isinstance(low, str) and isinstance(high, str) and " " in low):
+    if not (isinstance(low, str) and isinstance(high, str) and _SEPARATOR.search(low)):
         return False
-    owner = low.partition(" ")[0]
+    owner = _SEPARATOR.split(low, 1)[0]
     return high == f"{owner}!" or high.startswith(f"{owner} ")
 
 
 def _owner(collection: str, statement: Document) -> str:
     """Return the owner, which determines the shard."""
     value = statement[next(iter(SHARD_KEYS[collection]))]
-    return str(value).partition(" ")[0] if collection in RANGED else str(value)
+    return _SEPARATOR.split(str(value), 1)[0] if collection in RANGED else str(value)

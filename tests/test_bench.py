@@ -14,6 +14,7 @@ from graphql import build_schema, parse, validate
 from bench import workspaces
 from bench.baseline.schema import schema as baseline_schema
 from bench.budgets import BUDGETS, judge
+from bench.files import transfers
 from bench.peers import node
 from bench.suite import docs
 from bench.suite.figures import Figures
@@ -24,6 +25,7 @@ from bench.suite.report import read_results, table_of, write_results
 from bench.suite.request_rates import Asker, RequestStats, opened
 from bench.suite.run import Result
 from bench.suite.turns import check_same_answers
+from bench.threads import pages, reacting, replies
 from schema.root import SCHEMA
 
 
@@ -48,6 +50,19 @@ def test_all_servers_accept_the_same_requests(name: str) -> None:
 @pytest.mark.parametrize("query", [workspaces.WORKSPACE_EVENTS, workspaces.CHANNEL_EVENTS, workspaces.OPEN])
 def test_the_requests_of_the_benchmark_of_workspaces_are_valid(query: str) -> None:
     assert validate(SCHEMA._schema, parse(query % "c_1.2")) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *(reacting.WATCH % "c_1.2", reacting.ADD, reacting.MESSAGE, reacting.REACTORS),
+        *(replies.EVENTS, replies.MENTION, replies.REPLY, replies.THREAD),
+        *(transfers.CREATE_UPLOAD, transfers.COMPLETE_UPLOAD, transfers.SEND_FILE),
+        *(pages.page_of(pages.THREADS, pages.REACTIONS), pages.PIN),
+    ],
+)
+def test_the_requests_of_the_benchmarks_of_subjects_are_valid(query: str) -> None:
+    assert validate(SCHEMA._schema, parse(query)) == []
 
 
 def test_answers_with_other_fields_or_rows_stop_a_run() -> None:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -26,7 +27,9 @@ SYNC = """query ($since: Cursor) {
     cursor hasMore reset totalUnread sessions { id status unreadCount conversation { id title } } } }"""
 HISTORY = """query ($conversationId: ID!, $before: String) {
   messages(conversationId: $conversationId, last: 50, before: $before) {
-    edges { node { id seq state content sender { id displayName } } } pageInfo { hasPreviousPage startCursor } } }"""
+    pageInfo { hasPreviousPage startCursor }
+    edges { node {
+      id seq state content sender { id displayName } attachments { id filename contentType sizeBytes url } } } } }"""
 MUTATIONS = {
     "sendMessage": """mutation ($input: SendMessageInput!) {
       sendMessage(input: $input) { replayed message { id seq conversationId } } }""",
@@ -44,13 +47,28 @@ MUTATIONS = {
       updateGroup(groupId: $groupId, input: $input) { id name } }""",
     "inviteMembers": """mutation ($groupId: ID!, $userIds: [ID!]!) {
       inviteMembers(groupId: $groupId, userIds: $userIds) { id memberCount } }""",
+    "createUpload": """mutation ($input: CreateUploadInput!) {
+      createUpload(input: $input) { id url method headers { name value } } }""",
+    "completeUpload": """mutation ($uploadId: ID!) {
+      completeUpload(uploadId: $uploadId) { id state contentType sizeBytes width height } }""",
     "leaveGroup": "mutation ($groupId: ID!) { leaveGroup(groupId: $groupId) }",
 }
-REPEATABLE = {"editMessage", "recallMessage", "markRead", "ackDelivered", "updateGroup", "inviteMembers"}
+REPEATABLE = {
+    "editMessage",
+    "recallMessage",
+    "markRead",
+    "ackDelivered",
+    "updateGroup",
+    "inviteMembers",
+    "completeUpload",
+}
 """Mutations with the same effect if they are executed twice. Others need an idempotencyKey."""
 
 TERMINAL = {1002, 1007, 1009, 4400, 4401, 4406, 4409, 4429, 4500}
 """Close codes after which the same client would be refused again."""
+
+REFUSED = {400, 411, 413, 422}
+"""Answers to an upload that is not what was announced."""
 
 STEADY = 10.0
 """A connection that lasted so many seconds was no failure."""
@@ -123,6 +141,48 @@ class Confab:
         answer = await self.act("sendMessage", input={"idempotencyKey": str(uuid.uuid4()), **message})
         sent: dict[str, Any] = answer["message"]
         return sent
+
+    async def upload(
+        self,
+        path: Path,
+        conversation_id: str,
+        *,
+        key: str | None = None,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> dict[str, Any]:
+        """Send a file and return its attachment, for `send(attachmentIds=[attachment["id"]])`.
+
+        progress: called with the number of bytes sent. key: with the same key a later call continues this one, and the
+        server stores one file.
+        """
+        size = (await asyncio.to_thread(path.stat)).st_size
+        given = {"filename": path.name, "sizeBytes": size, "conversationId": conversation_id}
+        given["idempotencyKey"] = key or str(uuid.uuid4())
+
+        async def content() -> AsyncIterator[bytes]:
+            with path.open("rb") as file:
+                while chunk := file.read(256 * 1024):
+                    yield chunk
+                    progress(file.tell())
+
+        for attempt in range(1, 9):
+            # The same key answers the same upload, with an address that is valid again.
+            to = await self.act("createUpload", input=given)
+            headers = {"Content-Length": str(size)} | {each["name"]: each["value"] for each in to["headers"]}
+            try:
+                async with httpx.AsyncClient(timeout=60) as http:
+                    answer = await http.request(to["method"], to["url"], headers=headers, content=content())
+            except httpx.TransportError as error:
+                await asyncio.sleep(wait_before(error, attempt) or 0)
+                continue
+            # 409: an earlier attempt has completed it.
+            if answer.is_success or answer.status_code == 409:
+                attachment: dict[str, Any] = await self.act("completeUpload", uploadId=to["id"])
+                return attachment
+            if answer.status_code in REFUSED:
+                raise ValueError(f"{path.name} was refused: {answer.status_code} {answer.text}")
+            await asyncio.sleep(0.25 * 2**attempt)
+        raise OSError(f"{path.name} did not arrive")
 
     async def history(self, conversation_id: str) -> AsyncIterator[dict[str, Any]]:
         """Yield the messages of a conversation, newest first."""

@@ -7,6 +7,11 @@ export const SESSION = `fragment SessionRow on Session {
 export const MESSAGE = `fragment MessageRow on Message {
   id conversationId seq contentType content state createdAt editCount idempotencyKey
   sender { id displayName }
+  attachments { ...FileParts }
+  embeds { type url title description siteName image { url width height } }
+}
+fragment FileParts on Attachment {
+  id filename contentType sizeBytes description state url width height thumbHash thumbnailUrl(width: 640) spoiler
 }`;
 
 export const SESSIONS = `query Sessions($after: String) {
@@ -23,6 +28,8 @@ export const MESSAGES = `query Messages($conversationId: ID!, $before: String) {
 export const GROUP_MEMBERS = `query GroupMembers($id: ID!) {
   group(id: $id) { id name viewerRole members(first: 50) { edges { node { role user { id displayName } } } } }
 }`;
+// For addresses that have ended: they are valid for an hour.
+export const ATTACHMENT = "query Attachment($id: ID!) { attachment(id: $id) { id state url thumbnailUrl(width: 640) } }";
 export const ME = "query Me { me { id displayName } }";
 
 // Each is named like its field.
@@ -51,11 +58,23 @@ export const MUTATIONS = {
   inviteMembers: `mutation InviteMembers($groupId: ID!, $userIds: [ID!]!) {
     inviteMembers(groupId: $groupId, userIds: $userIds) { id type title name }
   }`,
+  createUpload: `mutation CreateUpload($input: CreateUploadInput!) {
+    createUpload(input: $input) { id url method headers { name value } }
+  }`,
+  completeUpload: `mutation CompleteUpload($uploadId: ID!) {
+    completeUpload(uploadId: $uploadId) { id state filename contentType sizeBytes width height thumbHash }
+  }`,
+  cancelUpload: "mutation CancelUpload($uploadId: ID!) { cancelUpload(uploadId: $uploadId) }",
+  suppressEmbeds: `mutation SuppressEmbeds($messageId: ID!) {
+    suppressEmbeds(messageId: $messageId) { ...MessageRow }
+  } ${MESSAGE}`,
   leaveGroup: "mutation LeaveGroup($groupId: ID!) { leaveGroup(groupId: $groupId) }",
 };
 
 // These have the same effect if they are executed twice. Others may be repeated only with an idempotencyKey.
-const REPEATABLE = ["editMessage", "recallMessage", "markRead", "ackManyDelivered", "updateGroup", "inviteMembers"];
+const REPEATABLE = [
+  "editMessage", "recallMessage", "markRead", "ackManyDelivered", "updateGroup", "inviteMembers", "completeUpload", "cancelUpload", "suppressEmbeds",
+];
 export const isRepeatable = (name, { input }) => REPEATABLE.includes(name) || Boolean(input?.idempotencyKey);
 
 export const SESSION_EVENTS = `subscription SessionEvents($since: Cursor) {

@@ -5,17 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from resolvers.base.catch_ups import CatchUps
+from resolvers.base.file_addresses import FileAddresses
+from resolvers.base.known_parents import KnownParents
 from resolvers.base.work_budgets import WorkBudgets
+from resolvers.files.inspection.inspector import Inspector
 from store.base.ids import UserId
 from store.redis.request_scope import RequestScope
 from store.store import Store
+from subscriptions.delivery.announcements.pins import PinAnnouncements
+from subscriptions.delivery.coalescing.reaction_events import ReactionEvents
+from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.message_delivery import MessageDelivery
+from subscriptions.delivery.previews.preview_worker import PreviewWorker
+from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.shared.shared_events import SharedEvents
+from subscriptions.realtime.shared.watches import Watches
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
 
@@ -28,6 +37,7 @@ class Limits:
     recall_seconds: int = 120
     """Time for which a sender may recall their own message."""
     max_workspaces_per_user: int = 100
+    max_file_bytes: int = 25 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +51,21 @@ class Confab:
     replayer: Replayer
     receipts: ReceiptNotifier
     revisions: Revisions
+    pins: PinAnnouncements
+    reactions: Reactions
+    reaction_events: ReactionEvents
+    previews: PreviewWorker
+    threads: ThreadEvents
     typing: TypingNotifier
     publisher: EventPublisher
     shared_events: SharedEvents
+    watches: Watches
     limits: Limits
+    addresses: FileAddresses
     work: WorkBudgets = field(default_factory=WorkBudgets)
     catch_ups: CatchUps = field(default_factory=CatchUps)
+    known_parents: KnownParents = field(default_factory=KnownParents)
+    inspector: Inspector = field(default_factory=Inspector)
 
     def request_scope(self, user: UserId | None) -> RequestScope:
         """Return the context in which an operation of a user is executed.

@@ -12,8 +12,13 @@ LONGEST_NAME = 100
 LONGEST_URL = 2_048
 
 
-def check_content(content: str) -> None:
-    """Raise InvalidInput for a message that is empty, blank or too long, or has a NUL or a lone surrogate."""
+def check_content(content: str, *, may_be_empty: bool = False) -> None:
+    """Raise InvalidInput for a message that is empty, blank or too long, or has a NUL or a lone surrogate.
+
+    may_be_empty: The message has attachments. It may be empty then, and not blank.
+    """
+    if may_be_empty and not content:
+        return
     if not 1 <= len(content) <= LONGEST_CONTENT:
         raise InvalidInput(f"content must have 1 to {LONGEST_CONTENT} characters", field="content")
     if not content.strip():

@@ -17,6 +17,7 @@ ConfabError
 ├── SlowModeActive           SLOW_MODE               retryable
 ├── Archived                 ARCHIVED
 ├── LimitReached             LIMIT_REACHED
+├── FileTooLarge             TOO_LARGE
 └── Unavailable              UNAVAILABLE             retryable
 
 Any other exception is a defect: the caller receives INTERNAL, the details are in the log only.
@@ -143,6 +144,12 @@ class LimitReached(ConfabError):
     """Raised when there would be too many of something."""
 
     code = "LIMIT_REACHED"
+
+
+class FileTooLarge(ConfabError):
+    """Raised for a file that is larger than allowed."""
+
+    code = "TOO_LARGE"
 
 
 class Unavailable(ConfabError):

@@ -25,7 +25,7 @@ async def find_channel_rights(
         return {}
     found = await store.channel_rights.find_many(viewer, {head.conversation: head.policy_version for head in heads})
     return {
-        head.conversation: (rights, await _readable_ranges(store, rights, head))
+        head.conversation: (rights, await readable_ranges(store, rights, head))
         for head in heads
         if (rights := found.get(head.conversation)) is not None
     }
@@ -45,7 +45,8 @@ def writing_error(refusal: SendingRefusal, field: str = "conversationId") -> Arc
     return Forbidden("you may not write in this channel", field=field)
 
 
-async def _readable_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
+async def readable_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
+    """Return the ranges of a channel that a user who can see it may read: none without READ_HISTORY."""
     return await history_ranges(store, rights, head) if rights.may(Permission.READ_HISTORY) else []
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.base.ids import ConversationId, UserId, parse_private
-from store.conversations.conversation import Member
+from store.conversations.conversation import Head, Member
 from store.store import Store
 
 SeqRange = tuple[int, int | None]
@@ -41,14 +40,50 @@ def clip_ranges(ranges: Sequence[SeqRange], first: int, last: int) -> list[tuple
     return [(a, b) for a, b in clipped if a <= b]
 
 
-async def list_viewers(store: Store, conversation: ConversationId, seq: int) -> list[UserId]:
-    """Return the current members of a conversation who can read the message at a seq."""
-    people = parse_private(conversation)
-    if people is not None:
-        return list(people[:2])
-    head = await store.conversations.find(conversation)
-    if head is None or head.group is None:
-        return []
-    full_history = head.group.full_history
-    members = [member for member in await store.conversations.list_members(conversation) if member.is_current]
-    return [m.user for m in members if is_visible(seq, visible_ranges(m, full_history=full_history))]
+def sees_whole_thread(parent_seq: int, ranges: Sequence[SeqRange]) -> bool:
+    """Return whether a reader of a parent conversation may read all replies in the thread under a message.
+
+    ranges: The ranges of the parent conversation that the reader may read, oldest first.
+    """
+    return bool(ranges) and ranges[-1][1] is None and ranges[-1][0] <= parent_seq
+
+
+async def thread_ranges(store: Store, head: Head, parent_seq: int, ranges: Sequence[SeqRange]) -> list[SeqRange]:
+    """Return the ranges of a thread that are readable, oldest first: replies whose `parent_seq` is in the ranges.
+
+    No round trip for readers who were in the parent conversation all the time since the parent message.
+
+    Args:
+        store: The repositories.
+        head: The head of the thread.
+        parent_seq: The seq of the parent message.
+        ranges: The ranges of the parent conversation that the reader may read, oldest first.
+    """
+    if sees_whole_thread(parent_seq, ranges):
+        return [(1, None)]
+    found: list[SeqRange] = []
+    for begin, end in ranges:
+        if end is not None and end < parent_seq:
+            continue
+        first = 1 if begin <= parent_seq else await _first_reply(store, head, begin)
+        last = await _last_reply(store, head, end) if end is not None else None
+        found.append((first, last))
+    return not_empty(found)
+
+
+async def _first_reply(store: Store, head: Head, begin: int) -> int:
+    """Return the seq of the first reply whose `parent_seq` is at least this; that of the next reply if there is none.
+
+    Replies that are not durable yet do not count: a page ends at the newest reply of the head.
+    """
+    if head.newest is None or head.newest.parent_seq < begin:
+        return head.seq + 1
+    found = await store.reply_boundaries.find(head.conversation, begin - 1, head.seq)
+    return found.first_after if found.first_after is not None else head.seq + 1
+
+
+async def _last_reply(store: Store, head: Head, end: int) -> int:
+    """Return the seq of the last reply whose `parent_seq` is at most this; 0 if there is none."""
+    if head.newest is None or head.newest.parent_seq <= end:
+        return head.seq
+    return (await store.reply_boundaries.find(head.conversation, end, head.seq)).last_before

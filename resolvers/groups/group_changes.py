@@ -175,7 +175,8 @@ async def dismiss_group(app: Confab, actor: UserId, group: str) -> None:
 async def delete_conversation(app: Confab, actor: UserId, conversation: str) -> None:
     """End a group that stays readable to its former members.
 
-    Raises NotFound, NotAMember, Forbidden, PrivateCannotDelete, RateLimited, and InvalidInput for a subBiz or channel.
+    Raises NotFound, NotAMember, Forbidden, PrivateCannotDelete, RateLimited, and InvalidInput for a subBiz, a channel
+    or a thread.
     """
     check_rate(app.store.rate_limits.group_changes, actor)
     wanted = ConversationId(conversation)
@@ -184,6 +185,8 @@ async def delete_conversation(app: Confab, actor: UserId, conversation: str) -> 
     access = await access_conversation(app, actor, conversation)
     if access is None:
         raise no_conversation()
+    if access.parent is not None:
+        raise InvalidInput("this does not apply to threads; use followThread or lockThread", field="conversationId")
     if access.rights is not None:
         raise InvalidInput("this does not apply to channels; use deleteChannel", field="conversationId")
     if access.member is None:

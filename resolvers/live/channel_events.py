@@ -14,15 +14,17 @@ from resolvers.live.channel_sources import (
     ChannelSource,
     UserSource,
     WorkspaceSource,
+    watched_of,
 )
 from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, PayloadBatch, is_after
 from resolvers.live.newest_states import NewestStates
 from resolvers.live.patient_reads import read_patiently
 from resolvers.live.shared_positions import SharedPosition, check_positions
-from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
-from store.base.workspace_ids import workspace_of_channel
+from store.base.ids import ConversationId, UserId, parse_thread
+from store.base.workspace_ids import is_in_workspace, workspace_of_channel
 from subscriptions.realtime.events.base import EphemeralEvent, Event
-from subscriptions.realtime.events.shared import ChannelMessage, WorkspaceUpdate
+from subscriptions.realtime.events.reactions import ChannelReactions
+from subscriptions.realtime.events.shared import ChannelEvent, WorkspaceUpdate
 from subscriptions.realtime.mailboxes import Lagged, Mailbox, Position, QueueBudget
 from subscriptions.realtime.shared.subscription import SharedSubscription
 
@@ -104,18 +106,23 @@ class _Sources:
         by_workspace: defaultdict[str, list[ConversationId]] = defaultdict(list)
         own = []
         for name in conversations:
-            if kind_of(name) is ConversationKind.CHANNEL:
+            if is_in_workspace(name):
                 by_workspace[workspace_of_channel(name)].append(name)
             else:
                 own.append(name)
         try:
+            threads = [name for names in by_workspace.values() for name in names if parse_thread(name) is not None]
+            parents = await app.store.channel_rights.find_parents(threads)
             for workspace, channels in by_workspace.items():
                 await sources._shared.add(workspace, channels, budget)
-                source = WorkspaceSource(app, user, workspace, sources._shared)
+                source = WorkspaceSource(app, user, workspace, sources._shared, parents)
                 sources.by_conversation |= dict.fromkeys(channels, source)
             if own:
+                # Watches begin first: what happens after that is on the user's clock.
+                begun = await app.watches.begin(user, watched_of(own))
                 sources._own = await app.hub.attach(user, budget)
-                sources.own = UserSource(app, user, sources._own.start, own)
+                sources.own = UserSource(app, user, sources._own, own)
+                await sources.own.watch(sources._own.start, begun)
                 # A membership may have ended before.
                 await sources.own.refresh()
                 sources.by_conversation |= dict.fromkeys(own, sources.own)
@@ -139,8 +146,10 @@ class _Sources:
         return hub.find_position(mailbox)
 
     def release(self) -> None:
-        """Leave all audiences."""
+        """Leave all audiences, and let watches end."""
         self._shared.release()
+        if self.own is not None:
+            self.own.release()
 
     def close(self) -> None:
         """Detach from all clocks."""
@@ -185,10 +194,10 @@ class _ChannelView:
                 # A client may have a later position from another server. Then this server gets the events soon.
                 self._seen[name] = Position(start.epoch, max(start.tick, revs[name]))
             resumed |= found.resumed
-            for position, message in found.items:
-                name = message.conversation
+            for position, event in found.items:
+                name = event.conversation
                 if name in found.resumed and revs[name] < position.tick <= start.tick:
-                    payload = self._select(message)
+                    payload = self._select(event)
                     events += [LiveEvent(payload, position)] if payload is not None else []
         for name, rev in self._revs.items():
             if name in self._visible:
@@ -201,14 +210,17 @@ class _ChannelView:
 
     def show(self, event: Event, position: Position) -> LivePayload | PayloadBatch | None:
         """Return what the subscriber sees of an event, and the ends of accesses."""
-        message = self._app.shared_events.user_clock_messages.convert(event, position)
-        if message is not None:
-            seen = self._seen.get(message.conversation)
+        shown = self._app.shared_events.user_clock_events.convert(event, position)
+        if shown is not None:
+            if shown is not event and is_in_workspace(shown.conversation):
+                # A reply in a thread that the user follows. It is on the workspace's clock too, which is read for it.
+                return None
+            seen = self._seen.get(shown.conversation)
             if seen is None or not is_after(position, seen):
                 return None
-            if message.conversation in self._visible and not self._has_access(message.conversation):
-                return self._end([message.conversation])
-            return self._select(message)
+            if shown.conversation in self._visible and not self._has_access(shown.conversation):
+                return self._end([shown.conversation])
+            return self._select(shown)
         own = self._sources.own
         if isinstance(event, WorkspaceUpdate) or (own is not None and own.receive(event)):
             return self._end_all()
@@ -223,7 +235,7 @@ class _ChannelView:
         """Return the events that make the client fetch the conversations of a clock again."""
         own = self._sources.own
         if own is not None and lagged.owner == self._user:
-            await read_patiently(own.refresh)
+            await read_patiently(partial(own.start_over, lagged.position))
         events = [LiveEvent(payload, lagged.position) for payload in self._end_all() or ()]
         for name in sorted(self._visible):
             source = self._sources.by_conversation[name]
@@ -235,7 +247,7 @@ class _ChannelView:
 
     def still_shows(self, payload: LivePayload) -> bool:
         """Return whether the subscriber may see the event under the present rights. AccessEnded follows otherwise."""
-        if isinstance(payload, ChannelMessage):
+        if isinstance(payload, ChannelEvent):
             name = payload.conversation
             source = self._sources.by_conversation[name]
             return name in self._visible and source.has_access(name) and source.may_show(payload)
@@ -246,10 +258,13 @@ class _ChannelView:
     def find_confirmation(self, payload: LivePayload, position: Position | None) -> None:
         """Return None: rights in channels are kept up to date."""
 
-    def _select(self, event: ChannelMessage) -> ChannelMessage | None:
+    def _select(self, event: ChannelEvent) -> ChannelEvent | None:
         name = event.conversation
         is_shown = name in self._visible and self._sources.by_conversation[name].may_show(event)
-        return event if is_shown and self._newest.advance(event.message) else None
+        if isinstance(event, ChannelReactions):
+            return event if is_shown and self._newest.advance_reactions(event.message) else None
+        message = event.full_message
+        return event if is_shown and (message is None or self._newest.advance(message)) else None
 
     def _has_access(self, name: ConversationId) -> bool:
         return self._sources.by_conversation[name].has_access(name)

@@ -300,6 +300,9 @@ class LiveStream:
                 return None
             case EphemeralEvent():
                 payload = self._view.show_ephemeral(item)
+                if payload is not None and self._view.find_confirmation(payload, None) is not None:
+                    self._put_first((LiveEvent(payload, None),))
+                    return None
                 return LiveEvent(payload, None) if payload is not None else None
 
     def _receive(self, position: Position, event: Event) -> bool:

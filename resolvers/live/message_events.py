@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_sync
@@ -13,10 +14,10 @@ from resolvers.conversations.access import access_conversation
 from resolvers.live.live_stream import CaughtUp, Confirm, LiveEvent, LivePayload, LiveStream, Parts, is_after
 from resolvers.live.newest_states import NewestStates
 from resolvers.live.patient_reads import read_patiently
-from store.base.ids import UserId
-from store.messages.message import Message
+from store.base.ids import UserId, parse_thread, without_thread
+from store.base.workspace_ids import is_in_workspace
 from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
-from subscriptions.realtime.events.messages import Mentioned
+from subscriptions.realtime.events.reactions import ReactionsChanged
 from subscriptions.realtime.mailboxes import Lagged, MailboxEvent, Position, QueueBudget
 from subscriptions.realtime.replay import sort_replay
 
@@ -85,33 +86,51 @@ class _MessageView:
         return [LiveEvent(_RESET, lagged.position)]
 
     def still_shows(self, payload: LivePayload) -> bool:
-        """Return False for a mention in a channel that the subscriber is known not to see any more."""
-        if not isinstance(payload, Mentioned):
+        """Return False for an event in a channel that the subscriber is known not to see any more."""
+        event = _event_in_workspace(payload)
+        if event is None:
             return True
-        return not self._app.store.channel_rights.is_known_hidden(self._user, payload.conversation)
+        channel = without_thread(event.conversation)
+        return not self._app.store.channel_rights.is_known_hidden(self._user, channel)
 
     def find_confirmation(self, payload: LivePayload, position: Position | None) -> Confirm | None:
-        """Return the read of the present rights for a mention.
+        """Return the read of the present rights for a mention in a channel, or an event of a thread in one.
 
-        It is the only event on a user's clock that needs rights in a channel. This process may have no subscription to
-        the channel's workspace, and then nobody asks it about changes.
+        These are the only events on a user's clock that need rights in a channel. This process may have no subscription
+        to the channel's workspace, and then nobody asks it about changes.
         """
-        if not isinstance(payload, Mentioned):
+        event = _event_in_workspace(payload)
+        if event is None:
             return None
-        is_live = position is not None and is_after(position, self._seen)
-        return partial(read_patiently, partial(self._may_see, payload.message, is_live))
+        is_live = position is None or is_after(position, self._seen)
+        return partial(read_patiently, partial(self._may_see, event, is_live))
 
-    async def _may_see(self, message: Message, is_live: bool) -> bool:
-        rights = await self._app.store.channel_rights.find_present(self._user, message.conversation)
+    async def _may_see(self, event: MessageStreamEvent, is_live: bool) -> bool:
+        channel = without_thread(event.conversation)
+        rights = await self._app.store.channel_rights.find_present(self._user, channel)
         if rights is None:
             return False
         history = rights.history
-        return history.has(message) if history is not None else is_live
+        message = event.message if isinstance(event, ReactionsChanged) else event.full_message
+        if history is None:
+            return is_live
+        thread = parse_thread(event.conversation)
+        if thread is None:
+            return message is None or history.has(message)
+        parent = None
+        if history.needs_ids:
+            parents = await self._app.store.channel_rights.find_parents([event.conversation])
+            parent = parents.get(event.conversation)
+        if message is None:
+            return history.has_parent(thread.seq, parent)
+        return history.has_reply(thread.seq, parent, message)
 
     def _select(self, event: Event) -> MessageStreamEvent | None:
         shown = event.message_event
         if shown is None or not self._is_selected(shown):
             return None
+        if isinstance(shown, ReactionsChanged):
+            return shown if self._newest.advance_reactions(shown.message) else None
         message = shown.full_message
         if message is not None:
             return shown if self._newest.advance(message) else None
@@ -120,6 +139,14 @@ class _MessageView:
 
     def _is_selected(self, event: MessageStreamEvent) -> bool:
         return self._conversation is None or event.conversation == self._conversation
+
+
+def _event_in_workspace(payload: LivePayload) -> MessageStreamEvent | None:
+    """Return the payload if it is an event in a channel, or in a thread of a channel; else None."""
+    if isinstance(payload, CaughtUp):
+        return None
+    event = cast(MessageStreamEvent, payload)
+    return event if is_in_workspace(event.conversation) else None
 
 
 @dataclass(frozen=True, slots=True)

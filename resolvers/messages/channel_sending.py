@@ -6,7 +6,7 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import ConfabError, Forbidden, SlowModeActive, Unavailable
 from resolvers.conversations.access import no_conversation
 from resolvers.conversations.channel_access import writing_error
-from resolvers.messages.new_messages import mentioned_outsider, unknown_role
+from resolvers.messages.mention_errors import mentioned_outsider, unknown_role
 from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_store import Refusal, SlowModeWait
@@ -23,18 +23,26 @@ async def reserve_in_channel(app: Confab, message: Message) -> ReservedMessage |
             return place
         case Refusal.ALREADY_RESERVED:
             return None
-        case SlowModeWait(wait_ms):
-            raise SlowModeActive("this channel has slow mode; wait before you send again", retry_after_ms=wait_ms)
+        case SlowModeWait():
+            raise slow_mode_error(place)
         case SendingRefusal():
-            raise _error_for(place)
+            raise error_for(place)
         case _:
             raise Unavailable("the rights in the channel change too often; please try again")
 
 
-def _error_for(refusal: SendingRefusal) -> ConfabError:
+def slow_mode_error(wait: SlowModeWait) -> SlowModeActive:
+    """Return the error for a sender who has to wait."""
+    return SlowModeActive("this channel has slow mode; wait before you send again", retry_after_ms=wait.wait_ms)
+
+
+def error_for(refusal: SendingRefusal, field: str = "conversationId") -> ConfabError:
+    """Return the error for a message that its sender may not send. field: the input that names the conversation."""
     match refusal:
         case SendingRefusal.NOT_VISIBLE:
-            return no_conversation()
+            return no_conversation(field)
+        case SendingRefusal.NEEDS_ATTACH_FILES:
+            return Forbidden("sending files needs the permission ATTACH_FILES", field="attachmentIds")
         case SendingRefusal.MENTIONS_EVERYONE:
             return Forbidden("mentionAll needs the permission MENTION_EVERYONE", field="mentionAll")
         case SendingRefusal.ROLE_NOT_MENTIONABLE:
@@ -47,4 +55,4 @@ def _error_for(refusal: SendingRefusal) -> ConfabError:
         case SendingRefusal.MENTIONS_OUTSIDER:
             return mentioned_outsider()
         case _:
-            return writing_error(refusal)
+            return writing_error(refusal, field)

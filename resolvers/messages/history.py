@@ -7,20 +7,18 @@ from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page_number
-from resolvers.base.errors import InvalidInput
+from resolvers.base.errors import InvalidInput, NotFound
 from resolvers.base.pages import Edge, Page, PageSizes
-from resolvers.conversations.access import Access, access_conversation, may_be_in
+from resolvers.conversations.access import NO_GROUP, Access, access_conversation, access_thread, may_be_in
 from resolvers.conversations.channel_access import history_ranges
 from resolvers.conversations.visibility import clip_ranges, is_visible
-from store.base.ids import ConversationId, UserId, parse_message_id
+from store.base.ids import ConversationId, UserId, parse_message_id, parse_thread
+from store.base.workspace_ids import is_in_workspace
 from store.messages.message import Message
 
 DEFAULT_PAGE = 50
 
 _CURSOR = "m"
-
-_NO_GROUP = ConversationId("g_0")
-"""An id that no group ever has."""
 
 
 async def list_messages(
@@ -118,35 +116,79 @@ async def _list_at_position(
 
 async def find_message(app: Confab, viewer: UserId, message: str) -> Message | None:
     """Return a message by its id, if the viewer may read it."""
-    found = await _find_with_access(app, viewer, message)
-    return found[0] if found is not None and is_visible(found[0].seq, found[1].ranges) else None
+    found = await find_readable(app, viewer, message)
+    return found[0] if found is not None else None
+
+
+async def find_readable(app: Confab, viewer: UserId, message: str) -> tuple[Message, Access] | None:
+    """Return a message by its id with the viewer's access to its conversation, if the viewer may read it."""
+    found = await find_with_access(app, viewer, message)
+    return found if found is not None and is_visible(found[0].seq, found[1].ranges) else None
+
+
+def no_message() -> NotFound:
+    """Return the error for a message that does not exist, or that the caller may not read."""
+    return NotFound("there is no such message, or you can't see it", field="messageId")
 
 
 async def find_revisable(app: Confab, user: UserId, message: str) -> tuple[Message, Access] | None:
     """Return a message by its id with the user's access to its conversation, if the user may read it.
 
-    Senders also find their own messages in channels where they lack READ_HISTORY.
+    Senders also find their own messages in channels, and in threads there, where they lack READ_HISTORY. Of the copy of
+    a reply, the reply is returned, because it is what changes. Who sees the copy need not see the thread.
     """
-    found = await _find_with_access(app, user, message)
-    if found is None:
-        return None
-    wanted, access = found
-    ranges = access.ranges
-    if access.rights is not None and wanted.sender == user:
-        ranges = await history_ranges(app.store, access.rights, access.head)
-    return found if is_visible(wanted.seq, ranges) else None
-
-
-async def _find_with_access(app: Confab, viewer: UserId, message: str) -> tuple[Message, Access] | None:
-    """Return a message in a conversation that the viewer has access to, readable or not."""
-    wanted = parse_message_id(message)
+    wanted, access = await _find_candidate(app, user, message)
     if wanted is None:
         return None
+    if wanted.sender == user and is_in_workspace(wanted.conversation):
+        access = await _access_own(app, user, wanted.conversation, access)
+    if access is None or not access.shows(wanted):
+        return None
+    if wanted.broadcast_of is None:
+        return wanted, access
+    reply = await app.delivery.find_reply(wanted)
+    return (reply, access) if reply is not None else None
+
+
+async def as_named(app: Confab, named: str, found: Message) -> Message:
+    """Return a message after a call that named it: the copy of a reply, if the call named the copy."""
+    if found.copy_id is None or parse_message_id(named) != found.copy_id:
+        return found
+    return await app.store.copies.find(found) or found
+
+
+async def _access_own(app: Confab, user: UserId, conversation: ConversationId, access: Access | None) -> Access | None:
+    """Return the access to a channel or thread where the user wrote, with what READ_HISTORY would let them read."""
+    place = parse_thread(conversation)
+    channel = access if access is None or place is None else access.parent
+    if access is None and place is not None:
+        channel = await access_conversation(app, user, place.parent)
+    if channel is None or channel.rights is None:
+        return None
+    channel = channel._replace(ranges=await history_ranges(app.store, channel.rights, channel.head))
+    if place is None:
+        return channel
+    head = access.head if access is not None else await app.store.conversations.find(conversation)
+    return await access_thread(app.store, head, place.seq, channel) if head is not None else None
+
+
+async def find_with_access(app: Confab, viewer: UserId, message: str) -> tuple[Message, Access] | None:
+    """Return a message in a conversation that the viewer has access to, readable or not."""
+    found, access = await _find_candidate(app, viewer, message)
+    return (found, access) if found is not None and access is not None else None
+
+
+async def _find_candidate(app: Confab, viewer: UserId, message: str) -> tuple[Message | None, Access | None]:
+    """Return a message in a conversation that the viewer may be in, and their access to it."""
+    wanted = parse_message_id(message)
+    if wanted is None:
+        return None, None
     found = (await app.store.messages.find_by_ids([wanted])).get(wanted)
     # A message that the viewer may not read takes the same reads as one that does not exist.
-    is_candidate = found is not None and may_be_in(viewer, found.conversation)
-    access = await access_conversation(app, viewer, found.conversation if found and is_candidate else _NO_GROUP)
-    return (found, access) if found is not None and access is not None else None
+    if found is not None and not may_be_in(viewer, found.conversation):
+        found = None
+    access = await access_conversation(app, viewer, found.conversation if found is not None else NO_GROUP)
+    return found, access
 
 
 def newest_visible(access: Access) -> Message | int | None:

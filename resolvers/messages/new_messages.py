@@ -11,6 +11,9 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, NotFound
 from resolvers.conversations.access import access_conversation, left_conversation, may_be_in, no_conversation
 from resolvers.conversations.visibility import is_visible
+from resolvers.messages.given_embeds import NewEmbed
+from resolvers.messages.mention_errors import mentioned_outsider, unknown_role
+from resolvers.messages.replying import Destination, access_thread_destination, find_thread_destination
 from store.base.ids import (
     ConversationId,
     ConversationKind,
@@ -21,8 +24,9 @@ from store.base.ids import (
     parse_message_id,
     parse_private,
     private_id,
+    without_thread,
 )
-from store.base.workspace_ids import RoleId, workspace_of, workspace_of_channel
+from store.base.workspace_ids import RoleId, is_in_workspace, workspace_of, workspace_of_channel
 from store.messages.message import MessageKind
 
 MAX_MENTIONS = 5_000
@@ -32,7 +36,7 @@ MAX_MENTIONED_ROLES = 250
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message that a caller wants to send. Exactly one of to_user and conversation is set."""
+    """A message that a caller wants to send. Exactly one of to_user, conversation and thread_of is set."""
 
     to_user: str | None
     conversation: str | None
@@ -46,14 +50,36 @@ class NewMessage:
     metadata: object = None
     """A JSON value."""
     mentioned_roles: tuple[str, ...] = ()
+    thread_of: str | None = None
+    """The message to whose thread this is a reply."""
+    is_broadcast: bool = False
+    """The reply is also shown in the parent conversation."""
+    suppresses_embeds: bool = False
+    """No link previews."""
+    embeds: tuple[NewEmbed, ...] = ()
+    """Given by a bot or a service."""
+    attachments: tuple[str, ...] = ()
+    """Ids of files."""
 
 
-async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> ConversationId:
-    """Return the conversation that a message goes to. Raises InvalidInput, NotFound."""
-    if (new.to_user is None) == (new.conversation is None):
-        raise InvalidInput("give exactly one of toUserId and conversationId")
+async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> Destination:
+    """Return the conversation that a message goes to. Raises InvalidInput, NotFound, NotAMember."""
+    if [new.to_user, new.conversation, new.thread_of].count(None) != 2:
+        raise InvalidInput("give exactly one of toUserId, conversationId and threadOf")
     if new.sub_biz is not None and new.to_user is None:
-        raise InvalidInput("subBiz needs toUserId; leave it out with conversationId", field="subBiz")
+        raise InvalidInput("subBiz needs toUserId; leave it out otherwise", field="subBiz")
+    if new.is_broadcast and new.thread_of is None:
+        raise InvalidInput("broadcast needs threadOf; leave it out otherwise", field="broadcast")
+    by_service = new.kind is MessageKind.SYSTEM
+    if new.thread_of is not None:
+        return await find_thread_destination(app, sender, new.thread_of, by_service=by_service)
+    conversation = await _resolve_conversation(app, sender, new)
+    if kind_of(conversation) is ConversationKind.THREAD:
+        return await access_thread_destination(app, sender, conversation, by_service=by_service)
+    return Destination(conversation)
+
+
+async def _resolve_conversation(app: Confab, sender: UserId, new: NewMessage) -> ConversationId:
     if new.to_user is not None:
         if new.to_user == sender:
             raise InvalidInput("you can't send a message to yourself; name another user", field="toUserId")
@@ -72,11 +98,6 @@ async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> C
     return conversation
 
 
-def mentioned_outsider() -> InvalidInput:
-    """Return the error for a mention of a user who is not in the conversation."""
-    return InvalidInput("mention members of the conversation only", field="mentions")
-
-
 def check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[UserId, ...]:
     """Return the mentioned users, once each. Raises InvalidInput. Members of groups are checked at the reservation."""
     mentions = tuple(dict.fromkeys(UserId(user) for user in new.mentions))
@@ -84,7 +105,7 @@ def check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[UserI
         raise InvalidInput(f"mention at most {MAX_MENTIONS} users", field="mentions")
     if not all(is_user_id(user) for user in mentions):
         raise mentioned_outsider()
-    people = parse_private(conversation)
+    people = parse_private(without_thread(conversation))
     if people is not None:
         if new.mention_all:
             raise InvalidInput("mentionAll is for groups only", field="mentionAll")
@@ -101,7 +122,7 @@ def check_mentioned_roles(conversation: ConversationId, new: NewMessage) -> tupl
     roles = tuple(dict.fromkeys(RoleId(role) for role in new.mentioned_roles))
     if not roles:
         return ()
-    if kind_of(conversation) is not ConversationKind.CHANNEL:
+    if not is_in_workspace(conversation):
         raise InvalidInput("mentionRoleIds is for channels only", field="mentionRoleIds")
     if len(roles) > MAX_MENTIONED_ROLES:
         raise InvalidInput(f"mention at most {MAX_MENTIONED_ROLES} roles", field="mentionRoleIds")
@@ -109,11 +130,6 @@ def check_mentioned_roles(conversation: ConversationId, new: NewMessage) -> tupl
     if not all(workspace_of(role, "r") == workspace for role in roles):
         raise unknown_role()
     return roles
-
-
-def unknown_role() -> InvalidInput:
-    """Return the error for a mention of a role that the workspace of the channel does not have."""
-    return InvalidInput("mentionRoleIds must name roles of this workspace", field="mentionRoleIds")
 
 
 async def find_reply_target(
@@ -127,7 +143,9 @@ async def find_reply_target(
         return None
     access = await access_conversation(app, sender, conversation)
     if new.kind is not MessageKind.SYSTEM:
-        if access is None and kind_of(conversation) is not ConversationKind.PRIVATE:
+        # A thread that somebody names by a message may have no replies yet.
+        may_be_new = new.thread_of is not None or kind_of(conversation) is ConversationKind.PRIVATE
+        if access is None and not may_be_new:
             raise no_conversation()
         if access is not None and not access.is_current:
             raise left_conversation()
@@ -150,4 +168,12 @@ def input_digest(
         parts.append({"metadata": metadata})
     if new.mentioned_roles:
         parts.append({"roles": sorted(set(new.mentioned_roles))})
+    if new.is_broadcast:
+        parts.append({"broadcast": True})
+    if new.suppresses_embeds:
+        parts.append({"suppressEmbeds": True})
+    if new.embeds:
+        parts.append({"embeds": [list(embed) for embed in new.embeds]})
+    if new.attachments:
+        parts.append({"attachments": new.attachments})
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

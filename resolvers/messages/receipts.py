@@ -69,7 +69,7 @@ class GroupProgress:
 
 def may_see_receipts(message: Message, *, is_sender: bool) -> bool:
     """Return whether a viewer may see a message's receipts. Only its sender may, if it has receipts."""
-    return is_sender and message.has_receipts
+    return is_sender and message.has_receipts and not message.is_withheld
 
 
 def receipt_query(

@@ -1,4 +1,4 @@
-"""Revisions of messages: edits and recalls."""
+"""Revisions of messages: edits, recalls, and the removal of link previews."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access
 from resolvers.conversations.channel_access import check_may_write
 from resolvers.groups.group_rules import is_moderator
-from resolvers.messages.history import find_revisable
+from resolvers.messages.history import as_named, find_revisable
 from store.base.ids import UserId
 from store.messages.message import Message, MessageKind
+from store.previews.embed_updates import NewText
+from store.previews.links import find_links
 from store.workspaces.permissions import Permission
 
 _FIELD = "messageId"
@@ -25,17 +27,50 @@ async def edit_message(app: Confab, user: UserId, message: str, content: str) ->
 
     Raises InvalidInput, NotFound, NotAMember, Forbidden, Archived, RateLimited: then nothing was changed.
     """
-    check_content(content)
+    # Messages with files may have no text, and whether this one has any is seen below.
+    check_content(content, may_be_empty=True)
     check_rate(app.store.rate_limits.sends, user)
     found, access = await _access_editable(app, user, message)
-    if found.text == content:
-        return found
     if not found.is_recalled:
-        check = partial(_check, partial(_access_editable, app, user, message))
-        found = await app.revisions.edit(found, content, user, check, _judged_version(access))
+        check_content(content, may_be_empty=bool(found.attachments))
+    if found.text == content:
+        return await as_named(app, message, found)
+    if not found.is_recalled:
+        new = _new_text(app, found, access, content)
+
+        async def check() -> int | None:
+            nonlocal new
+            present, allowed = await _access_editable(app, user, message)
+            new = _new_text(app, present, allowed, content)
+            return _judged_version(allowed)
+
+        found = await app.revisions.edit(found, lambda: new, user, check, _judged_version(access))
+        app.previews.begin(found)
     if found.is_recalled:
         raise InvalidInput("a recalled message can't be edited; send a new one", field=_FIELD)
-    return found
+    return await as_named(app, message, found)
+
+
+def _new_text(app: Confab, message: Message, access: Access, content: str) -> NewText:
+    """Return the text of an edit. Its links are previewed if the user may embed links now."""
+    may_embed = access.rights is None or access.rights.may(Permission.EMBED_LINKS)
+    due_ms = app.previews.due_ms(message.conversation, content) if may_embed else None
+    return NewText(content, tuple(find_links(content)), due_ms)
+
+
+async def suppress_embeds(app: Confab, user: UserId, message: str) -> Message:
+    """Remove the link previews of the user's own message for good. A second call changes nothing.
+
+    Raises InvalidInput, NotFound, NotAMember, Forbidden, RateLimited: then nothing was changed.
+    """
+    check_rate(app.store.rate_limits.sends, user)
+    found, access = await _access_own(app, user, message)
+    if not found.is_recalled and not found.embeds.is_suppressed:
+        check = partial(_check, partial(_access_own, app, user, message))
+        found = await app.revisions.suppress_embeds(found, user, check, _judged_version(access))
+    if found.is_recalled:
+        raise InvalidInput("a recalled message has no embeds", field=_FIELD)
+    return await as_named(app, message, found)
 
 
 async def recall_message(app: Confab, user: UserId, message: str) -> Message:
@@ -46,12 +81,17 @@ async def recall_message(app: Confab, user: UserId, message: str) -> Message:
     check_rate(app.store.rate_limits.sends, user)
     found, access = await _access_recallable(app, user, message)
     if found.is_recalled:
-        return found
+        return await as_named(app, message, found)
     limit = app.limits.recall_seconds
     if not _may_moderate(access) and app.store.clock.now_ms() - found.created_at_ms > limit * 1000:
         raise RecallTimeout(f"a message can be recalled within {limit} s after it was sent", field=_FIELD)
     check = partial(_check, partial(_access_recallable, app, user, message))
-    return await app.revisions.recall(found, user, check, _judged_version(access))
+    recalled = await app.revisions.recall(found, user, check, _judged_version(access))
+    await app.pins.announce_recall(recalled)
+    copy = await app.store.copies.find(recalled)
+    if copy is not None:
+        await app.pins.announce_recall(copy)
+    return await as_named(app, message, recalled)
 
 
 def _may_moderate(access: Access) -> bool:
@@ -78,6 +118,14 @@ async def _access_recallable(app: Confab, user: UserId, message: str) -> tuple[M
     return found, access
 
 
+async def _access_own(app: Confab, user: UserId, message: str) -> tuple[Message, Access]:
+    """Return a message of the user, in a conversation that the user is in."""
+    found, access = await _access_revisable(app, user, message)
+    if found.sender != user:
+        raise Forbidden("only the sender of a message may suppress its embeds", field=_FIELD)
+    return found, access
+
+
 async def _access_editable(app: Confab, user: UserId, message: str) -> tuple[Message, Access]:
     """Return a message of the user, in a conversation where the user may write."""
     found, access = await _access_revisable(app, user, message)
@@ -96,5 +144,5 @@ async def _access_revisable(app: Confab, user: UserId, message: str) -> tuple[Me
     if not found[1].is_current:
         raise NotAMember("you are no longer in this conversation", field=_FIELD)
     if found[0].kind is MessageKind.SYSTEM:
-        raise InvalidInput("SYSTEM messages can't be edited or recalled", field=_FIELD)
+        raise InvalidInput("SYSTEM messages can't be changed or recalled", field=_FIELD)
     return found

@@ -8,6 +8,7 @@ from resolvers.base.app import Confab
 from resolvers.base.checks import check_content, check_key, check_sub_biz
 from resolvers.base.errors import (
     Archived,
+    ConfabError,
     Forbidden,
     InvalidInput,
     NotAMember,
@@ -19,22 +20,27 @@ from resolvers.base.errors import (
 from resolvers.base.metadata import encode_metadata
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import left_conversation, no_conversation
+from resolvers.messages.attaching import check_attachments, claim_files
 from resolvers.messages.channel_sending import reserve_in_channel
+from resolvers.messages.given_embeds import check_given_embeds
 from resolvers.messages.idempotency import claim_message, wait_for_duplicate
+from resolvers.messages.mention_errors import mentioned_outsider
 from resolvers.messages.new_messages import (
     NewMessage,
     check_mentioned_roles,
     check_mentions,
     find_reply_target,
     input_digest,
-    mentioned_outsider,
     resolve_destination,
 )
-from store.base.ids import ConversationKind, MessageId, UserId, kind_of, parse_private
+from resolvers.messages.replying import Destination, reserve_in_thread
+from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, kind_of, parse_private, without_thread
 from store.messages.idempotency_claims import Claim
 from store.messages.message import Message, MessageKind, ReservedMessage
 from store.messages.outbox_store import Refusal
 from store.messages.system_events import CUSTOM
+from store.previews.embed import Embed
+from store.previews.message_embeds import NO_EMBEDS, MessageEmbeds
 from store.redis.single_flight import retry_until_true
 from store.sessions.session import Session, invalid_session
 from store.sessions.session_lists import is_channel
@@ -56,14 +62,15 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
     """Send a message. It is durable when this returns. Sending reads the conversation, unless the message is SYSTEM.
 
     The same key with the same input returns the original message. `by_service`: the caller has role service, which may
-    send SYSTEM messages to any conversation.
+    send SYSTEM messages to any conversation, and embeds.
 
     Raises:
         InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited, SlowModeActive, Archived:
             Nothing was stored.
         Unavailable, Unreachable: The message may have been stored. Sending it again with the same key is safe.
     """
-    check_content(new.content)
+    check_content(new.content, may_be_empty=bool(new.attachments))
+    check_attachments(new)
     if new.kind is MessageKind.SYSTEM and not by_service:
         raise InvalidInput(
             "only callers with role service may send SYSTEM messages; choose another contentType", field="contentType"
@@ -71,9 +78,11 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
     check_key(new.key)
     check_sub_biz(new.sub_biz)
     metadata = encode_metadata(new.metadata)
+    embeds = await check_given_embeds(app, sender, new.embeds, by_service=by_service) if new.embeds else ()
     if new.key is None:
         check_rate(app.store.rate_limits.sends, sender)
-    conversation = await resolve_destination(app, sender, new)
+    destination = await resolve_destination(app, sender, new)
+    conversation = destination.conversation
     mentions = check_mentions(conversation, new)
     mentioned_roles = check_mentioned_roles(conversation, new)
     # Checked before the reservation, which would keep the message until MongoDB has a primary again, when its sender
@@ -81,7 +90,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
     app.store.mongo.require_primary()
     reply_to = await find_reply_target(app, sender, conversation, new)
     message = Message(
-        id=MessageId(app.store.ids.next()),
+        id=MessageId(app.store.ids.next_pair() if new.is_broadcast else app.store.ids.next()),
         conversation=conversation,
         sender=sender,
         kind=new.kind,
@@ -94,21 +103,34 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         digest=input_digest(conversation, new, mentions, metadata) if new.key else None,
         metadata=metadata,
         system_event=CUSTOM if new.kind is MessageKind.SYSTEM else None,
+        is_broadcast=new.is_broadcast,
+        embeds=_first_embeds(app, conversation, new, embeds),
     )
-    may_create = new.to_user is not None
     if message.key is None or message.digest is None:
-        return await _send(app, message, may_create=may_create)
+        return await _send(app, message, new, destination)
     claim = Claim(message.id, conversation, message.digest)
     claimed = await claim_message(app, message, claim)
     if isinstance(claimed, Message):
+        await app.delivery.complete_copy(claimed)
         return SendResult(claimed, await find_sender_session(app, claimed), replayed=True)
     try:
         # Checked here only: replays are not limited.
         check_rate(app.store.rate_limits.sends, sender)
-        return await _send(app, message._replace(id=claimed), may_create=may_create)
+        return await _send(app, message._replace(id=claimed), new, destination)
     except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited, SlowModeActive, Archived):
         await app.store.claims.release(sender, message.key, claim)
         raise
+
+
+def _first_embeds(
+    app: Confab, conversation: ConversationId, new: NewMessage, given: tuple[Embed, ...]
+) -> MessageEmbeds:
+    """Return the embeds of a new message, before its links are fetched."""
+    has_previews = new.kind.countable and not new.suppresses_embeds
+    due_ms = app.previews.due_ms(conversation, new.content) if has_previews else None
+    if not given and due_ms is None and not new.suppresses_embeds:
+        return NO_EMBEDS
+    return MessageEmbeds(given, 0, due_ms, new.suppresses_embeds)
 
 
 def make_service_session(message: Message) -> Session | None:
@@ -146,38 +168,51 @@ async def find_sender_session(app: Confab, message: Message) -> Session | None:
 async def _find_applied(app: Confab, message: Message) -> Session | None:
     """Return the sender's session if it includes the message."""
     snapshot = await app.store.sessions.find_many(message.sender, [message.conversation])
-    sessions = [session for session in snapshot.sessions if has_message(session, message)]
-    if is_channel(message.conversation):
-        sessions = list(await app.store.channel_sessions.complete(message.sender, sessions))
-    return next(iter(sessions), None)
+    sessions = await app.store.channel_sessions.complete(message.sender, snapshot.sessions)
+    return next((session for session in sessions if has_message(session, message)), None)
 
 
-async def _send(app: Confab, message: Message, *, may_create: bool) -> SendResult:
-    async with app.store.cache.turn(message.conversation):
-        return await _send_in_turn(app, message, may_create=may_create)
+async def _send(app: Confab, message: Message, new: NewMessage, destination: Destination) -> SendResult:
+    turn = app.store.cache.turn
+    async with turn(message.conversation):
+        if not message.is_broadcast:
+            return await _send_in_turn(app, message, new, destination)
+        async with turn(without_thread(message.conversation)):
+            return await _send_in_turn(app, message, new, destination)
 
 
-async def _send_in_turn(app: Confab, message: Message, *, may_create: bool) -> SendResult:
-    with app.delivery.batch_window:
-        reserved = await _reserve(app, message, may_create=may_create)
+async def _send_in_turn(app: Confab, message: Message, new: NewMessage, destination: Destination) -> SendResult:
+    claimed = await claim_files(app, message, new) if new.attachments else None
+    if claimed is not None:
+        message = message._replace(attachments=claimed.attachments)
+    try:
+        with app.delivery.batch_window:
+            reserved = await _reserve(app, message, new, destination)
+    except ConfabError:
+        if claimed is not None:
+            await app.store.message_files.release(claimed)
+        raise
     if reserved is None:
         original = await wait_for_duplicate(app, message)
+        await app.delivery.complete_copy(original)
         return SendResult(original, await find_sender_session(app, original), replayed=True)
     if not reserved.sender_cached and message.kind.countable:
         # The sender's old read position is needed to notify the senders of the messages that become read.
         await app.store.sessions.load(message.sender)
     sent = await app.delivery.send(reserved)
+    app.previews.begin(sent.message)
     return SendResult(sent.message, sent.sender.session, replayed=False)
 
 
-async def _reserve(app: Confab, message: Message, *, may_create: bool) -> ReservedMessage | None:
-    """Reserve a place for the message. None if another request has reserved one for it.
-
-    may_create: create the private conversation if it does not exist.
-    """
+async def _reserve(app: Confab, message: Message, new: NewMessage, destination: Destination) -> ReservedMessage | None:
+    """Reserve a place for the message. None if another request has reserved one for it."""
     store = app.store
-    if kind_of(message.conversation) is ConversationKind.CHANNEL:
+    kind = kind_of(message.conversation)
+    if kind is ConversationKind.CHANNEL:
         return await reserve_in_channel(app, message)
+    if kind is ConversationKind.THREAD:
+        named, field = (new.thread_of, "threadOf") if new.thread_of else (message.conversation, "conversationId")
+        return await reserve_in_thread(app, message, destination.parent, named, field)
     for _ in range(_ATTEMPTS):
         place = await _reserve_when_settled(app, message)
         if isinstance(place, ReservedMessage):
@@ -190,7 +225,7 @@ async def _reserve(app: Confab, message: Message, *, may_create: bool) -> Reserv
             raise refusal_error(place)
         if await store.conversations.load((message.conversation,), with_members=True):
             continue
-        if not may_create:
+        if new.to_user is None:
             raise no_conversation()
         await store.conversations.open_private(message.conversation, store.clock.now_ms())
     raise _not_loaded()

@@ -16,6 +16,7 @@ from store.sessions.changes import AcknowledgeMany, Delivered, Read
 from store.sessions.channel_changes import ChannelChange
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
+from store.sessions.session_lists import is_thread
 from store.sessions.user_transactions import UserTransaction
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 
@@ -28,7 +29,7 @@ class Acknowledgement:
     """Everything in a session up to a seq is read or received.
 
     advances: The position moves, and senders are notified. If it does not move, only the unread mark is removed. In
-        channels nobody is notified.
+        channels and threads nobody is notified.
     """
 
     before: Session
@@ -58,7 +59,7 @@ class Acknowledgement:
     @property
     def receipt(self) -> ReceiptAdvanced | None:
         """The receipt for the senders."""
-        if not self.advances or isinstance(self.change, ChannelChange):
+        if not self.advances or isinstance(self.change, ChannelChange) or is_thread(self.change.conversation):
             return None
         return ReceiptAdvanced(self.change.conversation, self.before.user, self.kind, self.change.seq)
 

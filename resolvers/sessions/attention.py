@@ -35,4 +35,4 @@ async def attention_from(app: Confab, user: UserId, totals: AllTotals) -> Attent
     """Return the numbers of a user. Mentions in channels that the user can't see now do not count."""
     visible = await app.store.channel_sessions.find_places(user, totals.in_channels)
     mentions = sum(count for channel, count in totals.in_channels.items() if channel in visible)
-    return Attention(totals.messages, totals.mentions + mentions, threads=0)
+    return Attention(totals.messages, totals.mentions + mentions, totals.threads)

@@ -14,7 +14,6 @@ from store.base.ids import ConversationId, ConversationKind, UserId, gateway_id,
 from store.sessions.changes import Read
 from store.sessions.channel_changes import ChannelChange
 from store.sessions.session import Session
-from store.sessions.session_lists import is_channel
 from store.sessions.session_store import list_name
 from store.sessions.user_transactions import UserTransaction
 
@@ -88,7 +87,7 @@ async def _read(
         before = {**transaction.sessions, **named.sessions}
         due = []
         for name, session in before.items():
-            if is_channel(name):
+            if session.comes_from_head:
                 decided = await decide_in_channel(app, session, up_to_seq, is_new=name in named.new)
             else:
                 decided = await _decide(app, session, up_to_seq) if not session.is_gateway else None
@@ -133,9 +132,9 @@ async def _read_up_to(app: Confab, session: Session, seq: int) -> Acknowledgemen
 async def decide_in_channel(
     app: Confab, session: Session, up_to_seq: int | None, *, is_new: bool
 ) -> Acknowledgement | None:
-    """Return the acknowledgement up to a seq of a channel; None if all is read and there is no unread mark.
+    """Return the acknowledgement up to a seq of a channel, or of a thread that the user does not follow.
 
-    A session begins with it if there is none.
+    None if all is read and there is no unread mark. A session begins with it if there is none.
     """
     place = session.write_seq, session.n
     if up_to_seq is not None and up_to_seq < session.write_seq:

@@ -14,7 +14,6 @@ from store.base.ids import ConversationId, UserId
 from store.sessions.changes import Delivered
 from store.sessions.channel_changes import ChannelChange
 from store.sessions.session import Session
-from store.sessions.session_lists import is_channel
 from store.sessions.user_transactions import UserTransaction
 
 
@@ -67,26 +66,26 @@ async def _decide(app: Confab, named: NamedSessions, seqs: Mapping[ConversationI
     due = {
         name: min(seq, sessions[name].write_seq)
         for name, seq in seqs.items()
-        if sessions[name].valid and min(seq, sessions[name].write_seq) > sessions[name].delivered_seq
+        if sessions[name].has_counts and min(seq, sessions[name].write_seq) > sessions[name].delivered_seq
     }
     # A message that is not durable yet has not arrived, even if later ones have.
     in_part = [(name, seq) for name, seq in due.items() if seq < sessions[name].write_seq]
     due |= {name: place.seq for name, place in (await app.store.messages.find_places(in_part)).items()}
     decided = [
-        Acknowledgement(sessions[name], _received(name, seq))
+        Acknowledgement(sessions[name], _received(sessions[name], seq))
         for name, seq in due.items()
         if seq > sessions[name].delivered_seq
     ]
     return decided + [Acknowledgement(sessions[name], _begun(sessions[name])) for name in seqs if name in named.new]
 
 
-def _received(conversation: ConversationId, seq: int) -> Delivered | ChannelChange:
-    if is_channel(conversation):
-        return ChannelChange(conversation, (0, 0), delivered_seq=seq)
-    return Delivered(conversation, seq)
+def _received(session: Session, seq: int) -> Delivered | ChannelChange:
+    if session.comes_from_head:
+        return ChannelChange(session.conversation, (0, 0), delivered_seq=seq)
+    return Delivered(session.conversation, seq)
 
 
 def _begun(session: Session) -> ChannelChange:
-    """Return the change with which a session in a channel begins: everything is read and delivered."""
+    """Return the change with which a session in a channel or thread begins: everything is read and delivered."""
     place = session.write_seq, session.n
     return ChannelChange(session.conversation, place, delivered_seq=session.write_seq)

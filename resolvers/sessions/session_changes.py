@@ -11,11 +11,10 @@ from typing import Any
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_category
 from resolvers.base.errors import InvalidInput
-from resolvers.sessions.channel_sessions import find_named, in_channel, refuse_channels
+from resolvers.sessions.channel_sessions import find_named, in_channel, refuse_channels, refuse_unfollowed
 from resolvers.sessions.user_transactions import (
     Decision,
     commit,
-    existing_session,
     find_sessions_after_change,
     known_conversation,
     load_session,
@@ -24,7 +23,6 @@ from store.base.ids import UserId
 from store.sessions.changes import RowChange, SetFields, deletion
 from store.sessions.fields import Field, SyncReason
 from store.sessions.session import Session
-from store.sessions.session_lists import is_channel
 from store.sessions.user_transactions import UserTransaction
 
 HIGHEST_PRIORITY = 1_000
@@ -81,7 +79,7 @@ async def set_unread(app: Confab, user: UserId, conversation: str) -> Session:
     """
 
     def decide(session: Session) -> SetFields | None:
-        if session.unread_status or not session.valid:
+        if session.unread_status or not session.has_counts:
             return None
         return SetFields([session.conversation], {Session.unread_mark: session.write_seq}, moves_write_ts=True)
 
@@ -104,7 +102,9 @@ async def assign_category(
     refuse_channels(wanted, "conversationIds")
 
     async def work(transaction: UserTransaction) -> list[Session]:
-        sessions = [existing_session(transaction, name, "conversationIds") for name in wanted]
+        named = await find_named(app, transaction, wanted, "conversationIds")
+        sessions = [named.sessions[name] for name in wanted]
+        refuse_unfollowed(sessions, "conversationIds")
         if any(session.is_gateway for session in sessions):
             raise InvalidInput("a subBiz can't be put into a category", field="conversationIds")
         values = {Session.category: category}
@@ -131,6 +131,7 @@ async def set_fields(
 ) -> Session:
     """Set fields of a session. gateways, channels: true if it may be one of these. Raises InvalidInput, NotFound.
 
+    A thread that the user does not follow is like a channel.
     argument: the argument of the API that names the session.
     """
 
@@ -162,13 +163,15 @@ async def _change_session(
     async def work(transaction: UserTransaction) -> Session:
         named = await find_named(app, transaction, [wanted], argument)
         session = named.sessions[wanted]
+        if not channels:
+            refuse_unfollowed([session], argument)
         if session.is_gateway and not gateways:
             raise InvalidInput("this does not apply to a subBiz", field=argument)
         change = decide(session)
         if change is None:
             return session
         decided: RowChange = change
-        if is_channel(wanted):
+        if session.comes_from_head:
             decided = in_channel(change, session, is_new=wanted in named.new)
         changed = await commit(app, transaction, [Decision(decided, reason)], heads=named.heads)
         return changed.get(wanted) or await load_session(app, user, wanted)

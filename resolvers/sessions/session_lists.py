@@ -10,7 +10,7 @@ from resolvers.base.checks import check_category, check_sub_biz
 from resolvers.base.cursors import decode_page, decode_sync, encode_sync, is_number
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, PageSizes
-from store.base.ids import ConversationId, UserId, kind_of
+from store.base.ids import THREADS, ConversationId, UserId, kind_of
 from store.sessions.loading.loaded_state import Snapshot
 from store.sessions.session import Session
 from store.sessions.session_store import Category, list_name
@@ -64,11 +64,12 @@ async def list_sessions(
 ) -> SessionPage:
     """Return a page of valid sessions: pinned ones first by priority, then by writeTs, newest first.
 
-    The list of a subBiz, of a category, or of both. Without them: the main list, where a gateway represents each
-    subBiz. Raises InvalidInput.
+    The list of a subBiz (THREADS: followed threads), of a category, or of both. Without them: the main list, where a
+    gateway represents each subBiz. Raises InvalidInput.
     """
     size = (sizes or PageSizes()).check(first, "first")
-    check_sub_biz(sub_biz)
+    if sub_biz != THREADS:
+        check_sub_biz(sub_biz)
     check_category(category)
     name, start = list_name(sub_biz, category), None
     if after is not None:
@@ -138,7 +139,8 @@ async def changed_since(
             snapshot = await app.store.sessions.list_changed(user, after, size + 1, valid_until=0)
         elif after > snapshot.clock:
             return await changed_since(app, user, None, size, asked=True)
-    sessions = [session for session in snapshot.sessions[:size] if session.exists]
+    listed = [session for session in snapshot.sessions[:size] if session.exists]
+    sessions = await app.store.channel_sessions.complete(user, listed)
     has_more = len(snapshot.sessions) > size
     end = _now(snapshot)
     if has_more:

@@ -57,7 +57,7 @@ async def commit(
         transaction: The user's transaction, which this ends.
         decisions: At least one. Only the last one may have `receipts`.
         other_writes: Writes to MongoDB made in the same round trip.
-        heads: The heads of the channels that are changed.
+        heads: The heads of the channels, and of the threads that are not followed, that are changed.
 
     Returns:
         The sessions after the changes; empty if the user's state is not cached.
@@ -82,9 +82,10 @@ async def commit(
 
 
 def _completed(result: ApplyResult, heads: Mapping[ConversationId, Head]) -> ApplyResult:
-    """Return a result with its sessions in channels completed."""
+    """Return a result with those sessions completed that take something from the head."""
     sessions = (
-        with_head(each, heads[each.conversation]) if each.conversation in heads else each for each in result.sessions
+        with_head(each, heads[each.conversation]) if each.comes_from_head and each.conversation in heads else each
+        for each in result.sessions
     )
     return replace(result, sessions=tuple(sessions))
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from resolvers.base.app import Confab
 from resolvers.sessions.follow_events import refresh_follows
-from store.base.errors import Unreachable
 from store.base.ids import ConversationId
 from store.base.workspace_ids import WorkspaceId
 from store.channels.announcements import NewFollowers
-from store.messages.message import Message, ReservedMessage
-from store.messages.outbox_store import ChannelTerms
 from store.workspaces.policy import Follow, PendingChange, Policy
+from subscriptions.delivery.announcements.system_messages import send_announcement
 from subscriptions.realtime.events.shared import WorkspaceUpdate
 from subscriptions.realtime.nicknames import announce_nickname
-
-_ATTEMPTS = 10
 
 
 async def announce_change(app: Confab, policy: Policy, change: PendingChange) -> None:
@@ -33,7 +29,7 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
             await _announce_followers(app, policy.workspace, channel, followers)
             await announcements.remove_followers(policy.workspace, channel)
         for message in messages:
-            await _send(app, message)
+            await send_announcement(app.store, app.delivery, message)
             await announcements.remove(policy.workspace, message)
 
 
@@ -45,21 +41,3 @@ async def _announce_followers(
     await refresh_follows(app, (Follow(user, channel, True) for user in followers.users))
     follows = tuple((user, channel, True) for user in followers.users)
     await app.shared_events.append(WorkspaceUpdate(workspace, follows=follows))
-
-
-async def _send(app: Confab, message: Message) -> None:
-    """Store a message, unless it is stored or has a place. Two servers may send it: it is stored once."""
-    store, channel = app.store, message.conversation
-    if await store.outbox.contains(channel, message.id):
-        # A housekeeper finishes it.
-        return
-    if await store.messages.find_in_conversation(channel, message.id) is not None:
-        return
-    for _ in range(_ATTEMPTS):
-        place = await store.outbox.reserve_in_channel(message, ChannelTerms())
-        if isinstance(place, ReservedMessage):
-            await app.delivery.send(place)
-            return
-        if not await store.conversations.load((channel,), with_members=False):
-            return
-    raise Unreachable("a message about a channel got no place")

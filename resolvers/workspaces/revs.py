@@ -1,4 +1,7 @@
-"""The `rev` of workspaces and channels: read before the rest of the object, so that no later event is missed."""
+"""The `rev` of objects: a position on a clock from before the rest was read, so that no later event is missed.
+
+Workspaces and channels are on the clock of the workspace, threads in private conversations and groups on the viewer's.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from resolvers.base.app import Confab
+from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 
 T = TypeVar("T")
@@ -29,6 +33,15 @@ async def read_with_rev(
         if state is None:
             return None
     return state, reading.tick
+
+
+async def find_own_rev_before(app: Confab, user: UserId, began_ms: int) -> int:
+    """Return a position on the user's own clock before a time (ms). One round trip to Redis if the state is cached.
+
+    Resuming there may repeat events of up to two seconds that a state includes which was read after that time.
+    """
+    snapshot = await app.store.sessions.find_many(user, ())
+    return max(1, min(snapshot.clock, began_ms - _MARGIN_MS))
 
 
 async def list_revs_before(app: Confab, workspaces: Sequence[WorkspaceId], began_ms: int) -> list[int]:

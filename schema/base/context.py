@@ -16,10 +16,11 @@ from schema.base.loaders import Loaders
 from schema.base.viewers import TrackedViewer
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import RoleId, WorkspaceId
+from store.messages.message import Message
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport.engine import LiveConnection
 
-_LOADED_BY_HEAD = (ConversationKind.GROUP, ConversationKind.CHANNEL)
+_LOADED_BY_HEAD = (ConversationKind.GROUP, ConversationKind.CHANNEL, ConversationKind.THREAD)
 """Kinds of conversations whose objects are made from their heads."""
 
 
@@ -32,6 +33,14 @@ class ConversationObjects(Protocol):
 
     async def find(self, context: Context, conversation: ConversationId) -> Any:
         """Return a conversation that the viewer is or was in, or None."""
+        ...
+
+
+class ThreadObjects(Protocol):
+    """Makes the GraphQL objects of threads: implemented by their type, which other types cannot import."""
+
+    def load_of(self, context: Context, message: Message) -> Any:
+        """Return the thread of a message that the viewer sees, or a Deferred of it; None if nobody has replied."""
         ...
 
 
@@ -61,6 +70,7 @@ class Context:
     loaders: Loaders
     conversation_types: Mapping[ConversationKind, ConversationObjects]
     workspace_type: WorkspaceObjects
+    thread_type: ThreadObjects
     connection: LiveConnection | None = None
     queue_budget: QueueBudget = field(default_factory=QueueBudget)
     page_sizes: PageSizes = field(default_factory=PageSizes)
@@ -80,6 +90,10 @@ class Context:
         kind = kind_of(conversation)
         assert kind is not None
         return self.conversation_types[kind].load(self, conversation)
+
+    def load_thread(self, message: Message) -> Any:
+        """Return the thread of a message that the viewer sees, or a Deferred of it; None if nobody has replied."""
+        return self.thread_type.load_of(self, message)
 
     def load_workspace(self, workspace: WorkspaceId) -> Any:
         """Return the GraphQL object of a workspace, or a Deferred of it. Does not check access."""

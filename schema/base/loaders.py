@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
 from resolvers.base.app import Confab
 from resolvers.conversations.access import Access, FoundConversation, access_from, find_conversations, may_be_in
-from resolvers.conversations.visibility import is_visible, list_viewers
+from resolvers.conversations.message_viewers import list_readers
+from resolvers.conversations.visibility import is_visible
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
+from resolvers.threads.threads import ThreadState, read_state
 from resolvers.workspaces.access import WorkspaceAccess, list_accesses
-from resolvers.workspaces.revs import list_revs_before
+from resolvers.workspaces.revs import find_own_rev_before, list_revs_before
 from schema.base.batch_loader import BatchLoader
 from schema.base.viewers import TrackedViewer
 from schema.compiler import then
-from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, kind_of, parse_thread
 from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Head
 from store.messages.message import Message
@@ -36,6 +38,8 @@ class Loaders:
         self._viewer = viewer
         self.began_ms = app.store.clock.now_ms()
         """The time before anything was read."""
+        self.watched_since: Mapping[ConversationId, int] = {}
+        """Threads that the viewer watched before anything was read: the tick from which on the log has all events."""
 
     @cached_property
     def _viewer_id(self) -> UserId:
@@ -69,6 +73,11 @@ class Loaders:
         return BatchLoader(self._load_channel_member_counts)
 
     @cached_property
+    def pin_counts(self) -> BatchLoader[ConversationId, int]:
+        """Numbers of pinned messages by conversation, at present."""
+        return BatchLoader(self._load_pin_counts)
+
+    @cached_property
     def workspaces(self) -> BatchLoader[WorkspaceId, WorkspaceAccess | None]:
         """Workspaces with the viewer's membership; None if there is no such workspace."""
         return BatchLoader(self._load_workspaces)
@@ -82,6 +91,20 @@ class Loaders:
     def revs(self) -> BatchLoader[WorkspaceId, int]:
         """Positions on the clocks of workspaces, before anything was read."""
         return BatchLoader(self._load_revs)
+
+    @cached_property
+    def _own_rev(self) -> asyncio.Future[int]:
+        """A position on the viewer's own clock, before anything was read."""
+        return asyncio.ensure_future(find_own_rev_before(self._app, self._viewer_id, self.began_ms))
+
+    async def own_rev(self, thread: ConversationId) -> int:
+        """Return a position on the viewer's own clock that the state of a thread includes."""
+        return max(await self._own_rev, self.watched_since.get(thread, 0))
+
+    @cached_property
+    def thread_states(self) -> BatchLoader[ConversationId, ThreadState | None]:
+        """States of threads of which the viewer may read only a part."""
+        return BatchLoader(self._load_thread_states)
 
     @cached_property
     def _nicknames(self) -> BatchLoader[tuple[WorkspaceId, UserId], str | None]:
@@ -112,9 +135,24 @@ class Loaders:
         return BatchLoader(self._load_receipts)
 
     @cached_property
+    def replies(self) -> BatchLoader[tuple[ConversationId, MessageId], Message | None]:
+        """Replies by thread and id. Access is not checked."""
+        return BatchLoader(self._load_replies)
+
+    @cached_property
+    def own_reactions(self) -> BatchLoader[tuple[Message, str], bool]:
+        """True for each message and emoji with which the viewer reacted."""
+        return BatchLoader(self._load_own_reactions)
+
+    @cached_property
     def messages(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
         """Messages by conversation and seq, without a check of access."""
         return BatchLoader(self._load_messages)
+
+    @cached_property
+    def withheld_messages(self) -> BatchLoader[tuple[ConversationId, int], Message | None]:
+        """Messages by conversation and seq, for a viewer who may not read them any more."""
+        return BatchLoader(self._load_withheld_messages)
 
     def user(self, user: UserId) -> User | Awaitable[User]:
         """Return a user; without waiting if this process has the user in memory."""
@@ -138,14 +176,29 @@ class Loaders:
         found = await self.conversations.load(conversation) if may_be_in(self._viewer.id, conversation) else None
         return access_from(found) if found is not None else None
 
-    async def may_read(self, conversation: ConversationId, seq: int) -> bool:
-        """Return True if the viewer may read the message at a seq."""
-        if self._viewer.is_shared:
-            if kind_of(conversation) is ConversationKind.CHANNEL:
-                return self._viewer.may_read_in(self._app.store.channel_rights, conversation, seq)
-            return self._viewer.is_among(frozenset(await list_viewers(self._app.store, conversation, seq)))
-        access = await self.access(conversation)
-        return access is not None and is_visible(seq, access.ranges)
+    async def _may_all_read(
+        self, conversation: ConversationId, seqs: Sequence[int], *, without_gap: bool = False
+    ) -> bool:
+        """Return True if viewers who share the result may read the messages at some seqs. Not for threads.
+
+        without_gap: And all messages after the first of these.
+        """
+        store = self._app.store
+        if kind_of(conversation) is ConversationKind.CHANNEL:
+            may_read = [self._viewer.may_read_in(store.channel_rights, conversation, seq) for seq in seqs]
+            return all(may_read) and not (without_gap and store.channel_rights.may_have_gaps(conversation))
+        viewers = await list_readers(store, conversation, seqs, without_gap=without_gap)
+        return self._viewer.is_among(frozenset(viewers))
+
+    async def shared_thread(self, thread: ConversationId) -> Access | None:
+        """Return the access to a thread whose messages viewers who share the result may see. None if it is empty."""
+        place, head = parse_thread(thread), await self.heads.load(thread)
+        if place is None or head is None or head.newest is None:
+            return None
+        if await self._may_all_read(place.parent, [place.seq], without_gap=True):
+            return Access(head, [(1, None)])
+        # They may read a part of it.
+        return await self.access(thread)
 
     def readable_message(self, conversation: ConversationId, seq: int) -> Message | Awaitable[Message | None] | None:
         """Return the message at a seq if the viewer may read it, or an awaitable of it."""
@@ -162,7 +215,14 @@ class Loaders:
         return then(self.conversations.find(conversation), message_of)
 
     async def _find_readable(self, conversation: ConversationId, seq: int) -> Message | None:
-        return await self.messages.load((conversation, seq)) if await self.may_read(conversation, seq) else None
+        place = parse_thread(conversation)
+        if place is None:
+            may_read = await self._may_all_read(conversation, [seq])
+            return await self.messages.load((conversation, seq)) if may_read else None
+        message = await self.messages.load((conversation, seq))
+        if message is None or not await self._may_all_read(place.parent, [place.seq, message.parent_seq]):
+            return None
+        return message
 
     def prefetch_readable(self, places: Sequence[tuple[ConversationId, int]]) -> asyncio.Future[Any] | None:
         """Begin to read what `readable_message` needs: see `BatchLoader.prefetch`."""
@@ -184,6 +244,18 @@ class Loaders:
     async def _load_revs(self, workspaces: list[WorkspaceId]) -> list[int]:
         return await list_revs_before(self._app, workspaces, self.began_ms)
 
+    async def _load_withheld_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
+        found = await self._app.store.messages.find_many(places)
+        return [found[place].withheld() if place in found else None for place in places]
+
+    async def _load_thread_states(self, threads: list[ConversationId]) -> list[ThreadState | None]:
+        accesses = await asyncio.gather(*map(self.access, threads))
+        states = await asyncio.gather(
+            *(read_state(self._app.store, access) for access in accesses if access is not None)
+        )
+        found = {access.head.conversation: state for access, state in zip(filter(None, accesses), states, strict=True)}
+        return [found.get(thread) for thread in threads]
+
     async def _load_workspace_levels(self, workspaces: list[WorkspaceId]) -> list[NotificationLevel | None]:
         found = await self._app.store.user_workspaces.find_notifications(self._viewer.id, workspaces)
         return [found[workspace].level if workspace in found else None for workspace in workspaces]
@@ -202,6 +274,10 @@ class Loaders:
     async def _load_channel_member_counts(self, channels: list[ConversationId]) -> list[int]:
         found = await self._app.store.channel_follows.count_members(channels)
         return [found.get(channel, 0) for channel in channels]
+
+    async def _load_pin_counts(self, conversations: list[ConversationId]) -> list[int]:
+        found = await self._app.store.pins.find_many(conversations)
+        return [len(found[conversation].items) for conversation in conversations]
 
     async def _load_sessions(self, conversations: list[ConversationId]) -> list[Session | None]:
         store, viewer = self._app.store, self._viewer.id
@@ -247,6 +323,15 @@ class Loaders:
     async def _load_receipts(self, queries: list[ReceiptQuery]) -> list[ReceiptRows]:
         found = await self._app.store.receipts.read_receipts(queries)
         return [found[query] for query in queries]
+
+    async def _load_own_reactions(self, reactions: list[tuple[Message, str]]) -> list[bool]:
+        viewer = self._viewer.id
+        found = await self._app.store.reactions.find_reacted([(*reaction, viewer) for reaction in reactions])
+        return [(message.id, emoji, viewer) in found for message, emoji in reactions]
+
+    async def _load_replies(self, replies: list[tuple[ConversationId, MessageId]]) -> list[Message | None]:
+        found = await self._app.store.copies.find_replies(replies)
+        return [found.get(reply) for reply in replies]
 
     async def _load_messages(self, places: list[tuple[ConversationId, int]]) -> list[Message | None]:
         channels = {c for c, _ in places if kind_of(c) is ConversationKind.CHANNEL}

@@ -10,6 +10,7 @@ from resolvers.base.errors import Unauthenticated
 from resolvers.users.callers import Caller
 from store.base.ids import ConversationId, UserId
 from store.channels.channel_rights import ChannelRightsFinder
+from store.reactions.reaction_summary import ReactionSummary
 
 NEEDS_TOKEN = (
     "this needs a token: Authorization: Bearer <token>, as a header, on a WebSocket in the payload of connection_init"
@@ -54,6 +55,17 @@ class ViewerIsAmong:
     def value_for(self, caller: Caller) -> Hashable:
         """Look the caller up in the users."""
         return caller.user_id in self.users
+
+
+@dataclass(frozen=True, slots=True)
+class ViewerHasReacted:
+    """True if the viewer is one of those who reacted with an emoji; None if the summary does not tell."""
+
+    summary: ReactionSummary
+
+    def value_for(self, caller: Caller) -> Hashable:
+        """Look the caller up in the summary."""
+        return self.summary.has(caller.user_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +129,15 @@ class TrackedViewer:
         if self.is_shared:
             self._depend_on(ViewerIsAmong(users))
         return self._authenticated().user_id in users
+
+    def has_reacted(self, summary: ReactionSummary) -> bool | None:
+        """Return whether the viewer is one of those who reacted with an emoji; None if the summary does not tell.
+
+        Raises Unauthenticated without a token.
+        """
+        if self.is_shared:
+            self._depend_on(ViewerHasReacted(summary))
+        return summary.has(self._authenticated().user_id)
 
     def may_read_in(self, rights: ChannelRightsFinder, channel: ConversationId, seq: int) -> bool:
         """Return True if the viewer is known to be able to read the message at a seq of a channel.

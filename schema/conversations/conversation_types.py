@@ -24,6 +24,7 @@ class ConversationType(Enum):
     GROUP = "GROUP"
     CHANNEL = "CHANNEL"
     SUB_BIZ = "SUB_BIZ"
+    THREAD = "THREAD"
 
 
 @strawberry.enum(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.conversations import typing
+from resolvers.messages import typing
 from schema.base.context import Info
 
 

@@ -12,10 +12,15 @@ import strawberry
 from resolvers.live.channel_events import AccessEnded, ChannelCaughtUp
 from resolvers.live.shared_positions import SharedPosition
 from schema.base.scalars import Timestamp
+from schema.events.pins import ChannelPinsType
+from schema.events.reactions import ChannelReactionsType
 from schema.events.registry import MessageEventType
+from schema.events.threads import ChannelThreadType
 from schema.events.typing import TypingStartedType, TypingStoppedType
 from schema.messages.message_types import MessageType, message_from
-from subscriptions.realtime.events.shared import ChannelMessage, MessageChange
+from subscriptions.realtime.events.reactions import ChannelReactions
+from subscriptions.realtime.events.shared import ChannelMessage, ChannelPins, MessageChange
+from subscriptions.realtime.events.threads import ChannelThread
 from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 
 MessageChangeType = strawberry.enum(MessageChange)
@@ -73,6 +78,9 @@ class ChannelCaughtUpType:
 
 CHANNEL_EVENT_TYPES: Mapping[type, type[MessageEventType]] = {
     ChannelMessage: ChannelMessageType,
+    ChannelPins: ChannelPinsType,
+    ChannelReactions: ChannelReactionsType,
+    ChannelThread: ChannelThreadType,
     TypingStarted: TypingStartedType,
     TypingStopped: TypingStoppedType,
     AccessEnded: AccessEndedType,

@@ -16,11 +16,22 @@ from resolvers.live.live_stream import CaughtUp
 from schema.events.caught_up import CaughtUpType
 from schema.events.groups import GroupChangedType
 from schema.events.messages import MentionedType, MessageCreatedType, MessageRecalledType, MessageUpdatedType
+from schema.events.pins import PinsChangedType
+from schema.events.reactions import ReactionsChangedType
 from schema.events.receipts import ReceiptAdvancedType
+from schema.events.threads import ThreadChangedType
 from schema.events.typing import TypingStartedType, TypingStoppedType
 from subscriptions.realtime.events.groups import GroupChanged
-from subscriptions.realtime.events.messages import Mentioned, MessageCreated, MessageRecalled, MessageUpdated
+from subscriptions.realtime.events.messages import (
+    Mentioned,
+    MessageCreated,
+    MessageRecalled,
+    MessageUpdated,
+    PinsChanged,
+)
+from subscriptions.realtime.events.reactions import ReactionsChanged
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
+from subscriptions.realtime.events.threads import ThreadChanged
 from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 
 
@@ -38,7 +49,10 @@ MESSAGE_EVENT_TYPES: Mapping[type, type[MessageEventType]] = {
     MessageRecalled: MessageRecalledType,
     ReceiptAdvanced: ReceiptAdvancedType,
     GroupChanged: GroupChangedType,
+    ThreadChanged: ThreadChangedType,
     Mentioned: MentionedType,
+    PinsChanged: PinsChangedType,
+    ReactionsChanged: ReactionsChangedType,
     TypingStarted: TypingStartedType,
     TypingStopped: TypingStoppedType,
     CaughtUp: CaughtUpType,

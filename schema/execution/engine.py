@@ -13,19 +13,19 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from graphql import ExecutionResult, GraphQLError, execute
-from graphql.execution import Executor, create_source_event_stream, execute_subscription_event
+from graphql.execution import Executor, create_source_event_stream
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import ConfabError, Forbidden, InvalidInput, RateLimited, Unauthenticated
 from resolvers.base.pages import PageSizes
 from resolvers.base.rate_limits import check_rate
+from resolvers.live.thread_watches import watch_threads
 from resolvers.users.callers import Caller
 from schema.base.context import Context
 from schema.base.errors import ErrorCode, format_error, refusal_for, refused
 from schema.base.loaders import Loaders
 from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
 from schema.compiler import MeasuredResult, ResultTooLarge
-from schema.compiler.execution import YieldControl
 from schema.events.source import Source
 from schema.execution.anonymous_operations import AnonymousOperations
 from schema.execution.cpu_budgets import DocumentTurns
@@ -37,6 +37,7 @@ from schema.execution.query_limits import QueryLimits, limit_error
 from schema.execution.slices import Slices
 from schema.execution.work import EventExecution, SelectionCost, SubscriptionCosts, measured, operation_units
 from schema.root import CONVERSATION_TYPES, SCHEMA
+from schema.threads.thread_types import ThreadType
 from schema.workspaces.workspace_types import WorkspaceType
 from store.base.errors import StoreError
 from store.base.ids import UserId
@@ -171,17 +172,22 @@ class Engine:
     ) -> Json:
         """Execute an operation once, with these page sizes. Raises ResultTooLarge."""
         user = _user_of(context)
+        ids = prepared.list_ids_with_rev(request.variables)
         with self._app.request_scope(user), self._slices.operation(user):
+            own = self._context(context, sizes)
+            if ids and user is not None:
+                # Before anything is read: a position may not be later than what is read.
+                own.loaders.watched_since = await watch_threads(self._app, user, ids)
             if prepared.compiled is not None:
                 yield_control = partial(self._slices.next, user)
                 result: Any = prepared.compiled.execute(
-                    request.variables, None, self._context(context, sizes), yield_control, self._max_values(prepared)
+                    request.variables, None, own, yield_control, self._max_values(prepared)
                 )
             else:
                 result = execute(
                     self._schema,
                     prepared.document,
-                    context_value=self._context(context),
+                    context_value=own,
                     variable_values=request.variables,
                     operation_name=prepared.operation_name,
                     hide_suggestions=True,
@@ -243,7 +249,7 @@ class Engine:
         selection = self._selections.get(key)
         if selection is None:
             selection_cost = SelectionCost(self._app.work, cost.values)
-            execution = _event_execution(prepared, executor, self._limits.max_event_values)
+            execution = prepared.event_execution(executor, self._limits.max_event_values)
             execute = partial(self.execute_event, measured(execution, self._limits.max_event_values))
             selection = self._selections[key] = SharedSelection(execute, selection_cost, self._event_slots)
         return selection
@@ -266,7 +272,7 @@ class Engine:
 
         def execute_once() -> Any:
             context = Context(
-                self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES, WorkspaceType
+                self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES, WorkspaceType, ThreadType
             )
             return execution(event, context, yield_control)
 
@@ -310,6 +316,7 @@ class Engine:
             loaders,
             CONVERSATION_TYPES,
             WorkspaceType,
+            ThreadType,
             context.connection,
             context.queue_budget,
             sizes or PageSizes(),
@@ -358,20 +365,6 @@ class Engine:
                 prepared.costs[sizes] = cost
                 self._charge(context, -prepared.analysis_units)
         return cost
-
-
-def _event_execution(prepared: PreparedOperation, executor: Executor[Context], max_values: int) -> EventExecution:
-    """Return the execution of a subscription's events, with the values of its variables."""
-    compiled = prepared.compiled
-    if compiled is not None:
-        return partial(compiled.start, executor.variable_values, max_values=max_values)
-
-    def execute_with_graphql_core(event: object, context: Context, _yield_control: YieldControl) -> Any:
-        event_executor = executor.build_per_event_executor(event)
-        event_executor.context_value = context
-        return execute_subscription_event(event_executor)
-
-    return execute_with_graphql_core
 
 
 def _user_of(context: ConnectionContext) -> UserId | None:

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NamedTuple
 
 from graphql import (
     DocumentNode,
     FieldNode,
+    FragmentDefinitionNode,
     FragmentSpreadNode,
     GraphQLError,
     InlineFragmentNode,
     OperationDefinitionNode,
     SelectionSetNode,
+    StringValueNode,
+    VariableNode,
+    execute_subscription_event,
     validate,
 )
+from graphql.execution import Executor
 from graphql.validation.rules import overlapping_fields_can_be_merged
 
 from resolvers.base.errors import RateLimited, Unauthenticated
+from schema.base.context import Context
 from schema.base.errors import refusal_for, refused
 from schema.base.viewers import NEEDS_TOKEN
 from schema.compiler import CompiledOperation, PlanCache, compile_operation
+from schema.compiler.execution import YieldControl
 from schema.execution.cpu_budgets import CpuBudget, PreparationThread, UserCpuBudgets
 from schema.execution.document_cache import DocumentCache, RefusalCache
 from schema.execution.query_cost import Cost, count_selections, size_variables
 from schema.execution.query_limits import QueryLimits, fragments_of, parse_limited, tokens_of
 from schema.execution.query_shape import check_shape
 from schema.execution.selection_keys import SelectionKey, selection_key
-from schema.execution.work import SELECTION_UNITS
+from schema.execution.work import SELECTION_UNITS, EventExecution
 from schema.root import SCHEMA
 from store.base.ids import UserId
 from subscriptions.transport.engine import GraphQLRequest, OperationKind, RequestRefused
@@ -54,6 +63,13 @@ class StoredResult:
     content: bytes | None = None
 
 
+class IdArgument(NamedTuple):
+    """An argument that is an id: the name of its variable, and the value without one, or if it is not given."""
+
+    variable: str | None
+    value: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedOperation:
     """A parsed and validated document, and the operation to execute."""
@@ -74,10 +90,30 @@ class PreparedOperation:
     """The variables on which the operation's cost depends."""
     analysis_units: int
     """Units of work that each analysis of the cost takes."""
+    ids_with_rev: tuple[IdArgument, ...]
+    """The ids of the objects of a query whose `rev` it asks for."""
     costs: dict[tuple[object, ...], Cost] = field(default_factory=dict)
     """Costs that were found to be within the limits, by the sizes of `size_variables`."""
     stored_result: StoredResult | None = None
     """Set for the standard introspection queries of anonymous callers."""
+
+    def list_ids_with_rev(self, variables: Mapping[str, Any] | None) -> list[str]:
+        """Return the ids of the objects of a query whose `rev` it asks for."""
+        given = variables or {}
+        found = [given.get(name, value) if name is not None else value for name, value in self.ids_with_rev]
+        return [id for id in found if isinstance(id, str)]
+
+    def event_execution(self, executor: Executor[Context], max_values: int) -> EventExecution:
+        """Return the execution of a subscription's events, with the values of its variables."""
+        if self.compiled is not None:
+            return partial(self.compiled.start, executor.variable_values, max_values=max_values)
+
+        def execute_with_graphql_core(event: object, context: Context, _yield_control: YieldControl) -> Any:
+            event_executor = executor.build_per_event_executor(event)
+            event_executor.context_value = context
+            return execute_subscription_event(event_executor)
+
+        return execute_with_graphql_core
 
 
 class OperationCache:
@@ -165,14 +201,14 @@ def prepare_operation(
         raise refused([error]) from error
     if introspection_only:
         chosen = _select_operation(document, request.operation_name)
-        if not _is_introspection(_root_fields(document, chosen)):
+        if not _is_introspection({root.name.value for root in _root_fields(document, chosen)}):
             raise refusal_for(Unauthenticated(NEEDS_TOKEN))
     errors = validate(SCHEMA._schema, document, max_errors=5, hide_suggestions=True)
     if errors:
         raise refused(errors)
     operation = _select_operation(document, request.operation_name)
     kind: OperationKind = operation.operation.value
-    root_fields = _root_fields(document, operation)
+    root_fields = {root.name.value for root in _root_fields(document, operation)}
     return PreparedOperation(
         document=document,
         operation_name=request.operation_name,
@@ -186,6 +222,7 @@ def prepare_operation(
         ),
         size_variables=size_variables(SCHEMA._schema, document),
         analysis_units=SELECTION_UNITS * count_selections(document),
+        ids_with_rev=tuple(_ids_with_rev(document, operation)) if kind == "query" else (),
     )
 
 
@@ -204,17 +241,39 @@ def _select_operation(document: DocumentNode, name: str | None) -> OperationDefi
     return operations[0]
 
 
-def _root_fields(document: DocumentNode, operation: OperationDefinitionNode) -> set[str]:
-    """Return the names of an operation's root fields, also those inside fragments."""
+def _root_fields(document: DocumentNode, operation: OperationDefinitionNode) -> list[FieldNode]:
+    """Return an operation's root fields, also those inside fragments."""
+    return list(_fields_of(fragments_of(document), operation.selection_set, inside=False))
+
+
+def _ids_with_rev(document: DocumentNode, operation: OperationDefinitionNode) -> Iterator[IdArgument]:
+    """Yield the arguments `id` of root fields in whose selection there is a `rev`."""
     fragments = fragments_of(document)
-    names: set[str] = set()
+    defaults = {each.variable.name.value: each.default_value for each in operation.variable_definitions or ()}
+    for root in _root_fields(document, operation):
+        values = [argument.value for argument in root.arguments or () if argument.name.value == "id"]
+        if not values or root.selection_set is None:
+            continue
+        if all(each.name.value != "rev" for each in _fields_of(fragments, root.selection_set, inside=True)):
+            continue
+        variable = values[0].name.value if isinstance(values[0], VariableNode) else None
+        value = values[0] if variable is None else defaults[variable]
+        yield IdArgument(variable, value.value if isinstance(value, StringValueNode) else None)
+
+
+def _fields_of(
+    fragments: Mapping[str, FragmentDefinitionNode], selections: SelectionSetNode, *, inside: bool
+) -> Iterator[FieldNode]:
+    """Yield the fields of a selection set, also those inside fragments. inside: and those inside other fields."""
     spreads: set[str] = set()
-    stack: list[SelectionSetNode] = [operation.selection_set]
+    stack: list[SelectionSetNode] = [selections]
     while stack:
         for selection in stack.pop().selections:
             match selection:
-                case FieldNode(name=name):
-                    names.add(name.value)
+                case FieldNode(selection_set=below):
+                    yield selection
+                    if inside and below is not None:
+                        stack.append(below)
                 case InlineFragmentNode(selection_set=selection_set):
                     stack.append(selection_set)
                 case FragmentSpreadNode(name=name) if name.value not in spreads:
@@ -222,4 +281,3 @@ def _root_fields(document: DocumentNode, operation: OperationDefinitionNode) -> 
                     # The document may not have been validated.
                     if name.value in fragments:
                         stack.append(fragments[name.value].selection_set)
-    return names

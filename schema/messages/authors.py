@@ -22,7 +22,7 @@ class Author(NamedTuple):
 def load_author(context: Context, message: Message) -> Any:
     """Return the author of a message, or a Deferred of it. In a channel the name is the nickname, if there is one."""
     sender = context.loaders.user(message.sender)
-    if kind_of(message.conversation) is not ConversationKind.CHANNEL:
+    if kind_of(message.conversation) is not ConversationKind.CHANNEL or message.is_withheld:
         return then(sender, _author_from)
     nickname = context.loaders.nickname(workspace_of_channel(message.conversation), message.sender)
     return then(sender, lambda user: then(nickname, lambda name: Author(name or user.display_name, user.avatar_url)))

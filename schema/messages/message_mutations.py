@@ -27,3 +27,10 @@ class MessageMutations:
     async def recall_message(self, info: Info, message_id: strawberry.ID) -> MessageType:
         context = info.context
         return message_from(await revising.recall_message(context.app, context.viewer, message_id))
+
+    @strawberry.mutation(
+        description="By the message's sender: removes the link previews for good; embeds given by a bot stay."
+    )
+    async def suppress_embeds(self, info: Info, message_id: strawberry.ID) -> MessageType:
+        context = info.context
+        return message_from(await revising.suppress_embeds(context.app, context.viewer, message_id))

@@ -12,12 +12,16 @@ import strawberry
 
 from resolvers.base.pages import Edge, Page
 from resolvers.messages import history, receipts
+from resolvers.threads.threads import thread_of
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON, DateTime
 from schema.compiler import prefetched_by, reads, then
+from schema.files.file_types import AttachmentType
 from schema.messages.authors import load_author
+from schema.messages.embed_types import EmbedType, embeds_of
+from schema.messages.reaction_types import ReactionType, reactions_of
 from schema.messages.receipt_types import (
     DeliveryType,
     ReceiptConnection,
@@ -27,14 +31,19 @@ from schema.messages.receipt_types import (
 )
 from schema.messages.system_event_types import SystemEventType, system_event_from
 from schema.users.user_types import UserType, load_user
+from store.base.ids import ConversationId, MessageId, thread_id
 from store.base.workspace_ids import workspace_of_channel
 from store.messages.message import Message, MessageKind
 
 if TYPE_CHECKING:
+    from schema.threads.thread_types import ThreadType
     from schema.workspaces.role_types import RoleType
 
 RoleRef = Annotated["RoleType", strawberry.lazy("schema.workspaces.role_types")]
 """A reference to a package above this one. `Context.load_roles` makes the objects."""
+
+ThreadRef = Annotated["ThreadType", strawberry.lazy("schema.threads.thread_types")]
+"""A reference to a package above this one. `Context.load_thread` makes the objects."""
 
 
 @strawberry.enum(
@@ -60,7 +69,7 @@ def _prefetch_senders(context: Context, messages: Sequence[MessageType]) -> asyn
 
 
 def _prefetch_mentions(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[None] | None:
-    return context.loaders.prefetch_users([user for message in messages for user in message.record.mentions])
+    return context.loaders.prefetch_users([user for message in messages for user in message.record.shown_mentions])
 
 
 def _prefetch_recallers(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[None] | None:
@@ -72,6 +81,18 @@ def _prefetch_replies(context: Context, messages: Sequence[MessageType]) -> asyn
     return context.loaders.prefetch_readable(
         [(m.record.conversation, m.record.reply_to[1]) for m in messages if m.record.reply_to is not None]
     )
+
+
+def _prefetch_broadcast(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[Any] | None:
+    places = [place for message in messages if (place := _place_of_reply(message.record)) is not None]
+    return context.loaders.replies.prefetch(places)
+
+
+def _prefetch_threads(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[None] | None:
+    if context.tracked_viewer.is_shared:
+        return None
+    threads = [thread for message in messages if (thread := thread_of(message.record)) is not None]
+    return context.loaders.conversations.prefetch(threads)
 
 
 def _prefetch_deliveries(context: Context, messages: Sequence[MessageType]) -> asyncio.Future[None] | None:
@@ -95,11 +116,12 @@ class MessageType(Node):
         "record.metadata", description="Application data given by the sender. Null once recalled."
     )
     state: MessageState = reads("record.is_recalled")
-    mentions_all: bool = reads("record.mentions_all")
+    mentions_all: bool = reads("record.shows_mention_of_all")
     edit_count: int = reads("record.edits")
     edited_at: DateTime | None = reads("record.edited_at_ms")
     recalled_at: DateTime | None = reads("record.recalled_at_ms")
     created_at: DateTime = reads("record.created_at_ms")
+    is_pinned: bool = reads("record.is_pinned")
 
     @strawberry.field(metadata=prefetched_by(_prefetch_senders))
     def sender(self, info: Info) -> UserType:
@@ -132,11 +154,11 @@ class MessageType(Node):
 
     @strawberry.field(metadata=prefetched_by(_prefetch_mentions) | holds(10))
     def mentions(self, info: Info) -> list[UserType]:
-        return [load_user(info.context, user) for user in self.record.mentions]
+        return [load_user(info.context, user) for user in self.record.shown_mentions]
 
     @strawberry.field(metadata=holds(5))
     def mentioned_roles(self, info: Info) -> list[RoleRef]:
-        roles = self.record.mentioned_roles
+        roles = self.record.shown_roles
         return info.context.load_roles(workspace_of_channel(self.record.conversation), roles) if roles else []
 
     @strawberry.field(metadata=prefetched_by(_prefetch_replies))
@@ -186,10 +208,54 @@ class MessageType(Node):
             context.loaders.receipts.find(query), lambda rows: receipt_connection(receipts.receipt_page(query, rows))
         )
 
+    @strawberry.field(description="Null until somebody replies in a thread.", metadata=prefetched_by(_prefetch_threads))
+    def thread(self, info: Info) -> ThreadRef | None:
+        return info.context.load_thread(self.record)
+
+    @strawberry.field(
+        description="This message is the copy, in the conversation, of a thread reply that was sent with broadcast: "
+        "the reply.",
+        metadata=prefetched_by(_prefetch_broadcast),
+    )
+    def broadcast_of(self, info: Info) -> MessageType | None:
+        place = _place_of_reply(self.record)
+        if place is None:
+            return None
+        loaders = info.context.loaders
+
+        def readable(reply: Message | None) -> Any:
+            return loaders.readable_message(reply.conversation, reply.seq) if reply is not None else None
+
+        found = then(loaders.replies.find(place), readable)
+        return then(found, lambda reply: message_from(reply) if reply is not None else None)
+
+    @strawberry.field(
+        description="In the order in which they were first used; at most 50 different emoji.", metadata=holds(3)
+    )
+    def reactions(self) -> list[ReactionType]:
+        return reactions_of(self.record) if self.record.reactions else []
+
+    @strawberry.field(metadata=holds(2))
+    def attachments(self) -> list[AttachmentType]:
+        return [AttachmentType.of_message(file) for file in self.record.attachments]
+
+    @strawberry.field(
+        description="Made by the server after sending (MessageUpdated; editCount stays), or given by a bot.",
+        metadata=holds(2),
+    )
+    def embeds(self) -> list[EmbedType]:
+        return embeds_of(self.record) if self.record.embeds.items else []
+
 
 def message_from(message: Message) -> MessageType:
     """Return the GraphQL object of a message."""
     return MessageType(record=message)
+
+
+def _place_of_reply(message: Message) -> tuple[ConversationId, MessageId] | None:
+    """Return thread and id of the reply that a message shows; None: it is no copy."""
+    shown = message.broadcast_of
+    return (thread_id(message.conversation, shown.parent_seq), shown.reply) if shown is not None else None
 
 
 def _may_see_receipts(context: Context, message: MessageType) -> bool:

@@ -15,6 +15,7 @@ from schema.base.context import Info
 from schema.base.scalars import JSON
 from schema.compiler import then
 from schema.messages.message_types import ContentType, MessageType, message_from
+from schema.sending.embed_input_types import EmbedInput
 from schema.sessions.session_types import SessionType, session_from
 from store.sessions.session import Session
 
@@ -26,6 +27,15 @@ from store.sessions.session import Session
 class SendMessageInput:
     to_user_id: strawberry.ID | None = None
     conversation_id: strawberry.ID | None = None
+    thread_of: strawberry.ID | None = strawberry.field(
+        default=None,
+        description="Reply in the thread of this message, which comes into being with its first reply.",
+    )
+    broadcast: bool | None = strawberry.field(
+        default=False,
+        description="With threadOf: also show it in the conversation. One message in two places: one text, one edit, "
+        "one recall.",
+    )
     sub_biz: str | None = strawberry.field(default=None, description="With toUserId only; [a-z0-9-]{1,32}.")
     content: str = strawberry.field(
         description="1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it "
@@ -48,6 +58,14 @@ class SendMessageInput:
     reply_to_id: strawberry.ID | None = strawberry.field(
         default=None, description="A message of the same conversation that the sender can see (INVALID_INPUT)."
     )
+    attachment_ids: list[strawberry.ID] | None = strawberry.field(
+        default_factory=list,
+        description="The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message.",
+    )
+    suppress_embeds: bool | None = strawberry.field(default=False, description="No link previews.")
+    embeds: list[EmbedInput] | None = strawberry.field(
+        default_factory=list, description="Bots and service callers only (FORBIDDEN); at most 10."
+    )
     idempotency_key: str | None = None
 
     def to_new_message(self) -> NewMessage:
@@ -55,6 +73,8 @@ class SendMessageInput:
         return NewMessage(
             to_user=self.to_user_id,
             conversation=self.conversation_id,
+            thread_of=self.thread_of,
+            is_broadcast=bool(self.broadcast),
             content=self.content,
             kind=(self.content_type or ContentType.TEXT).value,
             mentions=tuple(self.mentions or ()),
@@ -64,6 +84,9 @@ class SendMessageInput:
             sub_biz=self.sub_biz,
             metadata=self.metadata,
             mentioned_roles=tuple(self.mention_role_ids or ()),
+            attachments=tuple(self.attachment_ids or ()),
+            suppresses_embeds=bool(self.suppress_embeds),
+            embeds=tuple(embed.to_new_embed() for embed in self.embeds or ()),
         )
 
 

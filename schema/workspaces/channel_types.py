@@ -188,6 +188,14 @@ class ChannelType(Conversation, Node):
         newest = self.access.head.newest
         return newest.n if newest is not None else 0
 
+    @strawberry.field
+    def pin_count(self, info: Info) -> int:
+        known = self.access.head.pin_count
+        if known is not None:
+            return known
+        # A server of a version without pins has loaded the head.
+        return then(info.context.loaders.pin_counts.find(self.conversation_id), lambda count: count)
+
 
 async def _load_for_service(context: Context, channel: ConversationId) -> ChannelType:
     """Return a channel as someone without rights there sees it."""
@@ -225,7 +233,7 @@ def channel_connection(page: Page[Access]) -> ChannelConnection:
 
 def last_seen_channel(record: policy.Channel, rev: int) -> ChannelType:
     """Return the GraphQL object of a channel that the viewer no longer sees, with its last settings."""
-    head = Head(record.id, ConversationKind.CHANNEL, 0, None, record.member_count, None)
+    head = Head(record.id, ConversationKind.CHANNEL, 0, None, record.member_count, None, pin_count=0)
     return ChannelType(
         access=Access(head, []),
         known_rev=rev,

@@ -17,6 +17,7 @@ from resolvers.users.callers import CallerRole
 from server.embedded import EmbeddedError
 from server.errors import CommandError
 from server.settings import Settings, SettingsError, check_fit_to_serve, find_foreign_token_warning, load_settings
+from server.settings.public_url import find_public_url_warning
 
 app = typer.Typer(
     name="confab",
@@ -103,6 +104,9 @@ def serve(
     sock = bind(settings.host, settings.port)
     configure_logging(settings)
     log = structlog.get_logger("server.cli")
+    warning = find_public_url_warning(settings)
+    if warning is not None:
+        log.warning("public_url_not_set", reason=warning)
     if workers > 1:
         log.info("server_started", host=settings.host, port=settings.port, workers=workers)
         serve_with_workers("server.app:create_app", settings, sock, workers)
@@ -203,6 +207,53 @@ def restored() -> None:
 
     asyncio.run(mark_restored(load_settings()))
     print("Cached state and cursors from before the restore are invalid now. Start the servers.")
+
+
+@app.command()
+def check(
+    only: Annotated[str | None, typer.Option(help="Names of checks, separated by commas.", show_default="all")] = None,
+    conversation: Annotated[str | None, typer.Option(help="Check this conversation alone.")] = None,
+    user: Annotated[str | None, typer.Option(help="Check this user alone.")] = None,
+    workspace: Annotated[str | None, typer.Option(help="Check this workspace alone.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Derive differing data again from the records.")] = False,
+    rows_per_second: Annotated[int, typer.Option(min=1, help="Rows of MongoDB read per second, at most.")] = 5_000,
+    settle_seconds: Annotated[
+        float, typer.Option(min=0, help="Time for which a difference must last to be reported.")
+    ] = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    data_dir: DataDir = Path(".data"),
+) -> None:
+    """Compare derived data with the records that it follows from. Servers may be running.
+
+    The exit code is 0 if all agree or were repaired, 1 if there are differences, 2 if not everything was checked.
+    Without CONFAB_MONGO_URL and CONFAB_REDIS_URL, the databases of the confab dev on the data folder are used.
+    """
+    import asyncio
+
+    from server.cli.check import CheckOptions, check_data
+    from server.cli.databases import urls_of_running_dev
+    from server.cli.dev import development_settings
+    from server.observability.logs import configure_logging
+    from store.checking.check import Objects
+
+    named = {Objects.CONVERSATION: conversation, Objects.USER: user, Objects.WORKSPACE: workspace}
+    objects = [(kind, name) for kind, name in named.items() if name is not None]
+    if len(objects) > 1:
+        raise CommandError("Give one of --conversation, --user and --workspace.")
+    options = CheckOptions(
+        only=only.split(",") if only is not None else (),
+        object=objects[0] if objects else None,
+        repairs=repair,
+        rows_per_second=rows_per_second,
+        settle_seconds=settle_seconds,
+        as_json=as_json,
+    )
+    settings = development_settings(**urls_of_running_dev(development_settings(), data_dir, _print_note))
+    # Logs go to stderr, results to stdout.
+    configure_logging(settings)
+    console = Console(stderr=True, highlight=False, markup=False)
+    code = asyncio.run(check_data(settings, options, console, print))
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -8,10 +8,11 @@ import os
 from rich.console import Console
 
 from server.settings import SECRET_FIELDS, Settings, redact_url, variable
+from server.settings.checks import SECRET_FILES
 from server.settings.reference import format_value, list_sections
 
 _DEFAULT = "default"
-_READ_INTO = {"jwt_secret_file": "jwt_secret", "jwt_previous_secrets_file": "jwt_previous_secrets"}
+_READ_INTO = {file: secret for file, secret, _ in SECRET_FILES}
 
 
 def print_settings(settings: Settings, console: Console, *, as_json: bool) -> None:

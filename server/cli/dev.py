@@ -20,6 +20,7 @@ from server.cli.databases import embedded_urls, missing_databases
 from server.cli.serve import bind, serve
 from server.embedded import EmbeddedError, EmbeddedServers
 from server.settings import DEVELOPMENT_SECRET, Settings, find_foreign_token_warning, load_settings
+from server.settings.public_url import find_public_url_warning, listens_everywhere
 
 DEMO_USERS = ("alice", "bob", "carol")
 TOKEN_DAYS = 30
@@ -92,7 +93,7 @@ def _print_instructions(settings: Settings, console: Console, report: Callable[[
     from server.auth.authenticator import issue_token
     from server.demo.sign_in import issues_tokens
 
-    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host
+    host = "127.0.0.1" if listens_everywhere(settings) else settings.host
     address = f"{f'[{host}]' if ':' in host else host}:{settings.port}"
     report("Ready")
 
@@ -129,6 +130,11 @@ def _print_instructions(settings: Settings, console: Console, report: Callable[[
             """-H "authorization: Bearer $TOKEN" -d '{"query": "{ me { id displayName } }"}'"""
         )
     write()
+    # On an address of its own, the server knows the address at which clients reach it.
+    unreachable = find_public_url_warning(settings) if listens_everywhere(settings) else None
+    if unreachable is not None:
+        write(f"  Warning: {unreachable}", "yellow")
+        write()
     write("  Ctrl-C stops everything.")
     write()
 

@@ -53,15 +53,17 @@ class LoadSheddingMiddleware:
     read.
     """
 
-    def __init__(self, app: ASGIApp, load_shedding: LoadShedding) -> None:
+    def __init__(self, app: ASGIApp, load_shedding: LoadShedding, refusal: ASGIApp | None = None) -> None:
+        """Guard an endpoint. `refusal` answers instead of it with 503; None: with an error of GraphQL."""
         self._app = app
         self._load_shedding = load_shedding
+        self._refusal = refusal or _refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
         if self._load_shedding.is_full:
             self._load_shedding.refused.operations += 1
-            await _refuse(scope, receive, send)
+            await self._refusal(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 

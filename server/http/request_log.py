@@ -19,6 +19,9 @@ REQUEST_ID_KEY = "confab.request_id"
 STATUS_KEY = "confab.status"
 """Key of the status in the ASGI scope, for responses that are not sent as ASGI messages."""
 
+LOGGED_PATH_KEY = "confab.logged_path"
+"""Key in the ASGI scope of the path for the log, if the request's own path has names of files."""
+
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z")
 _HEADER = REQUEST_ID_HEADER.encode()
 _QUIET_PATHS = frozenset({"/healthz", "/readyz"})
@@ -79,7 +82,7 @@ class RequestLogMiddleware:
             status = scope.get(STATUS_KEY, status)
             line = {
                 "method": scope["method"],
-                "path": scope["path"],
+                "path": scope.get(LOGGED_PATH_KEY, scope["path"]),
                 "status": status,
                 "duration_ms": round((time.perf_counter() - started) * 1000, 2),
             }

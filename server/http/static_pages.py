@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -43,14 +44,24 @@ _NOT_BUILT = """<!doctype html>
 class StaticPage:
     """A page and its files, read from a folder that the build fills. It may be rebuilt while the server runs.
 
-    The content security policy forbids loading anything from other hosts; with `pictures` images are allowed. Foreign
-    pages may not frame the page; with `framed` it may frame itself.
+    The content security policy forbids loading anything from other hosts, except for files from `file_origins`: where
+    the deployment's files are. With `pictures`, images of all hosts are allowed. Foreign pages may not frame the page;
+    with `framed` it may frame itself.
     """
 
-    def __init__(self, folder: Path, assets_path: str, *, framed: bool = False, pictures: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        assets_path: str,
+        *,
+        framed: bool = False,
+        pictures: bool = False,
+        file_origins: Sequence[str] = (),
+    ) -> None:
         self._folder = folder
         self._assets_path = assets_path
-        self._headers = _headers("'self'" if framed else "'none'", "SAMEORIGIN" if framed else "DENY", pictures)
+        frames, legacy_frames = ("'self'", "SAMEORIGIN") if framed else ("'none'", "DENY")
+        self._headers = _headers(frames, legacy_frames, pictures, " ".join(("'self'", *file_origins)))
 
     def page(self, _request: Request) -> Response:
         """Return the page, or a page that explains how to build it (503)."""
@@ -80,14 +91,14 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def playground() -> StaticPage:
+def playground(file_origins: Sequence[str] = ()) -> StaticPage:
     """Return GraphiQL. Browsers get it at the address of the API."""
-    return StaticPage(STATIC / "playground", PLAYGROUND_ASSETS)
+    return StaticPage(STATIC / "playground", PLAYGROUND_ASSETS, file_origins=file_origins)
 
 
-def demo_routes() -> list[Route]:
-    """Return the routes of the demo, a chat in the browser."""
-    built = StaticPage(STATIC / "demo", DEMO_ASSETS, framed=True, pictures=True)
+def demo_routes(file_origins: Sequence[str] = ()) -> list[Route]:
+    """Return the routes of the demo, a chat in the browser, which sends and shows files of `file_origins`."""
+    built = StaticPage(STATIC / "demo", DEMO_ASSETS, framed=True, pictures=True, file_origins=file_origins)
 
     async def page(request: Request) -> Response:
         return built.page(request)
@@ -95,16 +106,17 @@ def demo_routes() -> list[Route]:
     return [Route(DEMO_PATH, page), *built.routes()]
 
 
-def _headers(frames: str, legacy_frames: str, pictures: bool) -> dict[str, str]:
+def _headers(frames: str, legacy_frames: str, pictures: bool, files: str) -> dict[str, str]:
     policy = (
         "default-src 'none'",
         "script-src 'self'",
         # Editors and lists set styles on elements.
         "style-src 'self' 'unsafe-inline'",
         "font-src 'self' data:",
-        # Pictures of users and groups are on other hosts. They get no referrer.
-        f"img-src 'self' data:{' https: http:' if pictures else ''}",
-        "connect-src 'self'",
+        # Pictures of users and groups are on other hosts. They get no referrer. A file is shown while it is sent.
+        f"img-src {files} data: blob:{' https: http:' if pictures else ''}",
+        f"media-src {files} blob:",
+        f"connect-src {files}",
         "worker-src 'self' blob:",
         # The demo shows two devices next to each other: it frames itself twice.
         f"frame-src {frames}",

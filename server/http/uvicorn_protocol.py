@@ -29,6 +29,12 @@ Its arguments are the status, the header lines (including content-length) and th
 nothing, if it would have to wait for the client. Not present on other servers.
 """
 
+BODY_TIME_EXTENSION = "confab.body_time"
+"""Key in the ASGI scope's extensions: a function that sets the time limit of this request's body, in seconds.
+
+The minimum rate of the client stays the same. Not present on other servers.
+"""
+
 SendResponse = Callable[[int, bytes, bytes], bool]
 
 HEAD_BYTES = 65_536
@@ -52,7 +58,7 @@ log = structlog.get_logger(__name__)
 
 
 class AbortingHTTPProtocol(HttpToolsProtocol):
-    """Offers ABORT_EXTENSION and DIRECT_RESPONSE_EXTENSION, and limits what clients may do.
+    """Offers the extensions above, and limits what clients may do.
 
     Without ABORT_EXTENSION a response can only be ended by waiting for its reader. If a connection is lost, the request
     being answered is notified. uvicorn notifies only the newest request, so a stream before a pipelined request would
@@ -73,6 +79,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
     _received = 0
     _body = 0
     _body_began = 0.0
+    _body_seconds = 0.0
     _body_at_check = 0
     _receive_timer: asyncio.TimerHandle | None = None
     _first_request_timer: asyncio.TimerHandle | None = None
@@ -130,7 +137,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
             )
 
     def _start_body_window(self) -> None:
-        left = self._body_began + self.limits.body_seconds - self.loop.time()
+        left = self._body_began + self._body_seconds - self.loop.time()
         self._receive_timer = self.loop.call_later(max(0.0, min(self.limits.window_seconds, left)), self._check_body)
 
     def _check_body(self) -> None:
@@ -139,10 +146,7 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         if self.flow.read_paused:
             # This server does not read at the moment, so the client is not late.
             self._body_began = self.loop.time()
-        elif (
-            self.loop.time() - self._body_began >= self.limits.body_seconds
-            or arrived < self.limits.min_bytes_per_window
-        ):
+        elif self.loop.time() - self._body_began >= self._body_seconds or arrived < self.limits.min_bytes_per_window:
             self._refuse_late_body()
             return
         self._start_body_window()
@@ -165,13 +169,20 @@ class AbortingHTTPProtocol(HttpToolsProtocol):
         self._close_late("body")
 
     def on_message_begin(self) -> None:
-        """Offer ABORT_EXTENSION to a new request."""
+        """Offer the extensions to a new request."""
         super().on_message_begin()
         self._in_head = self._began_request = True
         # ASGI types extensions as a dict of dicts. These extensions are functions.
         scope = cast(dict[str, Any], self.scope)
-        extensions: dict[str, Callable[[], None]] = {ABORT_EXTENSION: self.drop}
-        scope["extensions"] = extensions
+        scope["extensions"] = {ABORT_EXTENSION: self.drop, BODY_TIME_EXTENSION: self._limit_body_time}
+        self._body_seconds = self.limits.body_seconds
+
+    def _limit_body_time(self, seconds: float) -> None:
+        """Set the time limit of the body that is being received."""
+        self._body_seconds = seconds
+        if self._in_body and self._receive_timer is not None:
+            self._receive_timer.cancel()
+            self._start_body_window()
 
     def on_headers_complete(self) -> None:
         """End the time limit of the head."""

@@ -42,6 +42,7 @@ class MetricSources:
     stream_count: Callable[[], int]
     migrated_row_count: Callable[[], int]
     limits: LimitSources
+    files: Collector
     loop_delay: Histogram = field(default_factory=lambda: Histogram(SECONDS))
 
 
@@ -74,6 +75,7 @@ class Metrics(Collector):
         yield from self._collect_operations()
         yield from self._collect_load()
         yield from collect_limits(self._sources.limits)
+        yield from self._sources.files.collect()
         yield from self._collect_writes()
         yield from collect_workspaces(self._sources.app)
         yield from self._collect_databases()
@@ -130,7 +132,7 @@ class Metrics(Collector):
         store = self._sources.app.store
         trips = {"mongodb": store.mongo.trips, "redis": store.cache.trips, "redis_aside": store.cache.background_trips}
         yield _counters("confab_round_trips", "Round trips. aside: after the response.", "database", trips)
-        failed = {database: failures[database] for database in ("mongodb", "redis")}
+        failed = {database: failures[database] for database in ("mongodb", "redis", "s3")}
         yield _counters("confab_database_failures", "Failed calls.", "database", failed)
         yield _gauge("confab_redis_waiting", "Callers whose commands are not sent yet.", store.cache.queued)
         counters: dict[str, HitCounter] = {

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from server.settings.blob_store import check_s3_secret, find_blob_store_problems
 from server.settings.errors import SettingsError
-from server.settings.fields import DEVELOPMENT_SECRET, SECRET_FIELDS, Settings, variable
+from server.settings.fields import DEVELOPMENT_SECRET, SECRET_FIELDS, Settings
+from server.settings.section import variable
 from server.settings.validators import check_secret
 
 _MIN_SECRET_BITS = 80
@@ -36,13 +38,13 @@ def check_fit_to_serve(settings: Settings) -> None:
                 "CONFAB_JWKS_FILE."
             ]
         )
-    secrets = [settings.jwt_secret] if settings.jwt_secret is not None else []
-    for secret in [*secrets, *settings.jwt_previous_secrets]:
+    secrets = [secret for secret in (settings.jwt_secret, settings.file_address_key) if secret is not None]
+    for secret in [*secrets, *settings.jwt_previous_secrets, *settings.file_address_previous_keys]:
         if _entropy_bits(secret.get_secret_value().encode()) < _MIN_SECRET_BITS:
             raise SettingsError(
                 [
-                    "A secret of tokens can be guessed: it has few different characters, or repeats itself "
-                    "(`openssl rand -base64 48` makes a good one)."
+                    "A secret of tokens or of file addresses can be guessed: it has few different characters, or "
+                    "repeats itself (`openssl rand -base64 48` makes a good one)."
                 ]
             )
 
@@ -87,6 +89,8 @@ def find_contradictions(settings: Settings) -> list[str]:
         problems.append(
             "CONFAB_JWT_PREVIOUS_SECRETS and CONFAB_JWT_PREVIOUS_SECRETS_FILE are set together: set only one of them."
         )
+    problems += _find_doubled_file_keys(settings)
+    problems += find_blob_store_problems(settings)
     if "jwt_audience_claim" in settings.model_fields_set and not settings.jwt_audience:
         problems.append("CONFAB_JWT_AUDIENCE_CLAIM is set without CONFAB_JWT_AUDIENCE: set the accepted audiences.")
     if settings.otel_endpoint is not None and importlib.util.find_spec("opentelemetry") is None:
@@ -102,10 +106,22 @@ def find_contradictions(settings: Settings) -> list[str]:
     return problems
 
 
+def _find_doubled_file_keys(settings: Settings) -> list[str]:
+    problems = []
+    for given, field in (
+        (settings.file_address_key is not None, "file_address_key"),
+        (bool(settings.file_address_previous_keys), "file_address_previous_keys"),
+    ):
+        if given and getattr(settings, f"{field}_file") is not None:
+            name = variable(field)
+            problems.append(f"{name} and {name}_FILE are set together: set only one of them.")
+    return problems
+
+
 def read_secret_files(settings: Settings) -> tuple[Settings, list[str]]:
     """Return the settings with the contents of the files of secrets, and the problems found."""
     problems: list[str] = []
-    for field, secret_field, parse in _SECRET_FILES:
+    for field, secret_field, parse in SECRET_FILES:
         path: Path | None = getattr(settings, field)
         if path is None:
             continue
@@ -130,9 +146,12 @@ def _parse_secret_lines(text: str) -> tuple[SecretStr, ...]:
     return tuple(check_secret(SecretStr(line.strip())) for line in text.splitlines() if line.strip())
 
 
-_SECRET_FILES: tuple[tuple[str, str, Callable[[str], object]], ...] = (
+SECRET_FILES: tuple[tuple[str, str, Callable[[str], object]], ...] = (
     ("jwt_secret_file", "jwt_secret", _parse_secret_file),
     ("jwt_previous_secrets_file", "jwt_previous_secrets", _parse_secret_lines),
+    ("file_address_key_file", "file_address_key", _parse_secret_file),
+    ("file_address_previous_keys_file", "file_address_previous_keys", _parse_secret_lines),
+    ("s3_secret_key_file", "s3_secret_key", lambda text: check_s3_secret(SecretStr(text.strip()))),
 )
 """Field with a file, field for its contents, and the function that parses them."""
 

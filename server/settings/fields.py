@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode
 
 from server.settings import validators as check
-
-ENV_PREFIX = "CONFAB_"
+from server.settings.blob_store import BlobStoreSettings
+from server.settings.section import Section
 
 DEVELOPMENT_SECRET = "confab-development-secret-known-to-everybody"
 """Default secret of `confab dev`. It is public, so `confab serve` refuses it."""
 
 
-class _Section(BaseSettings):
-    """A part of the settings. Its docstring is its title in the reference, and those of its fields their meanings."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX,
-        frozen=True,
-        extra="forbid",
-        env_ignore_empty=True,
-        validate_default=False,
-        use_attribute_docstrings=True,
-    )
-
-
-class DatabaseSettings(_Section):
+class DatabaseSettings(Section):
     """Databases."""
 
     mongo_url: Annotated[str, AfterValidator(check.check_mongo_url)] = Field(
@@ -50,18 +38,21 @@ class DatabaseSettings(_Section):
     """Servers migrate stored data to the newest version in the background. If false, run `confab migrate --run`."""
 
 
-class AddressSettings(_Section):
+class AddressSettings(Section):
     """Address."""
 
     host: str = Field("127.0.0.1", min_length=1)
     """Address to listen on."""
     port: int = Field(8000, ge=1, le=65535)
     """Port to listen on."""
+    public_url: Annotated[str, AfterValidator(check.check_public_url)] | None = None
+    """Address at which clients reach the deployment, such as https://chat.example.org. Addresses of files begin with
+    it. Without it: `http://` with `host` and `port`, or with localhost if the server listens on all addresses."""
     keep_alive_seconds: int = Field(75, ge=1, le=3600)
     """Time that an idle HTTP connection stays open. Must be longer than the idle timeout of the proxy in front."""
 
 
-class TokenSettings(_Section):
+class TokenSettings(Section):
     """Tokens.
 
     [Authentication](auth.md) has the settings for common identity providers.
@@ -96,7 +87,7 @@ class TokenSettings(_Section):
     """Claim with the role, or a list of roles: service and admin have a meaning, all others mean user."""
 
 
-class BrowserSettings(_Section):
+class BrowserSettings(Section):
     """Browsers."""
 
     cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(check.parse_origins)] = ()
@@ -113,7 +104,7 @@ class BrowserSettings(_Section):
     """Browsers get the demo chat at /demo. On in `confab dev`, where one click signs in."""
 
 
-class OperationSettings(_Section):
+class OperationSettings(Section):
     """Operations."""
 
     operations_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
@@ -152,7 +143,7 @@ class OperationSettings(_Section):
     """Time limit of an operation. After it the client gets UNAVAILABLE."""
 
 
-class ClientSettings(_Section):
+class ClientSettings(Section):
     """Slow clients.
 
     A proxy in front has time limits of its own.
@@ -173,7 +164,7 @@ class ClientSettings(_Section):
     """Most bytes of answers that wait in a process. Above it the connections that waited the longest are dropped."""
 
 
-class WebSocketSettings(_Section):
+class WebSocketSettings(Section):
     """WebSockets."""
 
     ws_init_timeout_seconds: float = Field(10.0, gt=0, le=300)
@@ -192,7 +183,7 @@ class WebSocketSettings(_Section):
     """Events that wait for one connection. If there are more, the client has to sync."""
 
 
-class EventStreamSettings(_Section):
+class EventStreamSettings(Section):
     """Event streams."""
 
     sse_max_streams: int = Field(5_000, ge=1, le=1_000_000)
@@ -205,14 +196,14 @@ class EventStreamSettings(_Section):
     """Bytes of all these operations that a process accepts. More are refused with UNAVAILABLE."""
 
 
-class RateSettings(_Section):
+class RateSettings(Section):
     """Rates of one user over all servers.
 
     Half of the number is allowed at once; 0 means no limit.
     """
 
     sends_per_minute: int = Field(6_000, ge=0, le=1_000_000)
-    """Messages that a user sends, edits and recalls."""
+    """Messages that a user sends, edits and recalls; uploads that they create, send, complete and cancel."""
     group_changes_per_minute: int = Field(1_200, ge=0, le=1_000_000)
     """Groups that a user creates and changes."""
     connections_per_minute: int = Field(1_200, ge=0, le=1_000_000)
@@ -225,7 +216,7 @@ class RateSettings(_Section):
     """Invitation codes that a user asks about or joins with, right or wrong."""
 
 
-class WorkSettings(_Section):
+class WorkSettings(Section):
     """Work of one user in one process.
 
     A unit is a value of a response. A query costs 100 units more, a mutation 500, an event 50. A million units take
@@ -239,7 +230,7 @@ class WorkSettings(_Section):
     """Units that a user may use at once. Beyond it, operations are refused with RATE_LIMITED."""
 
 
-class RuleSettings(_Section):
+class RuleSettings(Section):
     """Product rules."""
 
     max_group_members: int = Field(5000, ge=3, le=1_000_000)
@@ -253,7 +244,41 @@ class RuleSettings(_Section):
     caller."""
 
 
-class ObservabilitySettings(_Section):
+class FileSettings(Section):
+    """Files."""
+
+    file_address_key: Annotated[SecretStr, AfterValidator(check.check_secret)] | None = None
+    """Key of at least 32 bytes that signs the addresses of files. Without it the deployment makes one, and keeps it in
+    MongoDB."""
+    file_address_key_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
+    """File that contains `file_address_key`. Surrounding white space is ignored."""
+    file_address_previous_keys: Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(check.parse_secrets)] = ()
+    """Further keys whose addresses are accepted, while `file_address_key` is being replaced."""
+    file_address_previous_keys_file: Annotated[Path, AfterValidator(check.check_readable_file)] | None = None
+    """File that contains `file_address_previous_keys`, one per line."""
+    max_downloads: int = Field(128, ge=1, le=100_000)
+    """Files that a process sends at once, each with up to half a megabyte of memory. More are refused with status 503,
+    unless a client accepts nothing for seconds: it loses its place."""
+    temp_dir: Annotated[Path, AfterValidator(check.check_writable_folder)] | None = None
+    """Folder for temporary files while uploads are inspected. Default: the system's folder."""
+    scanner_url: Annotated[str, AfterValidator(check.check_scanner_url)] | None = None
+    """A virus scanner with clamd's protocol: `tcp://host:3310` or `unix:///run/clamav/clamd.ctl`. Its `StreamMaxLength`
+    must allow the largest upload. Without it files are not scanned."""
+
+
+class PreviewSettings(Section):
+    """Link previews."""
+
+    link_previews: bool = True
+    """Messages with links in groups and channels show previews of them. Servers fetch the pages, from public addresses
+    on ports 80 and 443."""
+    preview_allowed_networks: Annotated[
+        tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(check.parse_networks)
+    ] = ()
+    """Networks that are not public and whose pages everyone may preview, such as an intranet. Separated by commas."""
+
+
+class ObservabilitySettings(Section):
     """Observability."""
 
     otel_endpoint: Annotated[str, AfterValidator(check.check_http_url)] | None = None
@@ -288,6 +313,9 @@ class Settings(
     RateSettings,
     WorkSettings,
     RuleSettings,
+    FileSettings,
+    PreviewSettings,
+    BlobStoreSettings,
     ObservabilitySettings,
 ):
     """All settings. Create it with `load_settings`, which explains each problem in a sentence.
@@ -327,8 +355,3 @@ RENAMED = {
     "metrics_ports": "metrics_port_count",
 }
 """Former names of settings. They are refused with a message that contains the new name."""
-
-
-def variable(field: str) -> str:
-    """Return the environment variable that sets a field."""
-    return ENV_PREFIX + field.upper()

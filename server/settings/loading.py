@@ -12,7 +12,8 @@ from pydantic_core import ErrorDetails
 from server.settings.accepted import describe_accepted_values
 from server.settings.checks import find_contradictions, read_secret_files
 from server.settings.errors import SettingsError
-from server.settings.fields import ENV_PREFIX, RENAMED, SECRET_FIELDS, Settings, variable
+from server.settings.fields import RENAMED, SECRET_FIELDS, Settings
+from server.settings.section import ENV_PREFIX, variable
 from server.settings.validators import redact_url
 
 

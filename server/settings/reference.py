@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from server.settings.accepted import describe_accepted_values
-from server.settings.fields import Settings, variable
+from server.settings.fields import Settings
+from server.settings.section import variable
 
 _INTRODUCTION = """\
 # Settings
@@ -19,7 +20,7 @@ while a server runs. An unknown `CONFAB_` variable is an error. An empty variabl
 `confab config` prints the effective settings and where each comes from. How to use the important ones:
 [operations](operations.md).
 
-This file is generated from `server/settings/fields.py` by `make settings`.
+This file is generated from `server/settings/` by `make settings`.
 """
 
 _FIELD = re.compile("`(" + "|".join(Settings.model_fields) + ")`")
@@ -64,6 +65,6 @@ def format_value(value: Any) -> str:
         case bool():
             return str(value).lower()
         case tuple():
-            return ",".join(value)
+            return ",".join(map(str, value))
         case _:
             return str(value)

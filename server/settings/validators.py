@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -24,6 +26,7 @@ _DATABASE = re.compile(r"[A-Za-z0-9_-]{1,63}\Z")
 _KEY_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{0,64}\Z")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,*]+\Z")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\Z")
+_PLAIN_URL = re.compile(r"[A-Za-z0-9:/._~%\[\]-]+\Z")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}\Z")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -73,6 +76,20 @@ def check_http_url(url: str) -> str:
     raise ValueError("a URL such as http://127.0.0.1:4318")
 
 
+def check_public_url(url: str) -> str:
+    """Accept http:// and https:// URLs with an optional path, and remove a slash at the end."""
+    parts = _split(url)
+    if (
+        parts is not None
+        and parts.scheme in {"http", "https"}
+        and _has_host_and_port(parts)
+        and "@" not in parts.netloc
+        and _PLAIN_URL.match(url)
+    ):
+        return url.rstrip("/")
+    raise ValueError("a URL such as https://chat.example.org, without a query")
+
+
 def _split(url: str) -> SplitResult | None:
     try:
         return urlsplit(url)
@@ -92,6 +109,23 @@ def check_readable_file(path: Path) -> Path:
     if not (path.is_file() and os.access(path, os.R_OK)):
         raise ValueError("a file that exists and can be read")
     return path
+
+
+def check_writable_folder(path: Path) -> Path:
+    """Accept folders in which this process can create files."""
+    if not (path.is_dir() and os.access(path, os.W_OK | os.X_OK)):
+        raise ValueError("a folder that exists and can be written to")
+    return path
+
+
+def check_scanner_url(url: str) -> str:
+    """Accept addresses of clamd: TCP, or a socket in the file system."""
+    parts = _split(url)
+    if parts is not None and parts.scheme == "tcp" and _has_host_and_port(parts) and parts.port:
+        return url
+    if parts is not None and parts.scheme == "unix" and not parts.netloc and parts.path.startswith("/"):
+        return url
+    raise ValueError("a URL such as tcp://127.0.0.1:3310 or unix:///run/clamav/clamd.ctl")
 
 
 def check_secret(secret: SecretStr) -> SecretStr:
@@ -164,6 +198,15 @@ def _normalize_origin(origin: str) -> str:
     origin = origin.lower()
     default_port = {"http": ":80", "https": ":443"}.get(origin.partition("://")[0], "")
     return origin.removesuffix(default_port)
+
+
+def parse_networks(value: object) -> object:
+    """Parse comma-separated networks."""
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    with suppress(ValueError):
+        if isinstance(parts, list | tuple):
+            return tuple(ip_network(part) for part in parts)
+    raise ValueError("networks such as 10.1.0.0/16, separated by commas")
 
 
 def parse_host_names(value: object) -> object:

@@ -6,7 +6,7 @@ import re
 import zlib
 from enum import StrEnum
 from functools import lru_cache
-from typing import NewType
+from typing import NamedTuple, NewType
 from urllib.parse import unquote_to_bytes
 
 UserId = NewType("UserId", str)
@@ -16,8 +16,14 @@ ConversationId = NewType("ConversationId", str)
 MessageId = NewType("MessageId", int)
 """A snowflake. The API writes it `m_<decimal>`."""
 
+FileId = NewType("FileId", int)
+"""A snowflake. The API writes it `f_<decimal>`."""
+
 PARTITIONS = 1024
 """Number of hash tags that conversations are distributed to in Redis. A change needs an empty Redis."""
+
+THREADS = "@threads"
+"""The subBiz of followed threads. Clients cannot name it when they send: it does not have the form of theirs."""
 
 BUCKET_SIZE = 4096
 """Number of seqs of a conversation that share one `b`, and so one value of the shard key, in MongoDB."""
@@ -34,10 +40,12 @@ _PLAIN_USER = re.compile(r"[A-Za-z0-9.@-]{1,128}\Z")
 _ENCODED_USER = re.compile(rf"(?:[A-Za-z0-9.@-]|%[0-9A-F]{{2}}){{1,{_LONGEST_ENCODED_USER}}}\Z")
 _ENCODED_BYTES = {byte: f"%{byte:02X}" for byte in range(256) if not _PLAIN_USER.match(chr(byte))}
 _SUB_BIZ = re.compile(r"[a-z0-9-]{1,32}\Z")
-_GATEWAY = re.compile(r"b_[a-z0-9-]{1,32}\Z")
+_GATEWAY = re.compile(r"b_(?:@threads|[a-z0-9-]{1,32})\Z")
+_THREAD = re.compile(r"t_([1-9][0-9]{0,15})_([pgc]_.+)\Z", re.DOTALL)
 _GROUP = re.compile(r"g_[0-9]{1,19}\Z")
 _CHANNEL = re.compile(r"c_(?:0|[1-9][0-9]{0,18})\.(?:0|[1-9][0-9]{0,18})\Z")
 _MESSAGE = re.compile(r"m_(0|[1-9][0-9]{0,18})\Z")
+_FILE = re.compile(r"f_(0|[1-9][0-9]{0,18})\Z")
 _LONGEST_CONVERSATION = len("p__~") + 2 * _LONGEST_ENCODED_USER + 32
 _LONGEST_CACHED = 256
 """Longer ids are parsed each time, so that a cache of 20,000 takes a few megabytes at most."""
@@ -50,6 +58,7 @@ class ConversationKind(StrEnum):
     GROUP = "GROUP"
     SUB_BIZ = "SUB_BIZ"
     CHANNEL = "CHANNEL"
+    THREAD = "THREAD"
 
     # Enum's own is a Python function, and lists look up kinds for each row.
     __hash__ = str.__hash__
@@ -134,6 +143,8 @@ def _kind_of(conversation: str) -> ConversationKind | None:
         return ConversationKind.SUB_BIZ
     if _CHANNEL.match(conversation):
         return ConversationKind.CHANNEL
+    if parse_thread(conversation) is not None:
+        return ConversationKind.THREAD
     return None
 
 
@@ -143,6 +154,33 @@ _cached_kind = lru_cache(maxsize=20_000)(_kind_of)
 def gateway_id(sub_biz: str) -> ConversationId:
     """Return the id of the gateway that represents all conversations of one user in a subBiz."""
     return ConversationId(f"b_{sub_biz}")
+
+
+def thread_id(parent: ConversationId, seq: int) -> ConversationId:
+    """Return the id of the thread under the message at a seq of a private conversation, group or channel."""
+    return ConversationId(f"t_{seq}_{parent}")
+
+
+class ThreadPlace(NamedTuple):
+    """The place of a thread: its parent conversation, and the seq of its parent message there."""
+
+    parent: ConversationId
+    seq: int
+
+
+def parse_thread(conversation: str) -> ThreadPlace | None:
+    """Return the place of a thread of a well-formed id, else None. Threads have no threads."""
+    found = _THREAD.match(conversation)
+    if found is None or kind_of(found[2]) is None:
+        return None
+    return ThreadPlace(ConversationId(found[2]), int(found[1]))
+
+
+def without_thread(conversation: ConversationId) -> ConversationId:
+    """Return the parent conversation of a thread; of any other conversation itself. Takes well-formed ids."""
+    if not conversation.startswith("t_"):
+        return conversation
+    return ConversationId(conversation[2:].partition("_")[2])
 
 
 def group_id(snowflake: int) -> ConversationId:
@@ -171,6 +209,19 @@ def parse_message_id(text: str) -> MessageId | None:
     return MessageId(number) if number < 1 << 63 else None
 
 
+def file_id(number: FileId) -> str:
+    """Return a file's id as the API writes it."""
+    return f"f_{number}"
+
+
+def parse_file_id(text: str) -> FileId | None:
+    """Return the number of a well-formed file id that fits 63 bits, else None."""
+    if not _FILE.match(text):
+        return None
+    number = int(text[2:])
+    return FileId(number) if number < 1 << 63 else None
+
+
 def session_id(user: UserId, conversation: ConversationId) -> str:
     """Return a session's id as the API writes it."""
     return f"s_{encode_user(user)}_{conversation}"
@@ -188,11 +239,11 @@ def parse_session_id(text: str) -> tuple[UserId, ConversationId] | None:
 
 
 def partition_of(conversation: ConversationId) -> int:
-    """Return the partition of a conversation, which is the hash tag of its keys.
+    """Return the partition of a conversation, which is the hash tag of its keys. A thread has that of its parent.
 
     The same in all processes and releases.
     """
-    return zlib.crc32(conversation.encode()) % PARTITIONS
+    return zlib.crc32(without_thread(conversation).encode()) % PARTITIONS
 
 
 def bucket_of(seq: int) -> int:

@@ -55,3 +55,11 @@ class Snowflakes:
             raise Unreachable("this process has no worker number at the moment")
         self._last_ms, self._sequence = at, sequence
         return at - EPOCH_MS << 22 | self._data_center << 17 | self.worker << 12 | sequence
+
+    def next_pair(self) -> int:
+        """Return a new id. The following number is an id of the caller too. Raises Unreachable like `next`."""
+        first = self.next()
+        if self._sequence == 4095:
+            first = self.next()
+        self._sequence += 1
+        return first

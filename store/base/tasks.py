@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 
-async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
+async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until they have ended.
 
     Cancels repeatedly, because a driver may turn a cancellation into an error of its own.

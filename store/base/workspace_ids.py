@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NewType
 
-from store.base.ids import ConversationId, scatter
+from store.base.ids import ConversationId, scatter, without_thread
 
 WorkspaceId = NewType("WorkspaceId", str)
 RoleId = NewType("RoleId", str)
@@ -56,8 +56,13 @@ def workspace_of(text: str, prefix: str) -> WorkspaceId | None:
 
 
 def workspace_of_channel(channel: ConversationId) -> WorkspaceId:
-    """Return the workspace of a well-formed channel id."""
-    return WorkspaceId(f"w_{channel[2 : channel.index('.')]}")
+    """Return the workspace of a well-formed id of a channel, or of a thread in a channel."""
+    return WorkspaceId(f"w_{without_thread(channel)[2:].partition('.')[0]}")
+
+
+def is_in_workspace(conversation: ConversationId) -> bool:
+    """Return whether a well-formed id names a channel, or a thread in a channel."""
+    return without_thread(conversation).startswith("c_")
 
 
 def _inside(prefix: str, workspace: WorkspaceId, snowflake: int) -> str:

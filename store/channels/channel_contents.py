@@ -1,47 +1,85 @@
-"""The rows of a deleted channel: sessions, messages, memberships, and its head. Removed in small steps."""
+"""The rows of a deleted channel: sessions, reactions, messages, memberships, and its head. Removed in small steps.
+
+The files of its messages are left to the sweeper.
+"""
 
 from __future__ import annotations
 
 from pymongo import UpdateOne
 
-from store.base.ids import ConversationId, UserId
+from store.base.clock import Clock
+from store.base.ids import ConversationId
+from store.conversations.conversation_fields import ConversationField
+from store.files.file_claims import FileClaims
 from store.messages.message import message_from
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import (
     BY_CHANNEL,
+    BY_PARENT,
     CONVERSATIONS,
     MEMBERS,
     MESSAGES,
     PLACE,
+    REACTIONS,
     SESSIONS,
     at_place,
     members_of,
+    parse_session_row_id,
+    reactions_of,
 )
-from store.redis.cache import Cache
-from store.sessions.changes import ForgetChannel, logged_change
-from store.sessions.fields import CHANNEL, GONE
+from store.redis.cache import Cache, Call
+from store.sessions.changes import INVALIDATE, ForgetChannel, LoggedChange, logged_change
+from store.sessions.fields import CHANNEL, GONE, threads_mark
 from store.sessions.session_store import SessionStore
 
 ROWS_PER_STEP = 500
+ANY_SEQ = 1 << 53
+"""Greater than every seq."""
 
 
 class ChannelContents:
     """Removes the rows of channels that nobody can see any more. Every step may be repeated."""
 
-    def __init__(self, mongo: Mongo, origins: OriginStore, cache: Cache, sessions: SessionStore) -> None:
+    def __init__(
+        self,
+        mongo: Mongo,
+        origins: OriginStore,
+        cache: Cache,
+        sessions: SessionStore,
+        file_claims: FileClaims,
+        clock: Clock,
+    ) -> None:
         self._mongo = mongo
         self._origins = origins
         self._cache = cache
         self._sessions = sessions
+        self._file_claims = file_claims
+        self._clock = clock
 
     async def remove_some(self, channel: ConversationId) -> bool:
         """Remove some rows. Return false if nothing is left."""
-        for remove in (self._remove_sessions, self._remove_messages, self._remove_members):
-            if await remove(channel):
+        if await self._remove_sessions(channel) or await self._remove_thread_sessions(channel):
+            return True
+        thread = await self._first_thread(channel)
+        if await self._remove_rows(thread or channel):
+            return True
+        await self._mongo.delete_one(CONVERSATIONS, {"_id": thread or channel})
+        if thread is not None:
+            await self._cache.one(Call("head_drop", self._cache.keys.conversation(thread), (ANY_SEQ,)))
+        return thread is not None
+
+    async def _remove_rows(self, conversation: ConversationId) -> bool:
+        """Remove some reactions, messages or members of a channel or thread. Return whether there were any."""
+        for remove in (self._remove_reactions, self._remove_messages, self._remove_members):
+            if await remove(conversation):
                 return True
-        await self._mongo.delete_one(CONVERSATIONS, {"_id": channel})
         return False
+
+    async def _first_thread(self, channel: ConversationId) -> ConversationId | None:
+        query = {ConversationField.PARENT: channel}
+        rows = await self._mongo.find(CONVERSATIONS, query, projection={"_id": 1}, limit=1, hint=BY_PARENT)
+        return ConversationId(rows[0]["_id"]) if rows else None
 
     async def _remove_messages(self, channel: ConversationId) -> bool:
         """Remove some messages."""
@@ -49,8 +87,18 @@ class ChannelContents:
         rows = await self._mongo.find(MESSAGES, {"c": channel}, sort=order, limit=ROWS_PER_STEP)
         if rows:
             messages = [message_from(row) for row in rows]
+            # A server of the previous version that recalls a message leaves its files.
+            files = {message.id: (*message.own_files, *message.recalled_files) for message in messages}
+            await self._file_claims.remove_many(files, self._clock.now_ms())
             await self._origins.remove(message.id for message in messages)
             await self._mongo.delete_each(MESSAGES, [at_place(channel, message.seq) for message in messages])
+        return bool(rows)
+
+    async def _remove_reactions(self, channel: ConversationId) -> bool:
+        """Remove some reactions."""
+        rows = await self._mongo.find(REACTIONS, reactions_of(channel), projection={"_id": 1}, limit=ROWS_PER_STEP)
+        if rows:
+            await self._mongo.delete_ids(REACTIONS, [row["_id"] for row in rows])
         return bool(rows)
 
     async def _remove_members(self, channel: ConversationId) -> bool:
@@ -61,20 +109,26 @@ class ChannelContents:
         return bool(rows)
 
     async def _remove_sessions(self, channel: ConversationId) -> bool:
-        """Remove some sessions, also from the users' cached states.
+        """Remove some sessions in the channel, also from the users' cached states."""
+        return await self._remove_marked(channel, logged_change(ForgetChannel(channel), 0, ""))
+
+    async def _remove_thread_sessions(self, channel: ConversationId) -> bool:
+        """Remove some sessions of the channel's threads. The cached states of their users are loaded again."""
+        return await self._remove_marked(threads_mark(channel), INVALIDATE)
+
+    async def _remove_marked(self, mark: str, change: LoggedChange) -> bool:
+        """Remove some sessions that have a mark, after a change of the users' cached states.
 
         Rows are marked first, so that a state that is loaded meanwhile does not have them, and are removed last, so
         that a server that continues after another one finds them.
         """
-        query = {CHANNEL: channel}
         rows = await self._mongo.find(
-            SESSIONS, query, projection={"_id": 1}, limit=ROWS_PER_STEP, hint=BY_CHANNEL, sort=BY_CHANNEL
+            SESSIONS, {CHANNEL: mark}, projection={"_id": 1}, limit=ROWS_PER_STEP, hint=BY_CHANNEL, sort=BY_CHANNEL
         )
         if rows:
             marks = [UpdateOne({"_id": row["_id"]}, {"$set": {GONE: 1}}) for row in rows]
             await self._mongo.bulk_write(SESSIONS, marks)
-            forget = logged_change(ForgetChannel(channel), 0, "")
-            users = [UserId(row["_id"].partition(" ")[0]) for row in rows]
-            await self._cache.run([self._sessions.apply_call(user, forget) for user in users])
+            users = dict.fromkeys(parse_session_row_id(row["_id"])[0] for row in rows)
+            await self._cache.run([self._sessions.apply_call(user, change) for user in users])
             await self._mongo.delete_ids(SESSIONS, [row["_id"] for row in rows])
         return bool(rows)

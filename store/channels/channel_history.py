@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from store.base.ids import MessageId
 from store.base.snowflakes import first_id_at
 from store.conversations.conversation import Member
 from store.messages.message import Message
@@ -33,6 +34,29 @@ class ChannelHistory:
         if self.ranges is None:
             return message.id >= first_id_at(self.since_ms)
         return self._has_seq(message.seq, self.ranges)
+
+    def has_parent(self, seq: int, parent: MessageId | None) -> bool:
+        """Return whether a thread's parent message is readable, and so the thread. parent: its id; None: not known.
+
+        The id is needed only if `needs_ids`.
+        """
+        if self.ranges is None:
+            return parent is not None and parent >= first_id_at(self.since_ms)
+        return self._has_seq(seq, self.ranges)
+
+    def has_reply(self, seq: int, parent: MessageId | None, reply: Message) -> bool:
+        """Return whether a reply in the thread under the message at a seq is readable (ADR 70)."""
+        if not self.has_parent(seq, parent):
+            return False
+        if self.ranges is None:
+            return True
+        first, last = self.ranges[-1]
+        return (last is None and first <= seq) or self._has_seq(reply.parent_seq, self.ranges)
+
+    @property
+    def needs_ids(self) -> bool:
+        """True if ids of messages decide, and not their seqs."""
+        return self.ranges is None
 
     def has_seq(self, seq: int, start: int | None) -> bool:
         """Return whether a seq is readable. start: the first seq since `since_ms`; None: not known, so nothing is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from store.base.ids import ConversationKind, UserId, kind_of
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_thread
 from store.base.workspace_ids import RoleId, WorkspaceId, workspace_of_channel
 from store.channels.channel_rights import ChannelRightsFinder
 from store.messages.message import Message
@@ -33,7 +33,8 @@ class ChannelMentions:
         judged_version: the policy version under which the message got its place; 0: not known, so the present one is
         read from Redis.
         """
-        workspace = workspace_of_channel(message.conversation)
+        channel = _parent_of(message)
+        workspace = workspace_of_channel(channel)
         version = judged_version or await self._policies.current_version(workspace)
         policy = await self._policies.find(workspace, version) if version is not None else None
         if policy is None:
@@ -43,7 +44,7 @@ class ChannelMentions:
         if roles:
             users |= dict.fromkeys(await self._list_members(workspace, roles))
         users.pop(message.sender, None)
-        viewers = await self._rights.find_viewers(message.conversation, users, policy.version) if users else {}
+        viewers = await self._rights.find_viewers(channel, users, policy.version) if users else {}
         return tuple(user for user in users if user in viewers)
 
     async def _list_members(self, workspace: WorkspaceId, roles: Iterable[RoleId]) -> list[UserId]:
@@ -56,9 +57,21 @@ class ChannelMentions:
 
 
 def has_mentions(message: Message) -> bool:
-    """Return whether users may have to be notified of a message in a channel."""
-    is_in_channel = kind_of(message.conversation) is ConversationKind.CHANNEL
+    """Return whether users may have to be notified of a message in a channel, or in a thread there."""
+    is_in_channel = kind_of(_parent_of(message)) is ConversationKind.CHANNEL
     return is_in_channel and message.kind.countable and bool(message.mentions or message.mentioned_roles)
+
+
+def mentions_by_name_only(message: Message) -> bool:
+    """Return whether the users to notify are those that a message names: in a thread that is in no channel."""
+    is_in_thread = parse_thread(message.conversation) is not None
+    return is_in_thread and message.kind.countable and kind_of(_parent_of(message)) is not ConversationKind.CHANNEL
+
+
+def _parent_of(message: Message) -> ConversationId:
+    """Return the conversation in which a message is, itself or in a thread."""
+    thread = parse_thread(message.conversation)
+    return message.conversation if thread is None else thread.parent
 
 
 def _is_small(policy: Policy, role: RoleId) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from store.base.clock import Clock
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, MessageId, UserId, parse_thread
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.channels.channel_history import ChannelHistory, channel_history
 from store.channels.channel_members import ChannelMembers
@@ -21,6 +21,7 @@ from store.workspaces.policy import Channel, ChannelKind, MemberFacts, Policy
 from store.workspaces.rights import rights_in_channel
 
 _MAX_STARTS = 50_000
+_MAX_PARENTS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class ChannelRightsFinder:
         self._clock = clock
         self.members = ChannelMembers(mongo)
         self._starts: OrderedDict[tuple[ConversationId, int], int] = OrderedDict()
+        self._parents: OrderedDict[ConversationId, MessageId] = OrderedDict()
 
     async def find_many(
         self, user: UserId, channels: Mapping[ConversationId, int]
@@ -102,9 +104,22 @@ class ChannelRightsFinder:
         return (await self.find_many(user, {channel: at_least})).get(channel)
 
     async def find_present(self, user: UserId, channel: ConversationId) -> ChannelRights | None:
-        """Return the rights of a user in a channel at present; None if they can't see it. One round trip to Redis."""
-        version = await self._policies.current_version(workspace_of_channel(channel))
+        """Return the rights of a user in a channel at present; None if they can't see it.
+
+        One round trip to Redis, which calls about the same workspace share.
+        """
+        version = await self._policies.versions.find_joined(workspace_of_channel(channel))
         return await self.find(user, channel, version) if version is not None else None
+
+    async def find_visible(self, user: UserId, channels: Collection[ConversationId]) -> set[ConversationId]:
+        """Return those channels that a user can see at present. No round trip for none, else one to Redis or more."""
+        workspaces = list({workspace_of_channel(channel) for channel in channels})
+        versions = await asyncio.gather(*map(self._policies.current_version, workspaces))
+        present = dict(zip(workspaces, versions, strict=True))
+        known = {channel: present[workspace_of_channel(channel)] for channel in channels}
+        return set(
+            await self.find_many(user, {name: at_least for name, at_least in known.items() if at_least is not None})
+        )
 
     async def select_visible(self, user: UserId, channels: Sequence[ConversationId]) -> set[ConversationId]:
         """Return those channels that a user can see at present, before anything else is read about them.
@@ -158,6 +173,15 @@ class ChannelRightsFinder:
         is_private = settings.kind is ChannelKind.PRIVATE
         kept = self.members.find_kept(policy, channel, user) if is_private else (None,)
         return kept is not None and self._rights(policy, facts, settings, kept[0]) is None
+
+    def may_have_gaps(self, channel: ConversationId) -> bool:
+        """Return whether a user may be able to read a message of a channel, but not all later ones.
+
+        As far as this process knows, without waiting.
+        """
+        policy = self._policies.known(workspace_of_channel(channel))
+        settings = policy.channels.get(channel) if policy is not None else None
+        return settings is None or (settings.kind is ChannelKind.PRIVATE and not settings.full_history)
 
     def may_read(self, user: UserId, channel: ConversationId, seq: int) -> bool:
         """Return whether a user may read a channel's message, as far as this process knows, without waiting."""
@@ -227,6 +251,27 @@ class ChannelRightsFinder:
             if len(self._starts) > _MAX_STARTS:
                 self._starts.popitem(last=False)
         return start
+
+    async def find_parents(self, threads: Iterable[ConversationId]) -> dict[ConversationId, MessageId]:
+        """Return the ids of the parent messages of threads; none for a message that does not exist.
+
+        One round trip to MongoDB for those that are not kept. They never change.
+        """
+        found: dict[ConversationId, MessageId] = {}
+        missing: dict[tuple[ConversationId, int], ConversationId] = {}
+        for thread in threads:
+            place = parse_thread(thread)
+            if thread in self._parents:
+                found[thread] = self._parents[thread]
+            elif place is not None:
+                missing[place] = thread
+        if missing:
+            for parent, message in (await self._messages.find_many(missing)).items():
+                thread = missing[parent]
+                found[thread] = self._parents[thread] = message.id
+                if len(self._parents) > _MAX_PARENTS:
+                    self._parents.popitem(last=False)
+        return found
 
 
 def _by_workspace(channels: Iterable[ConversationId]) -> dict[WorkspaceId, list[ConversationId]]:

@@ -1,6 +1,7 @@
-"""Sessions in channels as their users see them. Nothing is written to them when others write in the channel (ADR 61).
+"""Sessions in channels, and in threads that are not followed, as their users see them (ADR 61, ADR 70).
 
-What depends on the messages of others comes from the channel's head, whenever a session is read.
+Nothing is written to them when others write there. What depends on the messages of others comes from the head of the
+channel or thread, whenever a session is read.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, UserId, without_thread
 from store.channels.channel_rights import ChannelRights, ChannelRightsFinder
 from store.conversations.conversation import Head
 from store.conversations.conversation_store import ConversationStore
@@ -42,31 +43,44 @@ class ChannelSessions:
         return {name: SessionPlace(heads[name], judged) for name, judged in rights.items()}
 
     async def complete(self, user: UserId, sessions: Iterable[Session]) -> list[Session]:
-        """Return a user's sessions, those in channels completed. Channels that the user can't see are left out.
+        """Return a user's sessions, those completed that take something from the head.
 
-        No round trip if none is in a channel; else one to Redis if everything is known.
+        Channels that the user can't see are left out, and threads there that are not known to be hidden. No round trip
+        if nothing is missing; else one to Redis if everything is known.
         """
         listed = list(sessions)
-        channels = [session.conversation for session in listed if is_channel(session.conversation)]
-        if not channels:
+        incomplete = [session.conversation for session in listed if _is_incomplete(session)]
+        if not incomplete:
             return listed
-        places = await self.find_places(user, channels)
+        heads = await self._find_visible_heads(user, incomplete)
         return [
-            with_head(session, places[session.conversation].head) if is_channel(session.conversation) else session
+            with_head(session, heads[session.conversation]) if _is_incomplete(session) else session
             for session in listed
-            if not is_channel(session.conversation) or session.conversation in places
+            if not _is_incomplete(session) or session.conversation in heads
         ]
+
+    async def _find_visible_heads(self, user: UserId, names: Sequence[ConversationId]) -> dict[ConversationId, Head]:
+        """Return the heads of channels that a user can see, and of threads that are not in others. One round trip."""
+        channels = {parent for name in names if is_channel(parent := without_thread(name))}
+        heads = await self._conversations.find_many({*names, *channels})
+        versions = {channel: heads[channel].policy_version for channel in channels if channel in heads}
+        hidden = channels - (await self._rights.find_many(user, versions)).keys()
+        return {name: heads[name] for name in names if name in heads and without_thread(name) not in hidden}
+
+
+def _is_incomplete(session: Session) -> bool:
+    return session.comes_from_head and not session.hidden
 
 
 def with_head(session: Session, head: Head) -> Session:
-    """Return a session in a channel with what its head says."""
+    """Return a session in a channel, or in a thread that is not followed, with what the head says."""
     newest = head.newest
     seq, n = (newest.seq, newest.n) if newest is not None else (0, 0)
     return with_newest(session, seq, n, head.written_at_ms, head.mentions_all)
 
 
 def with_newest(session: Session, seq: int, n: int, written_at_ms: int, mentions_all: Sequence[int] = ()) -> Session:
-    """Return a session in a channel with the place of the newest message, and the messages that mention everybody."""
+    """Return such a session with the place of the newest message, and the messages that mention everybody."""
     seq, n = max(seq, session.acknowledged_seq), max(n, session.read_n)
     record = dict(session.record) | {
         Session.write_seq.stored: seq,
@@ -81,7 +95,7 @@ def with_newest(session: Session, seq: int, n: int, written_at_ms: int, mentions
 
 
 def new_session(user: UserId, head: Head) -> Session:
-    """Return the session of a user who has none in a channel, with everything read. It is not stored."""
+    """Return the session of a user who has none in a channel or thread, with everything read. It is not stored."""
     seq, n = (head.newest.seq, head.newest.n) if head.newest is not None else (0, 0)
     record = record_of(acknowledged_seq=seq, read_n=n, received_seq=seq)
     return with_head(Session(user, head.conversation, record), head)

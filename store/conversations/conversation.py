@@ -11,21 +11,34 @@ from store.base.ids import ConversationId, ConversationKind, UserId
 from store.conversations.conversation_fields import NO_END, MemberField
 from store.conversations.group_info import GroupInfo, GroupState
 from store.messages.message import Message
+from store.threads.thread_info import ThreadInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user's membership of a group. `intervals`: first and last seq, oldest first; None: not ended."""
+    """A user's membership of a group, or what a thread knows of a user.
+
+    `intervals`: first and last seq, oldest first; None: not ended. In a thread those in which the user follows.
+    `unfollowed`: in a thread, the user stopped following. `last_reply`: in a thread, seq of a reply; 0: no reply.
+    """
 
     user: UserId
     role: str
     intervals: tuple[tuple[int, int | None], ...]
     joined_at_ms: int
+    unfollowed: bool = False
+    last_reply: int = 0
 
     @property
     def is_current(self) -> bool:
         """True if the user is a member now."""
         return bool(self.intervals) and self.intervals[-1][1] is None
+
+    def can_read(self, seq: int, *, full_history: bool) -> bool:
+        """Return whether the user is a member of a group now, and can read the message at a seq."""
+        if not self.is_current or full_history:
+            return self.is_current
+        return any(first <= seq and (last is None or seq <= last) for first, last in self.intervals)
 
     def ended_at(self, seq: int) -> Member:
         """Return the same membership in a group that ended at a seq."""
@@ -33,8 +46,14 @@ class Member:
 
     def to_fields(self) -> dict[str, Any]:
         """Return the stored fields."""
-        intervals = [[first, NO_END if last is None else last] for first, last in self.intervals]
-        return {MemberField.ROLE: self.role, MemberField.INTERVALS: intervals, MemberField.JOINED_AT: self.joined_at_ms}
+        fields: dict[str, Any] = {
+            MemberField.ROLE: self.role,
+            MemberField.INTERVALS: [[first, NO_END if last is None else last] for first, last in self.intervals],
+            MemberField.JOINED_AT: self.joined_at_ms,
+            MemberField.UNFOLLOWED: self.unfollowed,
+            MemberField.LAST_REPLY: self.last_reply,
+        }
+        return {name: value for name, value in fields.items() if value}
 
     def to_json(self) -> str:
         """Return the record kept in Redis."""
@@ -43,12 +62,14 @@ class Member:
 
 def member_from(user: UserId, fields: dict[str, Any]) -> Member:
     """Return the membership of a document or a decoded record."""
-    intervals = fields[MemberField.INTERVALS]
+    intervals = fields.get(MemberField.INTERVALS, ())
     return Member(
         user=user,
-        role=fields[MemberField.ROLE],
+        role=fields.get(MemberField.ROLE, ""),
         intervals=tuple((int(first), None if last == NO_END else int(last)) for first, last in intervals),
-        joined_at_ms=int(fields[MemberField.JOINED_AT]),
+        joined_at_ms=int(fields.get(MemberField.JOINED_AT, 0)),
+        unfollowed=bool(fields.get(MemberField.UNFOLLOWED)),
+        last_reply=int(fields.get(MemberField.LAST_REPLY, 0)),
     )
 
 
@@ -73,11 +94,21 @@ class Head:
     policy_version: int = 0
     """Channels only: the smallest policy version under which rights may be judged."""
     written_at_ms: int = 0
-    """Channels only: time of the newest countable message's commit."""
+    """Channels and threads: time of the newest countable message's commit."""
     mentions_all: tuple[int, ...] = ()
-    """Channels only: seqs of the newest messages that mention everybody, ascending."""
+    """Channels and threads: seqs of the newest messages that mention everybody, ascending."""
     contents_version: int = 0
     """Channels only: changes with every change of the messages up to `seq`; 0: not known."""
+    pin_count: int | None = None
+    """Channels only: number of pinned messages; None: not known."""
+    thread: ThreadInfo | None = None
+    """Threads only. `member_count` is the number of followers, and `version` that of changes of the thread."""
+
+    @property
+    def reply_count(self) -> int:
+        """Of a thread: replies that are not recalled."""
+        assert self.thread is not None
+        return self.newest.n - self.thread.recalled_count if self.newest is not None else 0
 
     @property
     def has_ended(self) -> bool:

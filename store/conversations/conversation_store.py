@@ -16,40 +16,16 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, pa
 from store.conversations.conversation import GroupSnapshot, Head, Member, member_from
 from store.conversations.conversation_fields import ConversationField, HeadField
 from store.conversations.departures import Departures
-from store.conversations.group_change import GroupEnd
-from store.conversations.group_info import group_info_from
 from store.conversations.head_loader import HeadLoader
+from store.conversations.heads.head_records import decode_head, head_fields, is_cached
 from store.conversations.memberships import Memberships
 from store.conversations.recipient_lists import RecipientList, RecipientLists, recipient_list
-from store.messages.message import message_from
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, MEMBERS, SESSIONS, member_row_id, session_row_id
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.changes import new_row
-from store.sessions.session_lists import is_channel
 
-_HEAD_FIELDS = (
-    HeadField.NEWEST_SEQ,
-    HeadField.NEWEST,
-    ConversationField.MEMBER_COUNT,
-    HeadField.GROUP,
-    ConversationField.KIND,
-    ConversationField.END,
-    ConversationField.ENDED_AT,
-    ConversationField.GROUP_VERSION,
-)
-_CHANNEL_HEAD_FIELDS = (
-    *_HEAD_FIELDS,
-    HeadField.POLICY_VERSION,
-    ConversationField.WRITTEN_AT,
-    ConversationField.MENTIONS_ALL,
-    HeadField.CONTENTS_VERSION,
-)
-"""Fields of the head of a channel. Its sessions take the times and mentions from it."""
-_VERSIONED_HEAD_FIELDS = (*_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
-_VERSIONED_CHANNEL_HEAD_FIELDS = (*_CHANNEL_HEAD_FIELDS, HeadField.MEMBERSHIP_VERSION)
-_KINDS = {b"P": ConversationKind.PRIVATE, b"G": ConversationKind.GROUP, b"C": ConversationKind.CHANNEL}
 _MAX_HEADS = 4_000
 """Decoded heads that a process keeps. Each takes some kilobytes at most."""
 
@@ -94,12 +70,11 @@ class ConversationStore:
         """Add the heads that are cached. Return the conversations of the others."""
         if not wanted:
             return []
-        fields = [_CHANNEL_HEAD_FIELDS if is_channel(c) else _HEAD_FIELDS for c in wanted]
-        calls = [Call("HMGET", (self._keys.head(c),), names) for c, names in zip(wanted, fields, strict=True)]
+        calls = [Call("HMGET", (self._keys.head(c),), head_fields(c)) for c in wanted]
         rows = await self._cache.run(calls)
         missing = []
         for conversation, row in zip(wanted, rows, strict=True):
-            if _is_cached(row):
+            if is_cached(row):
                 heads[conversation] = self._head_from(conversation, row)
             else:
                 missing.append(conversation)
@@ -116,9 +91,9 @@ class ConversationStore:
         await self._loader.drop(conversation, taken_seq)
 
     async def open_private(self, conversation: ConversationId, now_ms: int) -> None:
-        """Create a private conversation and both people's sessions. Neither is visible before the first message.
+        """Create both people's sessions, then the private conversation. None is visible before the first message.
 
-        Idempotent. Every part may be missing after a failure.
+        Idempotent. A conversation that exists has its sessions: it is not opened again.
         """
         people = parse_private(conversation)
         assert people is not None
@@ -133,10 +108,8 @@ class ConversationStore:
             UpdateOne({"_id": session_row_id(user, conversation)}, {"$setOnInsert": new_row(0)}, upsert=True)
             for user in people[:2]
         ]
-        await self._mongo.gather(
-            self._mongo.bulk_write(SESSIONS, sessions),
-            self._mongo.update_one(CONVERSATIONS, {"_id": conversation}, {"$setOnInsert": head}, upsert=True),
-        )
+        await self._mongo.bulk_write(SESSIONS, sessions)
+        await self._mongo.update_one(CONVERSATIONS, {"_id": conversation}, {"$setOnInsert": head}, upsert=True)
 
     async def find_with_member(
         self, viewer: UserId, conversations: Iterable[ConversationId]
@@ -144,15 +117,16 @@ class ConversationStore:
         """Return conversations as the viewer may see them, groups with the viewer's membership.
 
         A former member sees a group as it was when they left: see `Departures`. Groups that the viewer never was in are
-        left out. They take the same round trips as groups that do not exist: one to Redis and one to MongoDB. All other
-        conversations take one to Redis if they are cached; two after a change of a membership that this process knows.
+        left out. They take the same round trips as groups that do not exist: one to Redis and one to MongoDB. Threads
+        that are not cached are left out, because the viewer may not see them. All other conversations take one round
+        trip to Redis if they are cached; two after a change of a membership that this process knows.
         """
         wanted = list(dict.fromkeys(conversations))
         found: dict[ConversationId, tuple[Head, Member | None]] = {}
         for _ in range(_READS):
             missing = await self._read_with_member(viewer, wanted, found)
             groups = await self.list_joined(viewer, [c for c in missing if kind_of(c) is ConversationKind.GROUP])
-            others = [c for c in missing if kind_of(c) is not ConversationKind.GROUP]
+            others = [c for c in missing if kind_of(c) not in (ConversationKind.GROUP, ConversationKind.THREAD)]
             loads = (self.load(groups, with_members=True), self.load(others, with_members=False))
             wanted = list(set().union(*await asyncio.gather(*loads)))
             if not wanted:
@@ -180,13 +154,13 @@ class ConversationStore:
             Call(
                 "HMGET",
                 (self._keys.head(conversation),),
-                _VERSIONED_CHANNEL_HEAD_FIELDS if kind is ConversationKind.CHANNEL else _VERSIONED_HEAD_FIELDS,
+                (*head_fields(conversation), HeadField.MEMBERSHIP_VERSION),
             )
             if kind is not ConversationKind.GROUP or self._memberships.has(conversation, viewer)
             else Call(
                 "read_membership",
                 self._keys.conversation(conversation)[:2],
-                (viewer, HeadField.MEMBERS_TOTAL, *_VERSIONED_HEAD_FIELDS),
+                (viewer, HeadField.MEMBERS_TOTAL, *head_fields(conversation), HeadField.MEMBERSHIP_VERSION),
             )
             for conversation, kind in zip(wanted, kinds, strict=True)
         ]
@@ -201,7 +175,7 @@ class ConversationStore:
             version, is_group = answer.pop(), kind is ConversationKind.GROUP
             known = self._memberships.take(conversation, viewer, version) if is_group else None
             counter = self.groups if is_group else self.heads
-            if not _is_cached(answer):
+            if not is_cached(answer):
                 missing.append(conversation)
                 counter.misses += 1
             elif is_group and known is None:
@@ -239,7 +213,7 @@ class ConversationStore:
             return known[1]
         if len(self._heads) >= _MAX_HEADS:
             self._heads.pop(next(iter(self._heads)))
-        head = _decode_head(conversation, row)
+        head = decode_head(conversation, row)
         self._heads[conversation] = (row, head)
         return head
 
@@ -253,30 +227,62 @@ class ConversationStore:
         for_member: One of the users. None is returned if they never were in the group, after the same round trips as
         for a group that does not exist.
         """
-        head_key, members_key, *_ = self._keys.conversation(group)
-        fields = (HeadField.MEMBERSHIP_VERSION, HeadField.MEMBERS_TOTAL, *_HEAD_FIELDS)
-        calls = [
-            Call("HMGET", (head_key,), fields),
-            Call("HMGET", (members_key,), tuple(users)),
-            Call("HLEN", (members_key,)),
-        ]
         for _ in range(_READS):
-            (version, total, *row), texts, cached = await self._cache.run(calls)
-            is_loaded = row[0] is not None and int(total or -1) == cached
-            is_known = for_member is None or (is_loaded and texts[users.index(for_member)] is not None)
+            (snapshot,) = await self._read_snapshots([group], users)
+            is_known = for_member is None or (snapshot is not None and for_member in snapshot.members)
             if not is_known and for_member is not None and not await self.list_joined(for_member, [group]):
                 return None
-            if is_loaded:
-                head = self._head_from(group, row)
-                members = {
-                    user: _decode_member(head.ended_at, user, text)
-                    for user, text in zip(users, texts, strict=True)
-                    if text is not None
-                }
-                return GroupSnapshot(version.decode(), head, members)
+            if snapshot is not None:
+                return snapshot
             if not await self.load((group,), with_members=True):
                 return None
         raise _eviction_error()
+
+    async def find_snapshots(
+        self, conversations: Iterable[ConversationId], users: Sequence[UserId]
+    ) -> dict[ConversationId, GroupSnapshot]:
+        """Return groups or threads that exist, each with the memberships of some users, including a pending change.
+
+        One round trip for all if everything is cached.
+        """
+        wanted = list(dict.fromkeys(conversations))
+        found: dict[ConversationId, GroupSnapshot] = {}
+        for _ in range(_READS):
+            if not wanted:
+                return found
+            read = zip(wanted, await self._read_snapshots(wanted, users), strict=True)
+            found |= {conversation: snapshot for conversation, snapshot in read if snapshot is not None}
+            wanted = list(await self.load([c for c in wanted if c not in found], with_members=True))
+        raise _eviction_error()
+
+    async def _read_snapshots(
+        self, conversations: Sequence[ConversationId], users: Sequence[UserId]
+    ) -> list[GroupSnapshot | None]:
+        """Return each group or thread if it is completely cached. One round trip."""
+        calls: list[Call] = []
+        for conversation in conversations:
+            head_key, members_key, *_ = self._keys.conversation(conversation)
+            fields = (HeadField.MEMBERSHIP_VERSION, HeadField.MEMBERS_TOTAL, *head_fields(conversation))
+            calls += [
+                Call("HMGET", (head_key,), fields),
+                Call("HMGET", (members_key,), tuple(users)),
+                Call("HLEN", (members_key,)),
+            ]
+        answers = await self._cache.run(calls)
+        snapshots: list[GroupSnapshot | None] = []
+        for i, conversation in enumerate(conversations):
+            (version, total, *row), texts, cached = answers[3 * i : 3 * i + 3]
+            if not is_cached(row) or int(total or -1) != cached:
+                snapshots.append(None)
+                continue
+            head = self._head_from(conversation, row)
+            members = {
+                user: _decode_member(head.ended_at, user, text)
+                for user, text in zip(users, texts, strict=True)
+                if text is not None
+            }
+            snapshots.append(GroupSnapshot(version.decode(), head, members))
+        return snapshots
 
     async def list_members(self, conversation: ConversationId) -> list[Member]:
         """Return all memberships of a group, current and former, ordered by user id."""
@@ -303,7 +309,7 @@ class ConversationStore:
         if people is not None:
             return people[:2]
         # The membership may be newer than the version: seq separates later joins and departures.
-        return (await self._read_recipients(conversation, version)).members_at(seq)
+        return (await self.find_recipient_list(conversation, version)).members_at(seq)
 
     async def list_current_members(
         self, groups: Sequence[ConversationId], max_members: int | None = None
@@ -329,22 +335,29 @@ class ConversationStore:
             for (_, group, version), total in zip(sizes, totals, strict=True)
             if max_members is None or total <= max_members
         ]
-        found = await asyncio.gather(*(self._read_recipients(group, version) for group, version in chosen))
+        found = await asyncio.gather(*(self.find_recipient_list(group, version) for group, version in chosen))
         return {group: known.current_members() for (group, _), known in zip(chosen, found, strict=True)}
 
-    async def _read_recipients(self, group: ConversationId, version: str) -> RecipientList:
-        """Return the members of a group: without a round trip if this process knows those of that version."""
+    async def find_present_members(self, group: ConversationId) -> RecipientList:
+        """Return the present members of a group, or followers of a thread.
+
+        One round trip to Redis if this process knows them, else two.
+        """
+        read_version = Call("HMGET", (self._keys.head(group),), (HeadField.MEMBERSHIP_VERSION,))
+        ((version,),) = await self._cache.run([read_version])
+        return await self.find_recipient_list(group, (version or b"").decode())
+
+    async def find_recipient_list(self, group: ConversationId, version: str) -> RecipientList:
+        """Return the members of a group, or followers of a thread, under a version of the membership, or a later one.
+
+        No round trip if this process knows those of that version. If the version is "" (not known), they are read.
+        """
         known = self._recipient_lists.find(group, version)
         if known is None:
             known = recipient_list(version, await self.list_members(group))
             if version:
                 self._recipient_lists.remember(group, known)
         return known
-
-
-def _is_cached(row: Sequence[bytes | None]) -> bool:
-    """Return whether values of _HEAD_FIELDS or _CHANNEL_HEAD_FIELDS are those of a cached head."""
-    return row[0] is not None and (len(row) == len(_HEAD_FIELDS) or row[len(_HEAD_FIELDS)] is not None)
 
 
 def _eviction_error() -> Unreachable:
@@ -354,24 +367,3 @@ def _eviction_error() -> Unreachable:
 def _decode_member(ended_at: int | None, user: UserId, text: bytes) -> Member:
     member = member_from(user, orjson.loads(text))
     return member if ended_at is None else member.ended_at(ended_at)
-
-
-def _decode_head(conversation: ConversationId, row: Sequence[bytes | None]) -> Head:
-    """Return the head of the values of _HEAD_FIELDS or _CHANNEL_HEAD_FIELDS."""
-    newest_seq, newest, member_count, group, kind, end, ended_at, version, *of_channel = row
-    policy_version, written_at, mentions_all, contents_version = of_channel or (None, None, None, None)
-    return Head(
-        conversation=conversation,
-        kind=_KINDS.get(kind or b"", ConversationKind.PRIVATE),
-        seq=int(newest_seq or 0),
-        newest=message_from(orjson.loads(newest)) if newest else None,
-        member_count=int(member_count or 0),
-        group=group_info_from(orjson.loads(group)) if group else None,
-        ended_at=int(ended_at) if ended_at is not None else None,
-        dismissed=end == GroupEnd.DISMISSED.value.encode(),
-        version=int(version or 0),
-        policy_version=int(policy_version or 0),
-        written_at_ms=int(written_at or 0),
-        mentions_all=tuple(orjson.loads(mentions_all)) if mentions_all else (),
-        contents_version=int(contents_version or 0),
-    )

@@ -1,4 +1,4 @@
-"""Changes of groups: the decision, and the record that is kept from the reservation until the delivery is complete."""
+"""Changes of groups and threads: the decision, and the record that is kept until the delivery is complete."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ class GroupFields(TypedDict, total=False):
     end: GroupEnd
     ended_at: int
     """Newest seq of a group that ended. Set by `change_group.lua`."""
+    locked: bool
+    """Threads only."""
+    replier_count: int
+    """Threads only. Set by `reserve_reply.lua`."""
 
 
 _STORED_NAMES = {
@@ -44,19 +48,22 @@ _STORED_NAMES = {
     "full_history": ConversationField.FULL_HISTORY,
     "end": ConversationField.END,
     "ended_at": ConversationField.ENDED_AT,
+    "locked": ConversationField.LOCKED,
+    "replier_count": ConversationField.REPLIERS,
 }
 _PYTHON_NAMES = {stored: name for name, stored in _STORED_NAMES.items()}
 
 
 def to_stored(fields: GroupFields) -> dict[str, Any]:
-    """Return fields by their stored names. None removes a field: an avatar, or the mark that history is full."""
+    """Return fields by their stored names. None removes a field: an avatar, or a mark such as that of a lock."""
     return {_STORED_NAMES[name]: None if value is False else value for name, value in fields.items()}
 
 
 def _from_stored(stored: Mapping[str, Any]) -> GroupFields:
     fields = {_PYTHON_NAMES[name]: value for name, value in stored.items()}
-    if "full_history" in fields:
-        fields["full_history"] = bool(fields["full_history"])
+    for mark in ("full_history", "locked"):
+        if mark in fields:
+            fields[mark] = bool(fields[mark])
     if "end" in fields:
         fields["end"] = GroupEnd(fields["end"])
     return cast(GroupFields, fields)
@@ -64,7 +71,7 @@ def _from_stored(stored: Mapping[str, Any]) -> GroupFields:
 
 @dataclass(frozen=True, slots=True)
 class ProposedChange:
-    """A change of a group before it has a version."""
+    """A change of a group or thread before it has a version. In a thread, members are followers."""
 
     joining: tuple[UserId, ...] = ()
     leaving: tuple[UserId, ...] = ()
@@ -97,8 +104,10 @@ class ChangeField:
     """All stored fields of the group after the change. Absent in changes that earlier versions made."""
     SUB_BIZ = "sb"
     SILENT = "q"
-    """True if no SYSTEM message announces the change."""
+    """True if no message belongs to the change."""
     WRITTEN_AT = "w"
+    NEWEST_SEQ = "s"
+    """Threads only: newest reserved seq before the change."""
 
 
 _F = ChangeField
@@ -108,14 +117,16 @@ _TICKS_OF_MESSAGE = 2
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """A change of a group and of its memberships.
+    """A change of a group and of its memberships, or of a thread and its followers.
 
     `version`: the group's version after the change; each change takes the next one.
     `member_records`: records (JSON) of all memberships that begin, end or get another role, as they are afterwards.
     `joined`, `left`: users whose membership begins or ends.
-    `group`: the fields of the group after the change; None if an earlier version of Confab made the change.
-    `announced`: a SYSTEM message announces it.
+    `group`: the fields of the group after the change; None in a thread, or if an earlier version of Confab made the
+        change.
+    `announced`: a message belongs to it: the SYSTEM message that announces it, or in a thread the reply that causes it.
     `written_at_ms`: time at which the newest countable message before it became durable, as far as Redis has it.
+    `newest_seq`: threads only: newest reserved seq before the change; None: the change is that of a group.
     """
 
     version: int
@@ -128,6 +139,12 @@ class GroupChange:
     sub_biz: str | None = None
     announced: bool = True
     written_at_ms: int = 0
+    newest_seq: int | None = None
+
+    @property
+    def is_of_thread(self) -> bool:
+        """True if it changes a thread. Its message is a reply."""
+        return self.newest_seq is not None
 
     @property
     def state(self) -> GroupState | None:
@@ -142,7 +159,7 @@ class GroupChange:
     @property
     def updates_group(self) -> bool:
         """True if a field or a role changes: all members get the event GroupChanged."""
-        if self.dissolves:
+        if self.dissolves or self.is_of_thread:
             return False
         return bool(self.fields) or len(self.member_records) > len(self.joined) + len(self.left)
 
@@ -160,14 +177,17 @@ class GroupChange:
             _F.VERSION: self.version, _F.MEMBER_COUNT: self.member_count, _F.MEMBERS: self.member_records,
             _F.JOINED: self.joined, _F.LEFT: self.left, _F.FIELDS: to_stored(self.fields), _F.SUB_BIZ: self.sub_biz,
             _F.SILENT: not self.announced, _F.WRITTEN_AT: self.written_at_ms,
-            _F.GROUP: self.group.to_fields() if self.group is not None else None,
+            _F.GROUP: self.group.to_fields() if self.group is not None else None, _F.NEWEST_SEQ: self.newest_seq,
         }  # fmt: skip
-        return orjson.dumps({name: value for name, value in fields.items() if value or name == _F.MEMBER_COUNT})
+        numbers = (_F.MEMBER_COUNT, _F.NEWEST_SEQ)
+        return orjson.dumps(
+            {name: value for name, value in fields.items() if value or (name in numbers and value is not None)}
+        )
 
 
 def group_change_from(record: dict[str, Any]) -> GroupChange:
     """Return the change of a decoded record."""
-    group = record.get(_F.GROUP)
+    group = record.get(_F.GROUP) if _F.NEWEST_SEQ not in record else None
     return GroupChange(
         version=record[_F.VERSION],
         member_count=record[_F.MEMBER_COUNT],
@@ -179,4 +199,5 @@ def group_change_from(record: dict[str, Any]) -> GroupChange:
         sub_biz=record.get(_F.SUB_BIZ),
         announced=not record.get(_F.SILENT, False),
         written_at_ms=record.get(_F.WRITTEN_AT, 0),
+        newest_seq=record.get(_F.NEWEST_SEQ),
     )

@@ -1,4 +1,4 @@
-"""Groups in MongoDB: creating them, and making their changes durable one after the other."""
+"""Groups in MongoDB: creating them, and making their changes, and those of threads, durable one after the other."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId
 from store.conversations.conversation import Member
-from store.conversations.conversation_fields import ConversationField
+from store.conversations.conversation_fields import ConversationField, MemberField
 from store.conversations.group_change import GroupChange, to_stored
 from store.conversations.group_info import GroupInfo
-from store.messages.message import Message, MessageField, ReservedMessage
+from store.conversations.heads.head_writes import head_updates
+from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import (
@@ -29,7 +30,10 @@ from store.mongo.collections import (
     member_row_id,
     session_row_id,
 )
-from store.sessions.changes import Join, Leave, new_row
+from store.sessions.changes import new_row
+from store.sessions.row_writes import message_updates
+from store.threads.membership_changes import session_changes
+from store.threads.reply_writes import reply_updates
 
 CLAIM_SECONDS = 24 * 3600
 """Time for which a creator's idempotency key returns the first group."""
@@ -89,7 +93,7 @@ class GroupStore:
         return True
 
     async def commit(self, reserved: ReservedMessage, at_ms: int) -> int | None:
-        """Make a change durable, with its SYSTEM message and the sessions that it begins or ends, all or nothing.
+        """Make a change durable, with its message and the sessions that it begins or ends, all or nothing.
 
         One awaited transaction. Idempotent. Raises Unreachable: then the outcome is not known.
 
@@ -112,6 +116,8 @@ class GroupStore:
             rows = _session_updates(message, change, at_ms)
             if rows:
                 await self._mongo.bulk_write(SESSIONS, rows, session=session)
+            if message.kind.countable:
+                await self._update_as_message(CommittedMessage(reserved, at_ms), session)
             # Last, because every message in the group writes the head too, and waits while this transaction locks it.
             query, update = _head_before(message.conversation, change), _head_update(reserved, at_ms)
             if await self._mongo.find_one_and_update(CONVERSATIONS, query, update, session=session) is None:
@@ -124,6 +130,17 @@ class GroupStore:
         except BulkWriteError as error:
             raise Unreachable("rows of a group's members collided") from error
         return at_ms
+
+    async def _update_as_message(self, committed: CommittedMessage, session: Any) -> None:
+        """Update what an ordinary message does: the change belongs to a reply in a thread."""
+        parts = (
+            (SESSIONS, message_updates(committed)),
+            (MEMBERS, reply_updates([committed.reserved.message])),
+            (CONVERSATIONS, head_updates([committed])),
+        )
+        for collection, updates in parts:
+            writes = [UpdateOne(query, change, upsert=upsert) for query, change, upsert in updates]
+            await self._mongo.bulk_write(collection, writes, session=session)
 
     async def _find_commit_time(self, message: Message, change: GroupChange) -> int | None:
         """Return the time at which a change became durable, even if others followed. None if it did not."""
@@ -164,9 +181,12 @@ def _head_update(reserved: ReservedMessage, at_ms: int) -> dict[str, Any]:
     update: dict[str, Any] = {"$set": kept}
     if change.dissolves:
         kept[ConversationField.ENDED_AT_MS] = at_ms
-    if change.announced:
-        place = {ConversationField.SEQ: message.seq, ConversationField.N: message.n}
-        update["$max"] = place | {ConversationField.MOVED_AT: at_ms}
+    if change.announced or change.newest_seq is not None:
+        # New followers have read everything up to the newest reserved message, which may not be durable yet.
+        seq = message.seq if change.announced or change.newest_seq is None else change.newest_seq
+        update["$max"] = {ConversationField.SEQ: seq, ConversationField.N: message.n}
+        if change.announced:
+            update["$max"][ConversationField.MOVED_AT] = at_ms
     if change.updates_group:
         update.setdefault("$max", {})[ConversationField.MOVED_AT] = change.update_time_ms(at_ms)
     removed = {name: "" for name, value in fields.items() if value is None}
@@ -175,18 +195,27 @@ def _head_update(reserved: ReservedMessage, at_ms: int) -> dict[str, Any]:
 
 def _member_updates(conversation: ConversationId, change: GroupChange) -> list[UpdateOne]:
     return [
-        UpdateOne({"_id": member_row_id(conversation, user)}, {"$set": orjson.loads(member)}, upsert=True)
+        UpdateOne({"_id": member_row_id(conversation, user)}, _member_update(change, orjson.loads(member)), upsert=True)
         for user, member in change.member_records
     ]
 
 
+def _member_update(change: GroupChange, fields: dict[str, Any]) -> dict[str, Any]:
+    update: dict[str, Any] = {"$set": fields}
+    if change.is_of_thread:
+        # Messages raise it without the record in Redis.
+        reply = fields.pop(MemberField.LAST_REPLY, 0)
+        update["$max"] = {MemberField.LAST_REPLY: reply} if reply else {}
+        update["$unset"] = {MemberField.UNFOLLOWED: ""} if MemberField.UNFOLLOWED not in fields else {}
+    return {operator: values for operator, values in update.items() if values}
+
+
 def _session_updates(message: Message, change: GroupChange, at_ms: int) -> list[UpdateOne]:
     """Return the updates of the sessions of users who join and leave."""
-    conversation = message.conversation
-    join = Join(conversation, message.seq, message.n, change.sub_biz).row_update(at_ms)
-    leave = Leave(conversation, message.seq - 1, message.n, change.written_at_ms).row_update(at_ms)
-    rows = [UpdateOne({"_id": session_row_id(user, conversation)}, join, upsert=True) for user in change.joined]
-    return rows + [UpdateOne({"_id": session_row_id(user, conversation)}, leave) for user in change.left]
+    return [
+        UpdateOne({"_id": session_row_id(user, message.conversation)}, changed.row_update(at_ms), upsert=is_joining)
+        for user, changed, is_joining in session_changes(message, change)
+    ]
 
 
 def _claim_id(creator: UserId, key: str) -> str:

@@ -14,14 +14,15 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.request_user import SharedWork
 from store.base.workspace_ids import workspace_of_channel
 from store.conversations.conversation import member_from
-from store.conversations.conversation_fields import ConversationField, HeadField
+from store.conversations.conversation_fields import MAX_PARTICIPANTS, ConversationField, HeadField, MemberField
 from store.conversations.group_info import group_info_from
 from store.messages.message import MessageField, message_from
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, WORKSPACES, members_of
+from store.mongo.collections import BY_ID, CONVERSATIONS, MEMBERS, MESSAGES, WORKSPACES, members_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
+from store.threads.thread_info import participants_of, settings_of_thread
 from store.workspaces.workspace_fields import WorkspaceField
 
 _NEWEST = "newest"
@@ -32,6 +33,7 @@ _NEWEST_MESSAGE = {
     "pipeline": [{"$sort": {MessageField.BUCKET: -1, MessageField.SEQ: -1}}, {"$limit": 1}],
     "as": _NEWEST,
 }
+_WITH_MEMBERS = (ConversationKind.GROUP, ConversationKind.THREAD)
 
 
 class HeadLoader:
@@ -73,7 +75,7 @@ class HeadLoader:
             if claimed:
                 # Requests of other users, and of other processes, wait for the claims.
                 with SharedWork():
-                    rows, members = await self._read_mongo(claimed, with_members)
+                    rows, members = await self.read(claimed, with_members)
                 missing = [c for c in claimed if c not in rows]
                 absent.update(missing)
                 found = [c for c in claimed if c in rows]
@@ -87,17 +89,23 @@ class HeadLoader:
         await retry_until_true(attempt)
         return set(conversations) - absent
 
-    async def _read_mongo(
+    async def read(
         self, conversations: Sequence[ConversationId], with_members: bool
     ) -> tuple[dict[ConversationId, Document], dict[ConversationId, list[Document]]]:
+        """Return the documents of conversations with their newest messages, and memberships of the groups among them.
+
+        Conversations that do not exist are left out. One round trip to MongoDB.
+        """
         heads = self._mongo.aggregate(
             CONVERSATIONS, [{"$match": {"_id": {"$in": list(conversations)}}}, {"$lookup": _NEWEST_MESSAGE}]
         )
-        groups = [c for c in conversations if kind_of(c) is ConversationKind.GROUP] if with_members else []
+        groups = [c for c in conversations if kind_of(c) in _WITH_MEMBERS] if with_members else []
+        threads = [c for c in conversations if kind_of(c) is ConversationKind.THREAD] if not with_members else []
         found, policy_versions, *members = await self._mongo.gather(
             heads,
             self._read_policy_versions(conversations),
             *(self._mongo.find(MEMBERS, members_of(c)) for c in groups),
+            *(self._find_participants(c) for c in threads),
         )
         rows = {ConversationId(row["_id"]): row for row in found}
         for channel in [c for c in rows if kind_of(c) is ConversationKind.CHANNEL]:
@@ -107,7 +115,12 @@ class HeadLoader:
                 del rows[channel]
             else:
                 rows[channel][HeadField.POLICY_VERSION] = version
-        return rows, dict(zip(groups, members, strict=True))
+        return rows, dict(zip((*groups, *threads), members, strict=True))
+
+    async def _find_participants(self, thread: ConversationId) -> list[Document]:
+        replied = members_of(thread) | {MemberField.LAST_REPLY: {"$exists": True}}
+        latest_first = [(MemberField.LAST_REPLY, -1)]
+        return await self._mongo.find(MEMBERS, replied, sort=latest_first, limit=MAX_PARTICIPANTS, hint=BY_ID)
 
     async def _read_policy_versions(self, conversations: Sequence[ConversationId]) -> dict[str, int]:
         """Return the policy versions of the workspaces that the channels among the conversations belong to.
@@ -125,13 +138,16 @@ class HeadLoader:
     def _finish_call(
         self, token: str, conversation: ConversationId, row: Document, members: list[Document], with_members: bool
     ) -> Call:
-        fields = _head_fields(row)
-        flat = [part for pair in fields.items() for part in pair]
+        fields = head_fields(row)
         start = len(conversation) + 1
-        for member in members:
-            user = UserId(member["_id"][start:])
-            flat += [user, member_from(user, member).to_json()]
-        flag = int(with_members and row[ConversationField.KIND] == "G")
+        by_user = [(UserId(member["_id"][start:]), member) for member in members]
+        if row[ConversationField.KIND] == "T":
+            fields[HeadField.PARTICIPANTS] = orjson.dumps(participants_of(by_user))
+        flat = [part for pair in fields.items() for part in pair]
+        flag = int(with_members and row[ConversationField.KIND] in ("G", "T"))
+        if flag:
+            for user, member in by_user:
+                flat += [user, member_from(user, member).to_json()]
         version = fields[ConversationField.GROUP_VERSION]
         return Call(
             "head_load_finish",
@@ -144,8 +160,8 @@ class HeadLoader:
         await self._cache.one(Call("head_drop", self._keys.conversation(conversation), (taken_seq,)))
 
 
-def _head_fields(row: Document) -> dict[str, Any]:
-    """Return the fields of a head in Redis, from a document with its newest message."""
+def head_fields(row: Document) -> dict[str, Any]:
+    """Return the fields of a head in Redis, from a document that `HeadLoader.read` has returned."""
     newest = message_from(row[_NEWEST][0]) if row[_NEWEST] else None
     seq, n = row[ConversationField.SEQ], row[ConversationField.N]
     if newest:
@@ -168,10 +184,17 @@ def _head_fields(row: Document) -> dict[str, Any]:
     if row.get(ConversationField.END):
         fields[ConversationField.END] = row[ConversationField.END]
         fields[ConversationField.ENDED_AT] = row[ConversationField.ENDED_AT]
-    if row[ConversationField.KIND] == "C" and row.get(ConversationField.MENTIONS_ALL):
+    if row[ConversationField.KIND] in ("C", "T") and row.get(ConversationField.MENTIONS_ALL):
         fields[ConversationField.MENTIONS_ALL] = orjson.dumps(sorted(row[ConversationField.MENTIONS_ALL]))
+    if row[ConversationField.KIND] == "C":
+        fields[ConversationField.PIN_VERSION] = row.get(ConversationField.PIN_VERSION, 0)
+        fields[HeadField.PIN_COUNT] = len(row.get(ConversationField.PINS, ()))
     if HeadField.POLICY_VERSION in row:
         fields[HeadField.POLICY_VERSION] = row[HeadField.POLICY_VERSION]
     if row[ConversationField.KIND] == "G":
         fields[HeadField.GROUP] = orjson.dumps(group_info_from(row).to_fields())
+    if row[ConversationField.KIND] == "T":
+        fields[HeadField.GROUP] = orjson.dumps(settings_of_thread(row))
+        fields[HeadField.PARENT_SEQ] = newest.parent_seq if newest else 0
+        fields[ConversationField.RECALLED] = row.get(ConversationField.RECALLED, 0)
     return fields

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -28,6 +29,20 @@ class RecipientList:
         users = [user for first, user in self.current if first <= seq]
         ended = takewhile(lambda interval: interval[1] >= seq, self.former)
         return users + [user for first, _, user in ended if first <= seq]
+
+    def present_at(self, seqs: Collection[int]) -> list[UserId]:
+        """Return the current members who were members when each of some messages took its seq."""
+        earliest = min(seqs)
+        if all(first <= earliest for first, _ in self.current):
+            return self.current_members()
+        earlier = defaultdict[UserId, list[tuple[int, int]]](list)
+        for first, last, user in self.former:
+            earlier[user].append((first, last))
+        return [
+            user
+            for first, user in self.current
+            if all(first <= seq or any(a <= seq <= b for a, b in earlier.get(user, ())) for seq in seqs)
+        ]
 
     def current_members(self) -> list[UserId]:
         """Return the users who are members under this version."""

@@ -6,6 +6,7 @@ Fields of the row `deployment` {_id 1}, in addition to those of `redis_generatio
     egen   the generation that the epoch belongs to
     lost   ms: when Redis last lost its contents
     mend   ms: messages stored since then have to be checked by loss recovery; absent if there is nothing to check
+    fkey   random, in hexadecimal digits: signs addresses of files, unless a setting has the key (ADR 76)
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class Deployment:
         )
         self.name = ""
         self._check_lock = asyncio.Lock()
+        self.file_address_key: bytes | None = None
+        """Key of addresses of files, the same on all servers; None until `open` has read it."""
         self.redis_epoch = ""
         self.redis_lost_at_ms = 0
         """Time at which Redis last lost its contents. 0: never."""
@@ -87,7 +90,7 @@ class Deployment:
         self._lease_mongo.refuse_calls()
 
     async def open(self) -> None:
-        """Create indexes, and read the deployment's name, its time and the state of Redis. Idempotent.
+        """Create indexes, and read the deployment's name, key, time and the state of Redis. Idempotent.
 
         Raises:
             Unreachable: A database does not answer. The Redis fallback is no failure.
@@ -101,9 +104,13 @@ class Deployment:
             {"$setOnInsert": {"name": secrets.token_hex(4), "version": known_version()}},
             upsert=True,
         )
+        # Rows of earlier versions have no key.
+        without_key = {"_id": 1, "fkey": {"$exists": False}}
+        await self._mongo.update_one(DEPLOYMENT, without_key, {"$set": {"fkey": secrets.token_hex(32)}})
         row = await self._time.report()
         self._clock.advance_to(row["time"])
         self.name = row["name"]
+        self.file_address_key = bytes.fromhex(row["fkey"])
         try:
             await self.check_redis()
         except Unreachable:

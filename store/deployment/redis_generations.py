@@ -204,3 +204,20 @@ class Generations:
         self._run, self.number = run, row["gen"]
         self.began_at = time.monotonic() - (row["now"] - row.get("since", 0)) / 1000
         self._cache.keys.enter(self.number)
+
+
+def use_present_generation(mongo: Mongo, cache: Cache) -> None:
+    """Make a cache use the generation that is valid, and never begin another one: for programs other than servers.
+
+    Connections to another Redis than the deployment's are refused: calls raise Unreachable.
+    """
+
+    async def admit(run: str, shard: str = "") -> None:
+        rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection=_PROJECTION)
+        row = rows[0] if rows else {}
+        valid = row.get("runs", {}).get(shard) if shard else row.get("run")
+        if valid != run or (shard and row.get("run") != CLUSTER):
+            raise Unreachable("the servers do not use this Redis")
+        cache.keys.enter(row["gen"])
+
+    cache.admit_with(admit)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from store.base.counters import SECONDS, SIZES, Histogram
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId
-from store.conversations import head_writes
 from store.conversations.conversation_fields import ConversationField
+from store.conversations.heads import head_writes
 from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage, message_from
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Document, Mongo
@@ -20,6 +20,7 @@ from store.receipts.receipt_marks import ReceiptKind, ReceiptMark, mark_row, pro
 from store.redis.cache import Call
 from store.redis.keys import Keys
 from store.sessions import row_writes
+from store.threads.reply_writes import is_reply, reply_updates
 
 
 class CommitStore:
@@ -82,6 +83,7 @@ class CommitStore:
             marks = [mark_row(_read_mark(c.reserved.message), c.at_ms) for c in reading]
             writes.append(Write.inserts(RECEIPTS, marks))
         members = progress_updates(_read_mark(c.reserved.message) for c in reading)
+        members += reply_updates(committed.reserved.message for committed in durable)
         if members:
             writes.append(Write.updates(MEMBERS, members))
         return writes
@@ -152,11 +154,12 @@ class CommitStore:
         at_ms = committed.at_ms if change is None or change.announced or change.dissolves else 0
         if change is not None and change.updates_group:
             at_ms = change.update_time_ms(committed.at_ms)
-        changed = (reserved.outbox_entry, change.to_json()) if change is not None else ()
+        changed = (reserved.outbox_entry, change.to_json()) if change is not None else ("", "")
+        replier = message.sender if is_reply(message) else ""
         return Call(
             "set_newest_message",
             self._keys.conversation(message.conversation),
-            (message.seq, message.to_json(), at_ms, int(message.kind.countable), *changed),
+            (message.seq, message.to_json(), at_ms, int(message.kind.countable), *changed, replier),
         )
 
 

@@ -56,9 +56,13 @@ def _is_complete(message: Message, head: Document | None, sessions: dict[str, Do
         return True
     if message.mentions_all and seq not in head.get(ConversationField.MENTIONS_ALL, ()):
         return False
+    is_in_thread = kind_of(conversation) is ConversationKind.THREAD
     for user in message.mentions:
         row = sessions.get(session_row_id(user, conversation))
-        if user != message.sender and row is not None and not has_mention(row, seq):
+        if user == message.sender:
+            continue
+        # In a thread the message creates the row.
+        if (row is None and is_in_thread) or (row is not None and not has_mention(row, seq)):
             return False
     people = parse_private(conversation)
     if people is not None:
@@ -66,6 +70,6 @@ def _is_complete(message: Message, head: Document | None, sessions: dict[str, Do
         return bool(head.get(ConversationField.WROTE_SEQ[side], 0) >= seq)
     session = sessions.get(session_row_id(message.sender, conversation))
     if session is None:
-        # In a channel the message creates the row.
-        return kind_of(conversation) is not ConversationKind.CHANNEL
+        # In a channel or thread the message creates the row.
+        return kind_of(conversation) not in (ConversationKind.CHANNEL, ConversationKind.THREAD)
     return has_read(session, seq)

@@ -12,15 +12,19 @@ from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, 
 from store.base.snowflakes import created_at_ms
 from store.base.workspace_ids import RoleId
 from store.conversations.group_change import GroupChange
+from store.files.file import Attachment, FileId, attachment_from
+from store.messages.broadcasts import BroadcastOf, broadcast_of_from
 from store.messages.system_events import SystemEvent, event_from, infer_event
+from store.previews.message_embeds import NO_EMBEDS, MessageEmbeds, message_embeds_from
+from store.reactions.reaction_summary import ReactionSummary, summaries_from
 
 
 class MessageField:
     """Stored names of a message's fields: the same in MongoDB documents (`messages`) and in Redis records (JSON).
 
     `messages` is unique by (CONVERSATION, BUCKET, SEQ), sharded by (CONVERSATION, BUCKET). Empty fields are left out,
-    because Lua's JSON can't tell [] from {}. The document of a recalled message keeps its text and metadata. Its Redis
-    record does not.
+    because Lua's JSON can't tell [] from {}. The document of a recalled message keeps its text, metadata,
+    reactions, embeds and attachments. Its Redis record does not.
     """
 
     ID = "_id"
@@ -42,6 +46,16 @@ class MessageField:
     """Roles of a workspace, in a message in a channel."""
     REPLY_TO = "r"
     """[id, seq] of the message replied to."""
+    PARENT_SEQ = "ps"
+    """In a thread: the parent conversation's newest reserved seq when the message took its place. It never goes down
+    from one message of the thread to the next.
+    """
+    HAS_THREAD = "th"
+    """True once there may be a thread under the message."""
+    BROADCAST = "bc"
+    """True in a reply that has a copy in the parent conversation."""
+    BROADCAST_OF = "bo"
+    """Of the copy of a reply: `BroadcastOf.to_stored`."""
     KEY = "ik"
     """Idempotency key."""
     DIGEST = "ih"
@@ -55,8 +69,18 @@ class MessageField:
     """(ms)"""
     RECALLED_BY = "rb"
     """Absent in messages that were recalled before the field existed."""
+    PIN_CHANGES = "pc"
+    """Number of times that it was pinned or unpinned. It is pinned while the number is odd."""
     SYSTEM_EVENT = "se"
     """[kind] or [kind, text]. Absent in SYSTEM messages that were stored before the field existed."""
+    REACTIONS = "rx"
+    """Summaries of the reactions, in the order in which the emoji were first used: `ReactionSummary.to_stored`."""
+    REACTIONS_VERSION = "rv"
+    """Grows with every change of the reactions. Absent: none was ever added."""
+    EMBEDS = "em"
+    """`MessageEmbeds.to_stored`: the embeds, and whether links are pending."""
+    ATTACHMENTS = "at"
+    """Files, in the sender's order: `Attachment.to_stored`. They never change."""
     GROUP_CHANGED_AT = "ga"
     """Time at which the group change that a SYSTEM message announces became durable (ms). MongoDB only."""
     GROUP_STATE = "gs"
@@ -80,6 +104,7 @@ class MessageKind(StrEnum):
 
 
 _KINDS = {kind.value: kind for kind in MessageKind}
+_WITH_RECEIPTS = (ConversationKind.PRIVATE, ConversationKind.GROUP)
 
 
 class Message(NamedTuple):
@@ -111,6 +136,52 @@ class Message(NamedTuple):
     """Set for every SYSTEM message, and for no other."""
     metadata: str | None = None
     mentioned_roles: tuple[RoleId, ...] = ()
+    pin_changes: int = 0
+    """Number of times that it was pinned or unpinned."""
+    parent_seq: int = 0
+    """In a thread: the parent conversation's newest reserved seq when the message took its place."""
+    has_thread: bool = False
+    """There may be a thread under the message."""
+    reactions: tuple[ReactionSummary, ...] = ()
+    """Empty if the message was recalled: its reactions are withheld too."""
+    reactions_version: int = 0
+    is_broadcast: bool = False
+    """A reply that is also shown in the parent conversation, by a copy."""
+    broadcast_of: BroadcastOf | None = None
+    """Of the copy of a reply: the reply."""
+    embeds: MessageEmbeds = NO_EMBEDS
+    """Empty if the message was recalled: they are withheld too."""
+    attachments: tuple[Attachment, ...] = ()
+    """Empty if the message was recalled."""
+    recalled_files: tuple[FileId, ...] = ()
+    """Files of a recalled message, which have to be removed. Only in messages that were read from MongoDB."""
+
+    @property
+    def own_files(self) -> tuple[FileId, ...]:
+        """Ids of the files that belong to this message. Those of a copy belong to its reply."""
+        if not self.attachments or self.broadcast_of is not None:
+            return ()
+        return tuple(file.id for file in self.attachments)
+
+    @property
+    def copy_id(self) -> MessageId | None:
+        """Of a reply with a copy: the id of the copy. It follows from the reply's, so there is never a second copy."""
+        return MessageId(self.id + 1) if self.is_broadcast else None
+
+    @property
+    def shown_mentions(self) -> tuple[UserId, ...]:
+        """The users that readers see as mentioned by name."""
+        return self.mentions if self.broadcast_of is None else self.broadcast_of.mentions
+
+    @property
+    def shows_mention_of_all(self) -> bool:
+        """True if readers see that it mentions everybody."""
+        return self.mentions_all if self.broadcast_of is None else self.broadcast_of.mentions_all
+
+    @property
+    def shown_roles(self) -> tuple[RoleId, ...]:
+        """The roles that readers see as mentioned."""
+        return self.mentioned_roles if self.broadcast_of is None else self.broadcast_of.mentioned_roles
 
     @property
     def public_id(self) -> str:
@@ -123,9 +194,41 @@ class Message(NamedTuple):
         return self.recalled_at_ms is not None
 
     @property
+    def is_pinned(self) -> bool:
+        """True if it is pinned. A recalled message never is."""
+        return self.pin_changes % 2 == 1 and self.recalled_at_ms is None
+
+    @property
+    def is_withheld(self) -> bool:
+        """True if the message was made by `withheld`."""
+        return self.n == 0 and self.recalled_at_ms == self.created_at_ms
+
+    def withheld(self) -> Message:
+        """Return the message for somebody who may not read it any more, as if it had been recalled at once.
+
+        It has no number, and only what never changes. Who sees it could read the message when it was sent.
+        """
+        return Message(
+            self.id, self.conversation, self.sender, self.kind, None, self.seq, recalled_at_ms=self.created_at_ms
+        )
+
+    def is_newer_than(self, other: Message) -> bool:
+        """Return whether this is a later state of the same message, apart from its reactions.
+
+        No change lowers one of the compared numbers. So of two states, the one with a higher number is the later one.
+        """
+        if self.is_recalled or other.is_recalled:
+            return not other.is_recalled
+        return (
+            self.edits > other.edits
+            or self.pin_changes > other.pin_changes
+            or self.embeds.version > other.embeds.version
+        )
+
+    @property
     def has_receipts(self) -> bool:
-        """True if others read and receive it with receipts: it is countable, and not in a channel."""
-        return self.kind.countable and kind_of(self.conversation) is not ConversationKind.CHANNEL
+        """True if others read and receive it with receipts: it is countable, and in no channel or thread."""
+        return self.kind.countable and kind_of(self.conversation) in _WITH_RECEIPTS
 
     @property
     def created_at_ms(self) -> int:
@@ -153,6 +256,14 @@ class Message(NamedTuple):
             fields[_F.MENTIONED_ROLES] = list(self.mentioned_roles)
         if self.reply_to:
             fields[_F.REPLY_TO] = [str(self.reply_to[0]), self.reply_to[1]]
+        if self.parent_seq:
+            fields[_F.PARENT_SEQ] = self.parent_seq
+        if self.has_thread:
+            fields[_F.HAS_THREAD] = True
+        if self.is_broadcast:
+            fields[_F.BROADCAST] = True
+        if self.broadcast_of is not None:
+            fields[_F.BROADCAST_OF] = self.broadcast_of.to_stored()
         if self.key:
             fields[_F.KEY], fields[_F.DIGEST] = self.key, self.digest
         if self.metadata is not None:
@@ -163,8 +274,18 @@ class Message(NamedTuple):
             fields[_F.RECALLED_AT] = self.recalled_at_ms
         if self.recalled_by is not None:
             fields[_F.RECALLED_BY] = self.recalled_by
+        if self.pin_changes:
+            fields[_F.PIN_CHANGES] = self.pin_changes
         if self.system_event is not None:
             fields[_F.SYSTEM_EVENT] = self.system_event.to_stored()
+        if self.reactions:
+            fields[_F.REACTIONS] = [summary.to_stored() for summary in self.reactions]
+        if self.reactions_version:
+            fields[_F.REACTIONS_VERSION] = self.reactions_version
+        if self.embeds is not NO_EMBEDS and (embeds := self.embeds.to_stored()):
+            fields[_F.EMBEDS] = embeds
+        if self.attachments:
+            fields[_F.ATTACHMENTS] = [attachment.to_stored() for attachment in self.attachments]
         return fields
 
     def to_json(self) -> bytes:
@@ -180,7 +301,18 @@ class Message(NamedTuple):
 def message_from(fields: dict[str, Any]) -> Message:
     """Return the message of a MongoDB document or a decoded Redis record."""
     reply, recalled_at_ms = fields.get(_F.REPLY_TO), fields.get(_F.RECALLED_AT)
+    broadcast_of = fields.get(_F.BROADCAST_OF)
     kind = _KINDS[fields[_F.KIND]]
+    reactions = fields.get(_F.REACTIONS) if recalled_at_ms is None else None
+    embeds = fields.get(_F.EMBEDS) if recalled_at_ms is None else None
+    attachments: tuple[Attachment, ...] = ()
+    recalled_files: tuple[FileId, ...] = ()
+    if _F.ATTACHMENTS in fields:
+        files = tuple(map(attachment_from, fields[_F.ATTACHMENTS]))
+        if recalled_at_ms is None:
+            attachments = files
+        elif broadcast_of is None:
+            recalled_files = tuple(file.id for file in files)
     return Message(
         id=MessageId(int(fields[_F.ID] if _F.ID in fields else fields[_F.RECORD_ID])),
         conversation=ConversationId(fields[_F.CONVERSATION]),
@@ -201,6 +333,16 @@ def message_from(fields: dict[str, Any]) -> Message:
         system_event=_system_event(fields) if kind is MessageKind.SYSTEM else None,
         metadata=fields.get(_F.METADATA) if recalled_at_ms is None else None,
         mentioned_roles=tuple(fields.get(_F.MENTIONED_ROLES, ())),
+        pin_changes=fields.get(_F.PIN_CHANGES, 0),
+        parent_seq=fields.get(_F.PARENT_SEQ, 0),
+        has_thread=bool(fields.get(_F.HAS_THREAD, False)),
+        reactions=summaries_from(reactions) if reactions else (),
+        reactions_version=fields.get(_F.REACTIONS_VERSION, 0),
+        is_broadcast=bool(fields.get(_F.BROADCAST, False)),
+        broadcast_of=broadcast_of_from(broadcast_of) if broadcast_of else None,
+        embeds=message_embeds_from(embeds) if embeds else NO_EMBEDS,
+        attachments=attachments,
+        recalled_files=recalled_files,
     )
 
 
@@ -225,8 +367,12 @@ class ReservedMessage:
     `sender_cached`: the sender's sessions were in the cache.
     `reads_unread`: sending the message may mark unread messages of others as read.
     `reads_mentions`: some of these may mention the sender.
-    `notified`: in a channel the users who are notified because the message mentions them by name or role.
-    `judged_version`: in a channel the policy version under which the sender's rights were judged; 0: not known.
+    `notified`: in a channel or thread the users who are notified because the message mentions them by name or role.
+    `judged_version`: in a channel, or a thread there, the policy version under which the sender's rights were judged;
+        0: not known.
+    `parent_version`: in a thread of a group the version of the group's membership; "" if it is not known.
+    `copy`: of a reply the copy in the parent conversation, if it got its place in the same step.
+    `parent_full_history`: in a thread of a group, members read what came before they joined; None if it is not known.
     """
 
     message: Message
@@ -238,6 +384,9 @@ class ReservedMessage:
     reads_mentions: bool = True
     notified: tuple[UserId, ...] = ()
     judged_version: int = 0
+    parent_version: str = ""
+    copy: ReservedMessage | None = None
+    parent_full_history: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

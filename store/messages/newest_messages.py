@@ -36,6 +36,18 @@ _MOST_QUOTED = 100
 _MESSAGE_BYTES = 600
 """Memory for a message without text and metadata, approximately."""
 
+_REACTION_BYTES = 800
+"""Memory for the reactions to a message with one emoji, without keys, approximately."""
+
+_EMBED_BYTES = 2_000
+"""Memory for an embed without fields, approximately."""
+
+_EMBED_FIELD_BYTES = 400
+"""Memory for a field of an embed, approximately."""
+
+_ATTACHMENT_BYTES = 700
+"""Memory for an attachment without its name and description, approximately."""
+
 
 class _Window(NamedTuple):
     """All messages between two seqs, newest first, as they are under one contents version.
@@ -81,7 +93,15 @@ class _Window(NamedTuple):
     def count_bytes(self) -> int:
         """Return the memory that the window takes, approximately."""
         messages = (*self.messages, *self.quoted.values())
-        return sum(_MESSAGE_BYTES + getsizeof(m.text) + getsizeof(m.metadata) for m in messages)
+        reactions = [summary for message in messages for summary in message.reactions]
+        embeds = [embed for message in messages for embed in message.embeds.items]
+        files = [attachment for message in messages for attachment in message.attachments]
+        return (
+            sum(_MESSAGE_BYTES + getsizeof(m.text) + getsizeof(m.metadata) for m in messages)
+            + sum(_REACTION_BYTES + len(summary.keys) for summary in reactions)
+            + sum(_EMBED_BYTES + getsizeof(e.description) + _EMBED_FIELD_BYTES * len(e.fields) for e in embeds)
+            + sum(_ATTACHMENT_BYTES + getsizeof(file.filename) + getsizeof(file.description) for file in files)
+        )
 
 
 class NewestMessages:

@@ -25,6 +25,20 @@ class OutboxField:
     """The group change that the message announces (JSON)."""
     REVISION = "v"
     """[message, seq, kind, edits of the message after it] (JSON)."""
+    REACTIONS = "x"
+    """In place of a revision's kind: the version of the message's reactions before they change.
+
+    A server that does not know the field takes the entry for an edit that was made, and announces the message again.
+    """
+    EMBEDS = "eb"
+    """In place of a revision's kind: the version of the message's embeds before they change. As REACTIONS for servers
+    that do not know the field.
+    """
+    THREAD = "th"
+    """"1" in a note that the events of a changed thread have to be sent; SEQ in REVISION is that of the parent message.
+
+    A server that does not know the field takes the entry for an edit that was never made.
+    """
 
 
 def entry_values(fields: Any) -> dict[bytes, bytes]:

@@ -10,18 +10,20 @@ from typing import Any, NamedTuple
 import orjson
 
 from store.base.clock import Clock
-from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId
+from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, parse_thread
 from store.conversations.group_change import ProposedChange, group_change_from
+from store.messages.copy_store import make_copy
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox_entries import reserved_message_from
 from store.messages.revision_store import Revision, revision_from
+from store.messages.thread_notes import ThreadNote, thread_note_from
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.session import session_from, waiting_field, waiting_from
 
 
 class Refusal(StrEnum):
-    """Reasons why a message or a group change got no place, as `reserve.lua` and `change_group.lua` answer them."""
+    """Reasons why a message or a change got no place, as `reserve.lua` and the other scripts answer them."""
 
     NOT_LOADED = "not_loaded"
     """The conversation is not in the cache."""
@@ -34,8 +36,18 @@ class Refusal(StrEnum):
     """A pending group change has to be durable first."""
     ALREADY_RESERVED = "already_reserved"
     """Another request has reserved a place for the same message."""
+    LOCKED = "locked"
+    """The thread is locked."""
+    HIDDEN = "hidden"
+    """The sender can't read the parent message of the thread."""
+    MAY_NOT_CREATE = "may_not_create"
+    """The message would begin a thread, which the sender may not do."""
+    NO_THREAD = "no_thread"
+    """There is no thread, and a SYSTEM message can't begin one."""
     OUTDATED = "outdated"
     """The membership has changed since the change was decided."""
+    OUTDATED_RIGHTS = "outdated_rights"
+    """The rights of the user who changes a thread have changed since the change was decided."""
 
 
 class OutdatedRights(NamedTuple):
@@ -52,14 +64,32 @@ class SlowModeWait(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChannelTerms:
-    """Terms under which a message gets a place in a channel.
+    """Terms under which a message gets a place in a channel, or in a thread there.
 
     judged_version: The policy version under which the sender's rights were judged; None: the message needs none.
     slow_mode_ms: Time between two messages of the sender; 0: any.
+    may_manage_threads: The sender may write in a locked thread.
+    may_create_threads: The sender may begin a thread.
+    may_embed_links: The links of the message are previewed.
     """
 
     judged_version: int | None = None
     slow_mode_ms: int = 0
+    may_manage_threads: bool = True
+    may_create_threads: bool = True
+    may_embed_links: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTerms:
+    """Terms under which a user may change a thread. The change is made only if they still hold.
+
+    judged_version: In a channel, the policy version under which the rights of the user were judged; else 0.
+    needs_moderator: In a group, the user needs to be its owner or an admin.
+    """
+
+    judged_version: int
+    needs_moderator: bool
 
 
 class OutboxStore:
@@ -97,21 +127,57 @@ class OutboxStore:
             terms: The terms under which it gets a place.
             replaces_taken_place: The message had a place that was taken in MongoDB.
         """
+        message = _under(terms, message)
         judged_version = "" if terms.judged_version is None else terms.judged_version
         keys = self._keys_of(message)
         if terms.slow_mode_ms:
             keys = (*keys, self._keys.last_sent(message.conversation, message.sender))
         specific = (judged_version, terms.slow_mode_ms, self._clock.now_ms())
         answer = await self._reserve(message, keys, (0, int(replaces_taken_place)), specific)
-        if isinstance(answer, ReservedMessage):
-            return replace(answer, judged_version=terms.judged_version or 0)
-        match answer[0]:
-            case b"outdated_rights":
-                return OutdatedRights(answer[1])
-            case b"slow_mode":
-                return SlowModeWait(answer[1])
-            case refusal:
-                return Refusal(refusal.decode())
+        return _in_channel(answer, terms)
+
+    async def reserve_reply(
+        self,
+        message: Message,
+        terms: ChannelTerms | None,
+        *,
+        by_parent_sender: bool = False,
+        replaces_taken_place: bool = False,
+    ) -> ReservedMessage | Refusal | OutdatedRights | SlowModeWait:
+        """Like `reserve`, in a thread, with the change of its followers that the reply causes.
+
+        The copy of a broadcast reply gets its place in the parent conversation in the same step.
+
+        Args:
+            message: The message, without a place.
+            terms: In a thread of a channel, the terms under which the message gets a place.
+            by_parent_sender: The sender of the parent message writes, also while the thread is locked.
+            replaces_taken_place: The message had a place that was taken in MongoDB.
+        """
+        thread = parse_thread(message.conversation)
+        assert thread is not None
+        message = _under(terms, message) if terms is not None else message
+        own, parent = self._keys.conversation(message.conversation), self._keys.conversation(thread.parent)
+        keys = (*own, *parent)
+        if message.key is not None:
+            keys = (*keys, self._keys.reservation(message.conversation, message.id))
+        # A reply that gets another place has a copy already.
+        copy = make_copy(message) if message.is_broadcast and not replaces_taken_place else None
+        slow_mode_ms = terms.slow_mode_ms if terms is not None and copy is not None else 0
+        if slow_mode_ms:
+            keys = (*keys, self._keys.last_sent(thread.parent, message.sender))
+        flags = (int(message.mentions_all), int(replaces_taken_place))
+        specific = (
+            terms.judged_version if terms is not None and terms.judged_version is not None else "",
+            int(by_parent_sender or (terms is not None and terms.may_manage_threads)),
+            int(terms is None or terms.may_create_threads),
+            self._clock.now_ms(),
+            copy.to_json() if copy is not None else b"",
+            slow_mode_ms,
+            *message.mentions,
+        )
+        answer = await self._reserve(message, keys, flags, specific, "reserve_reply")
+        return _in_channel(answer, terms or ChannelTerms())
 
     def _keys_of(self, message: Message) -> tuple[str, ...]:
         keys = self._keys.conversation(message.conversation)
@@ -120,7 +186,12 @@ class OutboxStore:
         return keys
 
     async def _reserve(
-        self, message: Message, keys: tuple[str, ...], flags: tuple[int, int], specific: tuple[str | int, ...]
+        self,
+        message: Message,
+        keys: tuple[str, ...],
+        flags: tuple[int, int],
+        specific: tuple[str | int | bytes, ...],
+        script: str = "reserve",
     ) -> ReservedMessage | list[Any]:
         """Return the message with its place, or the refusal and its details."""
         args = (
@@ -133,17 +204,17 @@ class OutboxStore:
         )
         answer, (epoch, noted), record = await self._cache.run(
             [
-                Call("reserve", keys, args),
+                Call(script, keys, args),
                 Call("HMGET", self._keys.user(message.sender), ("epoch", waiting_field(message.conversation))),
                 Call("HGET", (self._keys.of_user(message.sender, "sessions"),), (message.conversation,)),
             ]
         )
         if answer[0] != b"ok":
             return list(answer)
-        _, seq, n, version, entry = answer
+        _, seq, n, version, entry, *of_reply = answer
         session = session_from(message.sender, message.conversation, record) if epoch and record else None
         waiting = waiting_from(noted)
-        return ReservedMessage(
+        reserved = ReservedMessage(
             message.with_place(seq, n),
             version.decode(),
             entry.decode(),
@@ -152,29 +223,45 @@ class OutboxStore:
             reads_unread=session is None or n - message.kind.countable > max(session.read_n, waiting.own_n),
             reads_mentions=session is None or bool(session.mentions) or waiting.mention,
         )
+        return _as_reply(reserved, *of_reply) if of_reply else reserved
 
     async def reserve_change(
-        self, message: Message, expected_version: str, change: ProposedChange, *, announced: bool
+        self,
+        message: Message,
+        expected_version: str,
+        change: ProposedChange,
+        *,
+        announced: bool,
+        terms: ThreadTerms | None = None,
     ) -> ReservedMessage | Refusal:
         """Change a group in the cache, give the SYSTEM message its place and put both into the outbox, in one step.
 
-        Returns a Refusal if the membership has another version now, or if another change is pending. One round trip.
+        Returns a Refusal if the membership or the terms have changed, or if another change is pending. One round trip.
 
         Args:
             message: The SYSTEM message. It gets no place if the change is not announced.
             expected_version: Version of the membership that the change was decided on.
             change: The change.
             announced: True if members see the message.
+            terms: In a thread, what decided that the sender of the message may change it; None: they need no rights.
         """
+        keys, of_thread = self._keys.conversation(message.conversation), ("", "", "", "")
+        if terms is not None:
+            thread = parse_thread(message.conversation)
+            assert thread is not None
+            keys = (*keys, *self._keys.conversation(thread.parent))
+            flags = str(terms.judged_version), str(int(terms.needs_moderator))
+            of_thread = (message.conversation, message.sender, *flags)
         args = (
             expected_version,
             message.created_at_ms,
             message.to_json(),
             int(announced),
             change.fields_json(),
+            *of_thread,
             *change.member_actions(),
         )
-        answer = await self._cache.one(Call("change_group", self._keys.conversation(message.conversation), args))
+        answer = await self._cache.one(Call("change_group", keys, args))
         if answer[0] != b"ok":
             return Refusal(answer[0].decode())
         _, seq, n, version, entry, text = answer
@@ -198,25 +285,79 @@ class OutboxStore:
 
     async def list_waiting(
         self, partitions: Iterable[int], idle_ms: int, limit: int
-    ) -> list[ReservedMessage | Revision]:
+    ) -> list[ReservedMessage | Revision | ThreadNote]:
         """Return the entries older than idle_ms by Redis's clock, at most limit per partition. One round trip."""
         outboxes = [self._keys.outbox(partition) for partition in partitions]
         # All in one call, unless the outboxes may be at different nodes.
         calls = [(outbox,) for outbox in outboxes] if self._cache.is_cluster else [tuple(outboxes)]
         answers = await self._cache.run([Call("list_waiting", keys, (idle_ms, limit)) for keys in calls])
         return [
-            revision_from(entry.decode(), fields, int(now)) or reserved_message_from(entry.decode(), fields)
+            thread_note_from(entry.decode(), fields)
+            or revision_from(entry.decode(), fields, int(now))
+            or reserved_message_from(entry.decode(), fields)
             for now, *entries in answers
             for entry, fields in entries
         ]
 
-    async def contains(self, conversation: ConversationId, message: MessageId) -> bool:
-        """Return whether a message of the conversation has a place and is not delivered yet."""
+    async def contains(self, conversation: ConversationId, *messages: MessageId | None) -> bool:
+        """Return whether one of some messages has a place and is not delivered yet.
+
+        They are in the conversation, or in others of its partition.
+        """
         rows = await self._cache.one(Call("XRANGE", (self._keys.conversation(conversation)[2],), ("-", "+")))
         reserved = [reserved_message_from("", fields) for _, fields in rows if revision_from("", fields) is None]
-        return any(found.message.id == message for found in reserved)
+        return any(found.message.id in messages for found in reserved)
 
     def clear_call(self, reserved: ReservedMessage) -> Call:
         """Return the call that deletes a delivered message from the outbox."""
         outbox = self._keys.conversation(reserved.message.conversation)[2]
         return Call("XDEL", (outbox,), (reserved.outbox_entry,))
+
+
+def _under(terms: ChannelTerms, message: Message) -> Message:
+    """Return a message as it is sent under terms."""
+    if terms.may_embed_links or message.embeds.links_due_ms is None:
+        return message
+    return message._replace(embeds=message.embeds._replace(links_due_ms=None))
+
+
+def _in_channel(
+    answer: ReservedMessage | list[Any], terms: ChannelTerms
+) -> ReservedMessage | Refusal | OutdatedRights | SlowModeWait:
+    """Return the message with the version that its sender was judged under, or the refusal."""
+    if isinstance(answer, ReservedMessage):
+        version = terms.judged_version or 0
+        copy = replace(answer.copy, judged_version=version) if answer.copy is not None else None
+        return replace(answer, judged_version=version, copy=copy)
+    match answer[0]:
+        case b"outdated_rights":
+            return OutdatedRights(answer[1])
+        case b"slow_mode":
+            return SlowModeWait(answer[1])
+        case refusal:
+            return Refusal(refusal.decode())
+
+
+def _as_reply(
+    reserved: ReservedMessage,
+    parent_version: bytes | None,
+    parent_seq: int,
+    change: bytes,
+    has_full_history: int = 0,
+    *copy_place: Any,
+) -> ReservedMessage:
+    """Return a reply with what `reserve_reply.lua` answers about it."""
+    copy = None
+    if copy_place:
+        seq, n, entry = copy_place
+        placed = make_copy(reserved.message).with_place(seq, n)
+        version = (parent_version or b"0").decode()
+        copy = ReservedMessage(placed, version, entry.decode(), sender_cached=reserved.sender_cached)
+    return replace(
+        reserved,
+        message=reserved.message._replace(parent_seq=parent_seq),
+        change=group_change_from(orjson.loads(change)) if change else None,
+        parent_version=(parent_version or b"").decode(),
+        copy=copy,
+        parent_full_history=bool(has_full_history),
+    )

@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from inspect import isawaitable
 from typing import Any, Literal
 
 from bson.codec_options import CodecOptions
-from pymongo import AsyncMongoClient, DeleteOne, IndexModel, ReadPreference, ReturnDocument, timeout
+from pymongo import AsyncMongoClient, DeleteMany, DeleteOne, IndexModel, ReadPreference, ReturnDocument, timeout
 from pymongo.read_concern import ReadConcern
 from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
@@ -214,7 +215,8 @@ class Mongo:
         # A transaction holds locks that others may wait for, so its reads do not wait in the queue.
         end = await self.reads.begin() if session is None else None
         try:
-            rows: list[Document] = await cursor.to_list(None)
+            # The cursor of an aggregation is awaited first, except with Motor.
+            rows: list[Document] = await (await cursor if isawaitable(cursor) else cursor).to_list(None)
         finally:
             if end is not None:
                 end()
@@ -331,12 +333,15 @@ class Mongo:
         """Delete the documents with these ids. Returns their number."""
         return await self.delete_each(collection, [{"_id": document} for document in ids], session)
 
-    async def delete_each(self, collection: str, queries: Sequence[Mapping[str, Any]], session: Any = None) -> int:
-        """Delete one document for each query. Returns their number."""
+    async def delete_each(
+        self, collection: str, queries: Sequence[Mapping[str, Any]], session: Any = None, *, many: bool = False
+    ) -> int:
+        """Delete one document for each query, or all documents that match it. Returns their number."""
         self._count()
+        delete = DeleteMany if many else DeleteOne
         with _translate_outside(session):
             result = await self._database[collection].bulk_write(
-                [DeleteOne(query) for query in queries], ordered=False, session=session
+                [delete(query) for query in queries], ordered=False, session=session
             )
         deleted: int = result.deleted_count
         return deleted

@@ -2,14 +2,15 @@
 
 If a row belongs to two things, its `_id` contains the ids of both, the one it is looked up by first. The index on `_id`
 that every collection has then guarantees uniqueness, finds one row, lists all rows of one owner, and is the shard key.
-A space separates the parts: no id contains one, and `!` is the next character in code order.
+A space separates the parts: no id contains one, and `!` is the next character in code order. In the `_id` of the
+session of a thread it is a tab: versions without threads list the rows from the space to `!`, and so leave it out.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from store.base.ids import ConversationId, UserId, bucket_of
+from store.base.ids import ConversationId, MessageId, UserId, bucket_of
 from store.base.workspace_ids import WorkspaceId
 
 USERS = "users"
@@ -20,6 +21,7 @@ SESSIONS = "sessions"
 RECEIPTS = "receipts"
 CLAIMS = "claims"
 REVOCATIONS = "revocations"
+REACTIONS = "reactions"
 ORIGINS = "origins"
 WORKSPACES = "workspaces"
 CHANNELS = "channels"
@@ -29,11 +31,21 @@ WORKSPACES_OF = "workspaces_of"
 INVITES = "invites"
 REMOVALS = "removals"
 """Deleted channels whose messages and other rows have to be removed."""
+BLOB_FILES = "blobs.files"
+"""Whole blobs. The names of both collections and of their fields are those of GridFS."""
+BLOB_CHUNKS = "blobs.chunks"
+"""Bytes of blobs."""
+FILES = "files"
+PREVIEWS = "previews"
+"""The cache of link previews."""
 DEPLOYMENT = "deployment"
 """One row: state of the deployment as a whole."""
 
 PLACE = (("c", 1), ("b", 1), ("s", 1))
 """Fields of the unique index of `messages`: conversation, bucket, seq."""
+
+BY_CHUNK = (("files_id", 1), ("n", 1))
+"""Fields of the unique index of chunks of blobs: blob, position."""
 
 BY_ID = (("_id", 1),)
 """Fields of the index that every collection has."""
@@ -44,6 +56,15 @@ BY_SEARCH_KEY = (("k", 1), ("s", 1))
 PENDING_SINCE = "pn.a"
 """Field of the index of `workspaces` for changes of rights that are not complete."""
 
+LINKS_DUE = "em.p"
+"""Field of the index of `messages` for messages whose links are pending."""
+
+BY_LINKS_DUE = ((LINKS_DUE, 1),)
+"""That index: the longest due first."""
+
+PIN_NOTED_AT = "pa.a"
+"""Field of the index of `conversations` for changes of pins that are not announced."""
+
 # Short names of fields of workspaces and their members: `WorkspaceField`, `WorkspaceMemberField`.
 BY_OPEN_SIZE = (("mc", -1), ("_id", 1))
 """Fields of the index of open workspaces, largest first."""
@@ -51,14 +72,34 @@ BY_OPEN_SIZE = (("mc", -1), ("_id", 1))
 BY_OPEN_SIZE_AND_KEY = (("k", 1), ("mc", -1), ("_id", 1))
 """Fields of the index of open workspaces by beginnings of their names."""
 
+BY_PARENT = (("tp", 1), ("w", -1), ("_id", -1))
+"""Fields of the index of the threads of each conversation, latest reply first."""
+
 BY_CHANNEL = (("ch", 1),)
 """Fields of the index of the sessions in each channel. Its name in `store/sessions/fields.py`: CHANNEL."""
 
 BY_MUTE_END = (("_id", 1), ("mu", 1))
 """Fields of the index of sessions whose mute ends by itself. In `store/sessions/fields.py`: muted_until_ms."""
 
+# Short names of fields of reactions: `ReactionField`.
+BY_REACTION_ORDER = (("m", 1), ("e", 1), ("o", 1))
+"""Fields of the index of the reactions to each message with each emoji, in order."""
+
 BY_DELETION = (("del", 1),)
 """Fields of the index of workspaces that were deleted and are being removed."""
+
+# Short names of fields of files: `FileField`.
+BY_REMOVAL = (("rm", 1),)
+"""Fields of the index of files whose bytes may be removed from a time on."""
+
+BY_OWNER_AND_REMOVAL = (("o", 1), ("rm", 1))
+"""Fields of the index of the files of each user that no message has."""
+
+BY_TIDYING = (("ta", 1),)
+"""Fields of the index of files with superfluous blobs."""
+
+BY_SCANNING = (("st", 1), ("_id", 1))
+"""Fields of the index of files for which the scanner has not answered."""
 
 BY_MEMBER_NAME = (("w", 1), ("sn", 1))
 """Fields of the index of the members of a workspace in order of names."""
@@ -123,13 +164,22 @@ def workspaces_of_user(user: UserId) -> dict[str, Any]:
 
 def session_row_id(user: UserId, conversation: ConversationId) -> str:
     """Return the `_id` of a session row."""
-    return f"{user} {conversation}"
+    return f"{user}\t{conversation}" if conversation.startswith("t_") else f"{user} {conversation}"
+
+
+def parse_session_row_id(row: str) -> tuple[UserId, ConversationId]:
+    """Return the user and the conversation of a session row."""
+    user, conversation = row.split(maxsplit=1)
+    return UserId(user), ConversationId(conversation)
 
 
 def sessions_without_channels(user: UserId, after: str = "") -> dict[str, Any]:
-    """Return the query for the sessions of a user that are not in channels, after a conversation, by id; "": all."""
+    """Return the query for the sessions of a user that are not those of channels, after a row, by `_id`; "": all.
+
+    Threads come first.
+    """
     first_channel, channels_end = (session_row_id(user, ConversationId(prefix)) for prefix in ("c_", "c`"))
-    start, end = f"{user} {after}", f"{user}!"
+    start, end = after or f"{user}\t", f"{user}!"
     if start >= channels_end:
         return {"_id": {"$gt": start, "$lt": end}}
     before, behind = {"$gt": start, "$lt": first_channel}, {"$gte": channels_end, "$lt": end}
@@ -170,6 +220,16 @@ def marks_between(conversation: ConversationId, user: UserId, kind: str, first: 
     """Return the query for a user's receipts of a kind from one seq to another, both included."""
     ends = (receipt_row_id(conversation, user, kind, seq) for seq in (first, last))
     return {"_id": dict(zip(("$gte", "$lte"), ends, strict=True))}
+
+
+def reaction_row_id(conversation: ConversationId, message: MessageId, emoji: str, user: UserId) -> str:
+    """Return the `_id` of a reaction."""
+    return f"{conversation} {message} {emoji} {user}"
+
+
+def reactions_of(conversation: ConversationId, *inside: MessageId | str) -> dict[str, Any]:
+    """Return the query for the reactions in a conversation, to a message (id) there, or with an emoji to it."""
+    return _all_of(" ".join([conversation, *map(str, inside)]))
 
 
 def seq_of_receipt(row: str) -> int:

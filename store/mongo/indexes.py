@@ -9,6 +9,7 @@ background.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 import structlog
 from pymongo import IndexModel
@@ -16,8 +17,11 @@ from pymongo import IndexModel
 from store.base.errors import StoreError, Unreachable
 from store.mongo.client import Mongo
 from store.mongo.collections import (
+    BLOB_CHUNKS,
     BY_CHANNEL,
+    BY_CHUNK,
     BY_DELETION,
+    BY_LINKS_DUE,
     BY_MEMBER_KEY,
     BY_MEMBER_NAME,
     BY_MEMBER_ROLE,
@@ -25,12 +29,23 @@ from store.mongo.collections import (
     BY_NICKNAMED_USER,
     BY_OPEN_SIZE,
     BY_OPEN_SIZE_AND_KEY,
+    BY_OWNER_AND_REMOVAL,
+    BY_PARENT,
+    BY_REACTION_ORDER,
+    BY_REMOVAL,
+    BY_SCANNING,
     BY_SEARCH_KEY,
+    BY_TIDYING,
     CLAIMS,
+    CONVERSATIONS,
+    FILES,
     MESSAGES,
     ORIGINS,
     PENDING_SINCE,
+    PIN_NOTED_AT,
     PLACE,
+    PREVIEWS,
+    REACTIONS,
     SESSIONS,
     USERS,
     WORKSPACE_MEMBERS,
@@ -44,15 +59,23 @@ REQUIRED = ((MESSAGES, IndexModel(list(PLACE), unique=True)),)
 
 OPTIONAL = (
     (MESSAGES, IndexModel([("u", 1), ("ik", 1)], partialFilterExpression={"ik": {"$exists": True}})),
+    # Few messages have links that were not fetched yet.
+    (MESSAGES, IndexModel(list(BY_LINKS_DUE), sparse=True)),
     (CLAIMS, IndexModel([("until", 1)], expireAfterSeconds=0)),
+    (PREVIEWS, IndexModel([("until", 1)], expireAfterSeconds=0)),
     # Most rows have no end.
     (ORIGINS, IndexModel([("until", 1)], expireAfterSeconds=0, partialFilterExpression={"until": {"$exists": True}})),
     # Nearly all workspaces have nothing pending.
     (WORKSPACES, IndexModel([(PENDING_SINCE, 1)], sparse=True)),
+    # Nearly all changes of pins are announced.
+    (CONVERSATIONS, IndexModel([(PIN_NOTED_AT, 1)], sparse=True)),
     # Most workspaces are not open, and few are being removed, so these stay small.
     (WORKSPACES, IndexModel(list(BY_OPEN_SIZE), partialFilterExpression={"op": True})),
     (WORKSPACES, IndexModel(list(BY_OPEN_SIZE_AND_KEY), partialFilterExpression={"op": True})),
     (WORKSPACES, IndexModel(list(BY_DELETION), partialFilterExpression={"del": {"$exists": True}})),
+    # Only threads have a parent.
+    (CONVERSATIONS, IndexModel(list(BY_PARENT), partialFilterExpression={"tp": {"$exists": True}})),
+    (REACTIONS, IndexModel(list(BY_REACTION_ORDER))),
     # Only sessions in channels have the field.
     (SESSIONS, IndexModel(list(BY_CHANNEL), sparse=True)),
     # Few sessions have a mute that ends by itself.
@@ -61,11 +84,19 @@ OPTIONAL = (
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_KEY))),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_ROLE), partialFilterExpression={"r": {"$exists": True}})),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_NICKNAMED_USER), partialFilterExpression={"us": {"$exists": True}})),
+    # A file that a message has is not removed.
+    (FILES, IndexModel(list(BY_REMOVAL), sparse=True)),
+    (FILES, IndexModel(list(BY_OWNER_AND_REMOVAL), partialFilterExpression={"rm": {"$exists": True}})),
+    (FILES, IndexModel(list(BY_TIDYING), sparse=True)),
+    (FILES, IndexModel(list(BY_SCANNING), partialFilterExpression={"st": "S"})),
 )
 """Built in the background."""
 
 DIRECTORY = ((USERS, IndexModel(list(BY_SEARCH_KEY), partialFilterExpression={"k": {"$exists": True}})),)
 """Built in the background if users may search the directory."""
+
+BLOBS = ((BLOB_CHUNKS, IndexModel(list(BY_CHUNK), unique=True)),)
+"""Created before the first blob is written. Deployments without files, or with S3, have none."""
 
 _MAX_WAIT_SECONDS = 5.0
 _RETRY_SECONDS = 30.0
@@ -73,8 +104,8 @@ _RETRY_SECONDS = 30.0
 
 async def ensure_indexes(mongo: Mongo) -> None:
     """Create all indexes and wait for their builds, however long they take. Raises Unreachable."""
-    for collection, index in (*REQUIRED, *OPTIONAL):
-        await mongo.ensure_indexes(collection, [index])
+    for collection, indexes in _by_collection((*REQUIRED, *OPTIONAL, *BLOBS)):
+        await mongo.ensure_indexes(collection, indexes)
 
 
 class Indexes:
@@ -111,15 +142,23 @@ class Indexes:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def _build_required(self) -> None:
-        for collection, index in REQUIRED:
-            await self._mongo.ensure_indexes(collection, [index])
+        for collection, indexes in _by_collection(REQUIRED):
+            await self._mongo.ensure_indexes(collection, indexes)
 
     async def _build_optional(self) -> None:
-        for collection, index in self._optional:
+        for collection, indexes in _by_collection(self._optional):
             while True:
                 try:
-                    await self._mongo.ensure_indexes(collection, [index])
+                    await self._mongo.ensure_indexes(collection, indexes)
                     break
                 except StoreError as error:
                     _log.warning("index_not_built", collection=collection, reason=str(error))
                     await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _by_collection(indexes: Iterable[tuple[str, IndexModel]]) -> list[tuple[str, list[IndexModel]]]:
+    """Return the indexes of each collection: MongoDB builds them together, with one scan of the collection."""
+    found: dict[str, list[IndexModel]] = {}
+    for collection, index in indexes:
+        found.setdefault(collection, []).append(index)
+    return list(found.items())

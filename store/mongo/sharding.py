@@ -6,14 +6,20 @@ from collections.abc import Mapping
 
 from store.mongo.client import Document
 from store.mongo.collections import (
+    BLOB_CHUNKS,
+    BLOB_FILES,
+    BY_CHUNK,
     CHANNELS,
     CLAIMS,
     CONVERSATIONS,
+    FILES,
     INVITES,
     MEMBERS,
     MESSAGES,
     ORIGINS,
     PLACE,
+    PREVIEWS,
+    REACTIONS,
     RECEIPTS,
     SESSIONS,
     USERS,
@@ -28,9 +34,14 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     ORIGINS: {"_id": "hashed"},
     CLAIMS: {"_id": "hashed"},
     WORKSPACES: {"_id": "hashed"},
+    BLOB_FILES: {"_id": "hashed"},
+    BLOB_CHUNKS: {"files_id": "hashed"},
+    FILES: {"_id": "hashed"},
+    PREVIEWS: {"_id": "hashed"},
     SESSIONS: {"_id": 1},
     MEMBERS: {"_id": 1},
     RECEIPTS: {"_id": 1},
+    REACTIONS: {"_id": 1},
     CHANNELS: {"_id": 1},
     WORKSPACE_MEMBERS: {"_id": 1},
     WORKSPACES_OF: {"_id": 1},
@@ -40,6 +51,7 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
 """Shard key of each sharded collection.
 
 Hashed if rows are looked up one at a time; ranged if the rows of a user, conversation or workspace are read together.
+All chunks of a blob are on one shard. Names of blobs grow with time, so ranges would make one shard take all uploads.
 The other collections are small and stay on one shard.
 """
 
@@ -60,7 +72,10 @@ def shell_lines(database: str) -> list[str]:
     lines = [f'sh.enableSharding("{database}")']
     for collection, key in SHARD_KEYS.items():
         fields = ", ".join(f"{name}: {_as_javascript(order)}" for name, order in key.items())
-        if key == {"_id": "hashed"}:
+        if collection == BLOB_CHUNKS:
+            chunk = ", ".join(f"{name}: {_as_javascript(order)}" for name, order in BY_CHUNK)
+            lines.append(f'db.getSiblingDB("{database}").{collection}.createIndex({{ {chunk} }}, {{ unique: true }})')
+        if "hashed" in key.values():
             lines.append(f'db.getSiblingDB("{database}").{collection}.createIndex({{ {fields} }})')
         elif collection == MESSAGES:
             place = ", ".join(f"{name}: {order}" for name, order in PLACE)

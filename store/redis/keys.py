@@ -87,6 +87,19 @@ class Keys:
         """Return the key with the time of a user's last message in a channel with slow mode (ms)."""
         return f"{self.namespace}{{p:{partition_of(channel)}}}:sent:{channel} {encode_user(user)}"
 
+    def watchers(self, conversation: ConversationId) -> tuple[str, str]:
+        """Return the keys of a conversation's watchers: `_watchers.lua` describes them."""
+        tag = f"{self.namespace}{{p:{partition_of(conversation)}}}:"
+        return f"{tag}watchers:{conversation}", f"{tag}watching:{conversation}"
+
+    def event_window(self, conversation: ConversationId, subject: str) -> tuple[str, str]:
+        """Return the keys that bound the events about a subject in a conversation: `claim_window.lua` describes them.
+
+        `subject`: its kind and name.
+        """
+        tag = f"{self.namespace}{{p:{partition_of(conversation)}}}:"
+        return f"{tag}window:{subject}", f"{tag}due:{subject}"
+
     def outbox(self, partition: int) -> str:
         """Return the key of a partition's outbox, a stream."""
         return f"{self.namespace}{{p:{partition}}}:outbox"
@@ -105,6 +118,10 @@ class Keys:
     def event_stream(self, token: str, name: str) -> str:
         """Return one of the keys of an event stream."""
         return f"{self.namespace}{{s:{token}}}:{name}"
+
+    def host_turn(self, host: str) -> str:
+        """Return the key that exists while a site is being asked for previews. `host`: a hash of its name."""
+        return f"{self.namespace}{{h:{host}}}:turn"
 
     def channel(self, server: str) -> str:
         """Return the channel that one server listens to."""

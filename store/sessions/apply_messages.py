@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from store.base.ids import ConversationId, UserId, encode_user
 from store.redis.cache import Cache, Call
-from store.sessions.apply_results import ApplyResult, parse_outcome, parse_own_message, parse_results
-from store.sessions.changes import LoggedChange
+from store.sessions.apply_results import ApplyResult, event_result, parse_outcome, parse_own_message, parse_results
+from store.sessions.changes import EventOnly, LoggedChange
 from store.sessions.script_constants import ELSEWHERE
 from store.sessions.session_rows import Tick
 
@@ -29,7 +29,7 @@ Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 _COST_PER_CALL = 200
 """Largest cost of one call, in appended messages. Redis executes nothing else meanwhile: 2 to 3 ms."""
 
-_COST = {"message": 1, "mention": 1, "own": 2}
+_COST = {"message": 1, "mention": 1, "own": 2, EventOnly.kind: 1}
 _LARGEST_COST = 4
 """Cost of a change that is not appended."""
 
@@ -238,12 +238,13 @@ class FanoutCalls:
 class _Effect:
     """Collects the effect of one change on one group of users."""
 
-    __slots__ = ("_at_ms", "_change", "_recipients", "_result", "_server_sets")
+    __slots__ = ("_at_ms", "_change", "_is_event", "_recipients", "_result", "_server_sets")
 
     def __init__(self, change: _Change, server_sets: Sequence[Sequence[str]]) -> None:
         self._change = change
         self._result = change.result
         self._at_ms = change.at_ms
+        self._is_event = change.kind == EventOnly.kind
         self._server_sets = server_sets
         self._recipients: dict[int, list[list[EventRecipient]]] = {}
         """For each set of servers, the lists to add a recipient to."""
@@ -251,6 +252,10 @@ class _Effect:
     def add(self, user: UserId, epoch: str, server_set: int, previous: int, outcome: Any) -> int:
         """Add the outcome for a user (`fan_out.lua`). previous: tick before it. Returns the user's tick afterwards."""
         if outcome.__class__ is int:
+            if self._is_event:
+                result = event_result(epoch, self._server_sets[server_set], outcome, previous)
+                self._result.others.append((user, result))
+                return int(outcome)
             tick = moved_at = outcome
         elif len(outcome) == _SUB_BIZ_LENGTH:
             # The session is in a subBiz: it has a tick of its own, and the event has the gateway's.

@@ -107,3 +107,18 @@ def parse_own_message(
         old_read_seq=old_read,
         old_unread=old_unread,
     )
+
+
+def event_result(epoch: str, servers: Sequence[str], tick: int, previous: int) -> ApplyResult:
+    """Return the result of an event that was appended and changes no session (`_append.lua`)."""
+    return ApplyResult(
+        changed=True,
+        epoch=epoch,
+        routes=tuple(servers),
+        sessions=(),
+        tick=tick,
+        previous=previous,
+        total_unread=0,
+        old_read_seq=-1,
+        old_unread=0,
+    )

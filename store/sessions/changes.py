@@ -18,6 +18,7 @@ from store.sessions.channel_changes import ChannelChange
 from store.sessions.fields import (
     DEFAULT_SETTINGS,
     JOINED_N,
+    JOINED_SEQ,
     LAST_READABLE_N,
     LAST_READABLE_SEQ,
     RESET_BY_CHANGES,
@@ -212,6 +213,21 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class EventOnly:
+    """An event that has nothing to do with the sessions of the user, who may have none of its conversation.
+
+    `may_repeat`: another server may have applied the same event.
+    """
+
+    kind: ClassVar[str] = "event"
+    may_repeat: bool = False
+
+    def script_fields(self, at: int) -> dict[str, Any]:
+        """Return whether it may be repeated."""
+        return {"again": 1} if self.may_repeat else {}
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiptReceived:
     """The other user of a private conversation has read or received messages of this user, up to `seq`."""
 
@@ -267,7 +283,7 @@ class Join:
         reset = (*(field.stored for field in RESET_BY_JOINING), LAST_READABLE_SEQ, LAST_READABLE_N)
         return {
             "$set": {JOINED_N: self.n},
-            "$max": _positions(self.seq, self.n) | _times(at, at),
+            "$max": _positions(self.seq, self.n) | _times(at, at) | {JOINED_SEQ: self.seq},
             "$unset": dict.fromkeys(reset, ""),
             "$pull": {Session.mentions.stored: {"$lte": self.seq}},
         }

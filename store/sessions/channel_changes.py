@@ -1,4 +1,7 @@
-"""The typed change of a session in a channel. It creates the session if there is none: see `changes.py`."""
+"""The typed change of a session in a channel, or in a thread that the user does not follow: see `changes.py`.
+
+It creates the session if there is none.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from store.base.ids import ConversationId
-from store.sessions.fields import CHANNEL, MAX_UNREAD_MENTIONS, Field, record_of
+from store.sessions.fields import MAX_UNREAD_MENTIONS, Field, channel_mark, record_of
 from store.sessions.session import Session
 
 _MENTIONS, _ACTIVE_TS = Session.mentions.stored, Session.active_ts.stored
@@ -17,10 +20,10 @@ _DELIVERED_SEQ = Session.received_seq.stored
 
 @dataclass(frozen=True, slots=True)
 class ChannelChange:
-    """A change of one session in a channel.
+    """A change of one session in a channel, or in a thread that the user does not follow.
 
     Attributes:
-        conversation: The channel.
+        conversation: The channel, or the thread.
         begins_at: seq and n up to which everything is read if the session begins with this change.
         read: seq and n of a new read position.
         delivered_seq: A new delivered position.
@@ -62,7 +65,7 @@ class ChannelChange:
             self.conversation: update
             | ({"$set": kept} if kept else {})
             | ({"$unset": removed} if removed else {})
-            | {"$setOnInsert": {CHANNEL: self.conversation} | begun}
+            | {"$setOnInsert": channel_mark(self.conversation) | begun}
         }
 
     @property
@@ -78,7 +81,7 @@ class ChannelChange:
         is_noted = {"$or": [{"$gte": [f"${_READ_SEQ}", self.mention_seq]}, {"$in": [self.mention_seq, known]}]}
         noted = {"$slice": [{"$concatArrays": [known, [self.mention_seq]]}, -MAX_UNREAD_MENTIONS]}
         return [
-            {"$set": first | {CHANNEL: self.conversation}},
+            {"$set": first | channel_mark(self.conversation)},
             {
                 "$set": {
                     _MENTIONS: {"$cond": [is_noted, {"$ifNull": [f"${_MENTIONS}", "$$REMOVE"]}, noted]},

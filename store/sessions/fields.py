@@ -9,7 +9,8 @@ either. So `write_seq` and `n` come from the head, and in private conversations 
 gateway of a subBiz has a row once a setting was changed on it.
 
 The session of a channel is in no list of sessions and no sum but that of mentions. What it takes from the head is not
-stored in Redis either: it is added whenever the session is read (`store/channels/channel_sessions.py`).
+stored in Redis either: it is added whenever the session is read (`store/channels/channel_sessions.py`). The same is
+true of a thread that the user does not follow. The session of a followed thread is like that of a group in a subBiz.
 
 `store/sessions/script_constants.py` passes the lists below to the Lua scripts.
 """
@@ -20,7 +21,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from store.base.ids import ConversationId
+from store.base.ids import ConversationId, without_thread
 
 T = TypeVar("T")
 
@@ -178,7 +179,10 @@ class SessionFields:
         tuple, "ms", Kept.POSITION, "Seqs of the unread messages that mention the user, ascending.", default=()
     )
 
-    follows = Field(bool, "fw", Kept.STATE, "Channels only: the user follows it.", default=False)
+    follows = Field(bool, "fw", Kept.STATE, "Channels and threads: the user follows it.", default=False)
+    follow_version = Field(
+        int, "fv", Kept.STATE, "Threads only: version at which the user began or ended to follow it.", default=0
+    )
     workspace_level_at_ms = Field[int | None](
         int, "nw", Kept.STATE, "Channels only: when the workspace's notification level last changed.", default=None
     )
@@ -190,6 +194,9 @@ class SessionFields:
     )
     last_readable_seq = Field[int | None](
         int, "f", Kept.MEMBERSHIP, "Last seq that a former member may read; None: a member.", default=None
+    )
+    hidden = Field(
+        bool, "hi", Kept.MEMBERSHIP, "Threads only: the user can't see the parent conversation any more.", default=False
     )
     notified_read_seq = Field(
         int, "pt", Kept.CACHE, "Read position of the peer in the last receipt to the user.", default=0
@@ -211,6 +218,7 @@ class SessionFields:
     valid_inside = Field(int, "gn", Kept.GATEWAY, "Valid sessions inside.", default=0)
     unread_inside = Field(int, "gu", Kept.GATEWAY, "Unread messages inside, without muted sessions.", default=0)
     mentions_inside = Field(int, "gq", Kept.GATEWAY, "Unread mentions inside, without muted sessions.", default=0)
+    threads_inside = Field(int, "gt", Kept.GATEWAY, "Unread threads inside, without muted sessions.", default=0)
     newest_inside = Field[ConversationId | None](
         ConversationId, "lc", Kept.GATEWAY, "Conversation inside with the newest message.", default=None
     )
@@ -240,13 +248,22 @@ LAST_READABLE_SEQ, LAST_READABLE_N = "fs", "fn"
 """Row of a former member only: the last seq that they may read, and `n` up to there."""
 
 CHANNEL = "ch"
-"""Row only: the channel, in rows of sessions in channels. The index finds all of them when the channel is deleted."""
+"""Row only: the channel, in rows of sessions in channels. The index finds all of them when the channel is deleted.
+
+In rows of sessions of threads in a channel: `threads_mark` of the channel, so that the same index finds these.
+"""
+
+WAS_HIDDEN = "hd"
+"""Row only: the thread was hidden at the user's last load, and `syncSessions` has returned it as INVALID since."""
 
 GONE = "gd"
 """Row only: the channel was deleted, and the row is about to be removed."""
 
 JOINED_N = "jn"
 """Row only: `n` when the user joined last. Older messages that become durable later do not move their session."""
+
+JOINED_SEQ = "js"
+"""Row only, groups: seq of the message by which the user joined last. Replies in threads before it are read."""
 
 NAMES: Mapping[str, Field[Any]] = {name: f for name, f in vars(SessionFields).items() if isinstance(f, Field)}
 """The table, by Python name."""
@@ -270,6 +287,9 @@ DEFAULT_SETTINGS: Mapping[Field[Any], Any] = {f: f.default for f in SETTINGS}
 FOLLOWED = "f"
 """Prefix of the lists of followed channels: `f<the workspace's own part of the ids>`."""
 
+THREADS_OF = "t"
+"""Prefix of the lists of threads with a session: `t<parent conversation>`."""
+
 MENTIONED = "q"
 """List of the channels with unread mentions that are not muted, by the number of these."""
 
@@ -278,6 +298,19 @@ MAX_UNREAD_MENTIONS = 1_000
 
 PRIORITY_WEIGHT = 1 << 42
 """Distance of two priorities in a list: more than any `write_ts`."""
+
+
+def threads_mark(channel: ConversationId) -> str:
+    """Return the value of CHANNEL in rows of sessions of a channel's threads."""
+    return f"t_{channel}"
+
+
+def channel_mark(conversation: ConversationId) -> dict[str, str]:
+    """Return the field CHANNEL of a row: of a session in a channel, or in a thread there. Empty for others."""
+    parent = without_thread(conversation)
+    if not parent.startswith("c_"):
+        return {}
+    return {CHANNEL: parent if parent == conversation else threads_mark(parent)}
 
 
 _FIXED = {field.stored: field.default for field in FIELDS if field.fixed}

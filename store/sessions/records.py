@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from store.base.ids import ConversationId, UserId, encode_user, gateway_id
+from store.base.ids import THREADS, ConversationId, UserId, encode_user, gateway_id
 from store.conversations.conversation_fields import ConversationField as Head
 from store.mongo.client import Document
 from store.sessions.fields import (
@@ -47,7 +47,8 @@ _PEER_READ, _PEER_DELIVERED = Session.peer_read_seq.stored, Session.peer_deliver
 _MUTED, _MUTED_UNTIL, _MENTIONS = Session.muted.stored, Session.muted_until_ms.stored, Session.mentions.stored
 _DISSOLVED, _LAST_READABLE, _GAPS = Session.dissolved.stored, Session.last_readable_seq.stored, Session.gaps.stored
 
-_GROUP_VERSION = Session.group_version.stored
+_GROUP_VERSION, _HIDDEN = Session.group_version.stored, Session.hidden.stored
+_FOLLOW_VERSION = Session.follow_version.stored
 
 _COPIED = frozenset(field.stored for field in IN_ROW_AND_RECORD)
 
@@ -102,7 +103,9 @@ def record_from(
             record[_SUB_BIZ] = conversation.partition("~")[2]
     elif head.get(Head.SUB_BIZ) is not None:
         record[_SUB_BIZ] = head[Head.SUB_BIZ]
-    if Head.GROUP_VERSION in head:
+    elif conversation.startswith("t_"):
+        record[_SUB_BIZ] = THREADS
+    if Head.GROUP_VERSION in head and conversation.startswith("g_"):
         record[_GROUP_VERSION] = head[Head.GROUP_VERSION]
     if _MENTIONS in row or Head.MENTIONS_ALL in head:
         seqs = {*row.get(_MENTIONS, ()), *head.get(Head.MENTIONS_ALL, ())}
@@ -120,7 +123,10 @@ def record_from(
 
 
 def channel_record_from(row: Document, now_ms: int) -> dict[str, Any]:
-    """Return the record of a channel's session from its row. What it takes from the head is added when it is read."""
+    """Return the record of the session of a channel, or of a thread that the user does not follow, from its row.
+
+    What it takes from the head is added when it is read.
+    """
     settings, active_ts = _settings_from(row, now_ms)
     record = record_of(
         acknowledged_seq=row[_ACKNOWLEDGED_SEQ],
@@ -133,6 +139,25 @@ def channel_record_from(row: Document, now_ms: int) -> dict[str, Any]:
     if mentions:
         record[_MENTIONS] = mentions[-MAX_UNREAD_MENTIONS:]
     return record | settings
+
+
+def is_hidden_by(parent: ConversationId, records: Records) -> bool:
+    """Return whether a private conversation or group, of which a user has a session or not, hides its threads."""
+    if not parent.startswith("g_"):
+        return False
+    record = records.get(parent)
+    return record is None or _LAST_READABLE in record or _DISSOLVED in record
+
+
+def hide(record: dict[str, Any]) -> None:
+    """Hide the session of a thread whose parent conversation the user can't see. See `_membership_changes.lua`.
+
+    The record has nothing of the head, which may have messages that the user can't see.
+    """
+    newest = max(record[_ACKNOWLEDGED_SEQ], record[_RECEIVED_SEQ])
+    record |= {_HIDDEN: 1, _LAST_READABLE: newest, _WRITE_SEQ: newest, _N: record[_READ_N], _WRITE_TS: 0}
+    for name in (_MENTIONS, _GAPS):
+        record.pop(name, None)
 
 
 def _head_for_former_member(head: Document, row: Document, active_ts: int) -> Document:
@@ -167,14 +192,16 @@ def _settings_from(row: Document, now_ms: int) -> tuple[dict[str, Any], int]:
 def gateway_records(
     records: Records, rows: Mapping[ConversationId, Document], lists: SessionLists, now_ms: int
 ) -> Records:
-    """Return the record of a gateway for each subBiz that has sessions, one tick after its newest session.
+    """Return the record of a gateway for each subBiz that has or had sessions, one tick after its newest session.
 
     lists: with all sessions. The gateways are not added.
     """
     newest: dict[str, int] = {}
     for record in records.values():
-        if _SUB_BIZ in record:
-            newest[record[_SUB_BIZ]] = max(newest.get(record[_SUB_BIZ], 0), record[_ACTIVE_TS])
+        # The gateway of threads stays when the user stops following all of them, so that devices get it as INVALID.
+        sub_biz = record.get(_SUB_BIZ) or (THREADS if _FOLLOW_VERSION in record else None)
+        if sub_biz is not None:
+            newest[sub_biz] = max(newest.get(sub_biz, 0), record[_ACTIVE_TS])
     gateways: Records = {}
     for sub_biz, tick in newest.items():
         name, inside = gateway_id(sub_biz), lists.sub_biz(sub_biz)
@@ -188,6 +215,7 @@ def gateway_records(
             valid_inside=inside.valid_count,
             unread_inside=inside.unread_count,
             mentions_inside=inside.unread_mention_count,
+            threads_inside=inside.unread_threads or None,
             newest_inside=inside.newest,
         )
         gateways[name] = record | settings

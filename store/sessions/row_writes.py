@@ -12,7 +12,7 @@ from store.messages.message import CommittedMessage, Message, MessageField, Rese
 from store.mongo.collections import session_row_id
 from store.mongo.writes import Document, Update
 from store.sessions.channel_changes import ChannelChange
-from store.sessions.fields import CHANNEL, MAX_UNREAD_MENTIONS, SessionFields
+from store.sessions.fields import MAX_UNREAD_MENTIONS, SessionFields, channel_mark
 
 _READ_SEQ = SessionFields.acknowledged_seq.stored
 _READ_N = SessionFields.read_n.stored
@@ -20,23 +20,24 @@ _DELIVERED_SEQ = SessionFields.received_seq.stored
 _MENTIONS = SessionFields.mentions.stored
 _ACTIVE_TS = SessionFields.active_ts.stored
 
+_ROWS_BEGIN_WITH_MESSAGES = (ConversationKind.CHANNEL, ConversationKind.THREAD)
+"""There a message may create the rows of its sender and of users who are notified."""
+
 
 def message_updates(committed: CommittedMessage) -> list[Update]:
     """Return the updates that a message causes: of its sender's row, and of the mentioned users' rows.
 
     In a private conversation the head has the sender's read position. The sender's row is written there only if it may
-    have unread mentions, which sending marks as read. In a channel the message may create the rows.
+    have unread mentions, which sending marks as read. In a channel or thread the message may create the rows.
     """
     reserved, m = committed.reserved, committed.reserved.message
     updates = []
     if m.kind.countable:
-        if kind_of(m.conversation) is ConversationKind.CHANNEL:
+        if kind_of(m.conversation) in _ROWS_BEGIN_WITH_MESSAGES:
             progress = {_READ_SEQ: m.seq, _READ_N: m.n, _DELIVERED_SEQ: m.seq, _ACTIVE_TS: committed.at_ms}
-            change = {
-                "$max": progress,
-                "$pull": {_MENTIONS: {"$lte": m.seq}},
-                "$setOnInsert": {CHANNEL: m.conversation},
-            }
+            change: dict[str, Any] = {"$max": progress, "$pull": {_MENTIONS: {"$lte": m.seq}}}
+            if mark := channel_mark(m.conversation):
+                change["$setOnInsert"] = mark
             updates.append(Update({"_id": session_row_id(m.sender, m.conversation)}, change, upsert=True))
         elif reserved.reads_mentions or parse_private(m.conversation) is None:
             # Sending reads. The condition prevents a repetition from undoing later changes.
@@ -46,7 +47,7 @@ def message_updates(committed: CommittedMessage) -> list[Update]:
         for user in reserved.notified:
             mention = channel_mention(m).mention_update(committed.at_ms)
             updates.append(Update({"_id": session_row_id(user, m.conversation)}, mention, upsert=True))
-        for user in m.mentions if kind_of(m.conversation) is not ConversationKind.CHANNEL else ():
+        for user in m.mentions if kind_of(m.conversation) not in _ROWS_BEGIN_WITH_MESSAGES else ():
             if user != m.sender:
                 query = {
                     "_id": session_row_id(user, m.conversation),
@@ -60,7 +61,7 @@ def message_updates(committed: CommittedMessage) -> list[Update]:
 
 
 def channel_mention(message: Message) -> ChannelChange:
-    """Return the change of the sessions of users that a message in a channel mentions.
+    """Return the change of the sessions of users that a message mentions, in a channel or an unfollowed thread.
 
     A session that begins with it has everything before the message read.
     """
@@ -69,7 +70,7 @@ def channel_mention(message: Message) -> ChannelChange:
 
 
 def channel_reading(message: Message) -> ChannelChange:
-    """Return the change of the session of a message's sender in a channel: sending reads."""
+    """Return the change of the sender's session in a channel or an unfollowed thread: sending reads."""
     place = message.seq, message.n
     return ChannelChange(message.conversation, begins_at=place, read=place)
 

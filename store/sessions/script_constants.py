@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.sessions.fields import FIELDS, FOLLOWED, MAX_UNREAD_MENTIONS, MENTIONED, NAMES, PRIORITY_WEIGHT, SETTINGS
+from store.base.ids import THREADS
+from store.sessions.fields import (
+    FIELDS,
+    FOLLOWED,
+    MAX_UNREAD_MENTIONS,
+    MENTIONED,
+    NAMES,
+    PRIORITY_WEIGHT,
+    SETTINGS,
+    THREADS_OF,
+)
 from store.sessions.session import Session
 
 LOG_LENGTH = 1_200
@@ -46,8 +56,8 @@ LOCK_GRANTED_FRAME = '{"granted":"%s"}'
 MUTE_ENDED_ENTRY = '{"k":"s","r":"UNMUTE","c":%s}'
 """The log entry of mutes that ended, with the list of conversations: `SessionChanged.log_entry` writes the same."""
 
-CHANNEL_CHANGED_ENTRY = '{"k":"s","r":"MEMBERSHIP","c":%s}'
-"""The log entry of a change of sessions in channels, in the same form."""
+MEMBERSHIP_ENTRY = '{"k":"s","r":"MEMBERSHIP","c":%s}'
+"""The log entry of sessions whose membership changed, in the same form."""
 
 
 def script_literals() -> dict[str, str]:
@@ -71,6 +81,8 @@ def script_literals() -> dict[str, str]:
     texts = {name.upper(): field.stored for name, field in NAMES.items()} | {
         "FOLLOWED": FOLLOWED,
         "MENTIONED": MENTIONED,
+        "THREADS": THREADS,
+        "THREADS_OF": THREADS_OF,
         "SETTINGS": " ".join(field.stored for field in SETTINGS),
         "FIXED_FIELDS": " ".join(fixed),
         "FIXED_FORM": "{" + ",".join(f'"{name}":%.0f' for name in fixed),
@@ -85,7 +97,7 @@ def script_literals() -> dict[str, str]:
         "WAKE_UP_FRAME": WAKE_UP_FRAME,
         "LOCK_GRANTED_FRAME": LOCK_GRANTED_FRAME,
         "MUTE_ENDED_ENTRY": MUTE_ENDED_ENTRY,
-        "CHANNEL_CHANGED_ENTRY": CHANNEL_CHANGED_ENTRY,
+        "MEMBERSHIP_ENTRY": MEMBERSHIP_ENTRY,
     }
     return {name: str(value) for name, value in numbers.items()} | {name: f"'{text}'" for name, text in texts.items()}
 

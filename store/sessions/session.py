@@ -10,7 +10,15 @@ import orjson
 
 from store.base.ids import ConversationId, UserId, session_id
 from store.sessions.fields import SessionFields, record_of
-from store.sessions.session_lists import count_read, count_unread, count_unread_mentions, ended_seq, is_valid
+from store.sessions.session_lists import (
+    count_read,
+    count_unread,
+    count_unread_mentions,
+    ended_seq,
+    is_channel,
+    is_thread,
+    is_valid,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,12 @@ class Session(SessionFields):
 
     @property
     def shown_conversation(self) -> ConversationId | None:
-        """The conversation whose newest message the session shows; of a gateway: the newest inside, if there is one."""
+        """The conversation whose newest message the session shows; of a gateway: the newest inside, if there is one.
+
+        None for a hidden thread: after a load the session does not know the last reply that the user may read.
+        """
+        if self.hidden:
+            return None
         return self.newest_inside if self.is_gateway else self.conversation
 
     @property
@@ -59,7 +72,8 @@ class Session(SessionFields):
         """True while it is in lists.
 
         A deleted session is valid again after the next countable message; a session of a group that has ended is never
-        valid. A gateway is valid while a session inside is valid.
+        valid. A gateway is valid while a session inside is valid. A thread is valid while the user follows it, and can
+        see its parent conversation.
         """
         return is_valid(self.conversation, self.record)
 
@@ -86,12 +100,25 @@ class Session(SessionFields):
     @property
     def unread_count(self) -> int:
         """Countable messages after those that were read or deleted; of a gateway: inside, without muted sessions."""
-        return count_unread(self.conversation, self.record) if self.valid else 0
+        return count_unread(self.conversation, self.record) if self.has_counts else 0
 
     @property
     def unread_mention_count(self) -> int:
         """Unread messages that mention the user or everybody; of a gateway: inside, without muted sessions."""
-        return count_unread_mentions(self.conversation, self.record) if self.valid else 0
+        return count_unread_mentions(self.conversation, self.record) if self.has_counts else 0
+
+    @property
+    def has_counts(self) -> bool:
+        """True if it shows what is unread: it is valid, or that of a thread that the user sees and does not follow."""
+        return self.valid or (self.comes_from_head and not self.hidden)
+
+    @property
+    def comes_from_head(self) -> bool:
+        """True if messages of others do not move it: in a channel, or in a thread that the user does not follow.
+
+        What depends on these messages comes from the conversation's head when the session is read.
+        """
+        return is_channel(self.conversation) or (is_thread(self.conversation) and not self.follows)
 
     @property
     def is_unread(self) -> bool:

@@ -1,6 +1,6 @@
 """Which sessions are valid, what they count, and the lists and sums that follow.
 
-The scripts have the same rules for changes of a cached state: `is_valid`, `contribution` and others in `_sessions.lua`,
+The scripts have the same rules for changes of a cached state: `is_valid`, `contribution` and others in `_lists.lua`,
 which also describes the lists. `tests/store/test_loaded_state.py` compares both.
 """
 
@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from store.base.ids import ConversationId
-from store.sessions.fields import FOLLOWED, PRIORITY_WEIGHT, SessionFields
+from store.base.ids import THREADS, ConversationId, without_thread
+from store.sessions.fields import FOLLOWED, PRIORITY_WEIGHT, THREADS_OF, SessionFields
 
 Record = Mapping[str, Any]
 
@@ -38,14 +38,26 @@ _MUTED, _MUTED_UNTIL = SessionFields.muted.stored, SessionFields.muted_until_ms.
 _SUB_BIZ, _CATEGORY = SessionFields.sub_biz.stored, SessionFields.category.stored
 _DISSOLVED, _MENTIONS = SessionFields.dissolved.stored, SessionFields.mentions.stored
 _VALID_INSIDE, _UNREAD_INSIDE = SessionFields.valid_inside.stored, SessionFields.unread_inside.stored
-_MENTIONS_INSIDE = SessionFields.mentions_inside.stored
+_MENTIONS_INSIDE, _THREADS_INSIDE = SessionFields.mentions_inside.stored, SessionFields.threads_inside.stored
+_FOLLOWS, _HIDDEN = SessionFields.follows.stored, SessionFields.hidden.stored
 
-_TOTAL_MENTIONS = "mentions"
+_TOTAL_MENTIONS, _TOTAL_THREADS = "mentions", "threads"
+_UNREAD_THREADS = f"tb{THREADS}"
 
 
 def is_channel(conversation: str) -> bool:
     """Return whether a session is that of a channel."""
     return conversation.startswith("c_")
+
+
+def is_thread(conversation: str) -> bool:
+    """Return whether a session is that of a thread."""
+    return conversation.startswith("t_")
+
+
+def is_outside_lists(conversation: str, record: Record) -> bool:
+    """Return whether a session is that of a thread that the user does not follow, or can't see any more."""
+    return conversation.startswith("t_") and (_HIDDEN in record or _FOLLOWS not in record)
 
 
 def followed_list(inside: str) -> str:
@@ -57,6 +69,8 @@ def is_valid(conversation: ConversationId, record: Record) -> bool:
     """Return whether a session is in lists: see `Session.valid`."""
     if conversation.startswith("b_"):
         return bool(record.get(_VALID_INSIDE, 0) > 0)
+    if is_outside_lists(conversation, record):
+        return False
     if _DISSOLVED in record or (record[_WRITE_SEQ] == 0 and conversation.startswith("p_")):
         return False
     return _DELETED_N not in record or record[_N] > record[_DELETED_N]
@@ -113,6 +127,7 @@ class UnreadTotals(NamedTuple):
 
     messages: int
     mentions: int
+    threads: int
 
 
 class AllTotals(NamedTuple):
@@ -121,11 +136,13 @@ class AllTotals(NamedTuple):
     Attributes:
         messages: Unread messages, without channels.
         mentions: Unread mentions, without channels.
+        threads: Followed threads with unread replies.
         in_channels: Unread mentions in channels. The user may not see all of these.
     """
 
     messages: int
     mentions: int
+    threads: int
     in_channels: Mapping[ConversationId, int]
 
 
@@ -135,6 +152,7 @@ class SubBizSums(NamedTuple):
     valid_count: int
     unread_count: int
     unread_mention_count: int
+    unread_threads: int
     newest: ConversationId | None
     written_ms: int
 
@@ -162,6 +180,8 @@ class SessionLists:
         is_muted = _MUTED in record
         if is_muted and _MUTED_UNTIL in record:
             self.mute_ends.append((int(record[_MUTED_UNTIL]), conversation))
+        if conversation.startswith("t_"):
+            self._add_thread(conversation, record, is_muted=is_muted)
         if not is_valid(conversation, record):
             return
         counted = 0 if is_muted else count_unread(conversation, record)
@@ -175,6 +195,8 @@ class SessionLists:
             if mentions:
                 self.sums[_TOTAL_MENTIONS] += mentions
         if conversation.startswith("b_"):
+            if not is_muted and _THREADS_INSIDE in record:
+                self.sums[_TOTAL_THREADS] = record[_THREADS_INSIDE]
             return
         if record[_RECEIVED_SEQ] < record[_WRITE_SEQ] and record.get(_DELETED_SEQ, 0) < record[_WRITE_SEQ]:
             self.entries.append(list_entry("o", 0, conversation))
@@ -184,12 +206,21 @@ class SessionLists:
             self.entries.append(list_entry(f"b{sub_biz}", position, conversation))
             self.entries.append(list_entry(f"B{sub_biz}", record[_WRITE_TS], conversation))
             self._add_sums(f"b{sub_biz}", counted, mentions)
+            if sub_biz == THREADS and counted:
+                self.sums[_UNREAD_THREADS] += 1
         if category is not None:
             self.entries.append(list_entry(f"c{category}", position, conversation))
             self.entries.append(list_entry(f"C{category}", record[_WRITE_TS], conversation))
             self._add_sums(f"c{category}", counted, mentions)
             if sub_biz is not None:
                 self.entries.append(list_entry(f"x{sub_biz} {category}", position, conversation))
+
+    def _add_thread(self, conversation: ConversationId, record: Record, *, is_muted: bool) -> None:
+        self.entries.append(list_entry(THREADS_OF + without_thread(conversation), 0, conversation))
+        if not is_muted and _FOLLOWS not in record and _HIDDEN not in record:
+            mentions = count_unread_mentions(conversation, record)
+            if mentions:
+                self.sums[_TOTAL_MENTIONS] += mentions
 
     def _add_sums(self, name: str, unread_count: int, unread_mention_count: int) -> None:
         for kind, value in (("n", 1), ("u", unread_count), ("q", unread_mention_count)):
@@ -199,14 +230,14 @@ class SessionLists:
     @property
     def totals(self) -> UnreadTotals:
         """The sums over all sessions."""
-        return UnreadTotals(self.total_unread, self.sums.get(_TOTAL_MENTIONS, 0))
+        return UnreadTotals(self.total_unread, self.sums.get(_TOTAL_MENTIONS, 0), self.sums.get(_TOTAL_THREADS, 0))
 
     def sub_biz(self, sub_biz: str) -> SubBizSums:
         """Return the sums of a subBiz."""
-        valid_count, unread_count, unread_mention_count = (self.sums.get(f"{kind}b{sub_biz}", 0) for kind in "nuq")
+        valid, unread, mentions, threads = (self.sums.get(f"{kind}b{sub_biz}", 0) for kind in "nuqt")
         newest = max(self.entries_of(f"B{sub_biz}"), default=None)
         written_ms, conversation = parse_entry(newest) if newest is not None else (0, None)
-        return SubBizSums(valid_count, unread_count, unread_mention_count, conversation, written_ms)
+        return SubBizSums(valid, unread, mentions, threads, conversation, written_ms)
 
     def entries_of(self, name: str, before: str | None = None) -> list[str]:
         """Return the entries of a list, in no order; only those before an entry, if one is given."""

@@ -23,7 +23,7 @@ from store.mongo.collections import (
     timed_channel_mutes_of,
 )
 from store.mongo.writes import Update, Write
-from store.sessions.fields import FENCE, GONE
+from store.sessions.fields import FENCE, GONE, JOINED_SEQ
 from store.sessions.loading.loaded_channels import LoadedChannels
 from store.sessions.loading.loaded_state import LoadedState
 from store.sessions.records import (
@@ -38,7 +38,8 @@ from store.sessions.records import (
 )
 from store.sessions.row_commits import RowCommits
 from store.sessions.session import Session
-from store.sessions.session_lists import SessionLists, is_channel
+from store.sessions.session_lists import SessionLists, is_channel, is_thread
+from store.sessions.threads.thread_rows import FindVisible, ThreadRows
 
 _ROWS_PER_QUERY = 2_000
 _TICKS_PER_BATCH = 200
@@ -68,24 +69,72 @@ class _WaitingTicks(NamedTuple):
     done: asyncio.Future[None]
 
 
+class _UserRows(NamedTuple):
+    """A user's sessions as MongoDB has them, without channels.
+
+    Attributes:
+        records: The records of all but gateways.
+        gateway_rows: The rows of gateways.
+        thread_rows: The rows of threads.
+        lists: The lists of the records.
+        has_channel_mutes: The mute of a session in a channel ends by itself.
+    """
+
+    records: Records
+    gateway_rows: dict[ConversationId, Document]
+    thread_rows: dict[ConversationId, Document]
+    lists: SessionLists
+    has_channel_mutes: bool
+
+
 class SessionRows:
     """Rows of sessions."""
 
-    def __init__(self, mongo: Mongo, clock: Clock) -> None:
+    def __init__(self, mongo: Mongo, clock: Clock, find_visible: FindVisible) -> None:
         self._mongo = mongo
         self._clock = clock
+        self._threads = ThreadRows(mongo, find_visible)
         self._commits = RowCommits(mongo)
         self._ticks = GroupCommit(self._keep_all, _TICKS_PER_BATCH)
 
     async def read(self, user: UserId) -> LoadedState:
         """Return a user's state, without sessions in channels, and whether one of these has a mute with an end.
 
-        No two sessions have the same `active_ts`, and the `active_ts` of a session never goes back. Rows are read in
-        parts. While MongoDB reads a part, the heads of the earlier parts are read and turned into records.
+        No two sessions have the same `active_ts`, and the `active_ts` of a session never goes back.
         """
         now = self._clock.now_ms()
+        records, gateway_rows, thread_rows, lists, has_channel_mutes = await self._read_records(user, now)
+        moved = await self._threads.note_hidden(user, thread_rows, records, now)
+        moved |= renew_recent_ticks(records, now)
+        _add_gateways(records, gateway_rows, lists, now)
+        moved |= make_ticks_unique(records)
+        if moved:
+            await self._write_ticks(
+                [Tick(user, conversation, record[_ACTIVE_TS]) for conversation, record in moved.items()]
+            )
+        clock = max([self._clock.now_ms(), *(record[_ACTIVE_TS] for record in records.values())])
+        return LoadedState(user, secrets.token_hex(4), clock, records, lists, has_channel_mutes)
+
+    async def read_without_ticks(self, user: UserId) -> Records:
+        """Return the records of a user's sessions, without those in channels, and write nothing.
+
+        The `active_ts` of a session may be before the one that the user has seen.
+        """
+        now = self._clock.now_ms()
+        records, gateway_rows, _, lists, _ = await self._read_records(user, now)
+        _add_gateways(records, gateway_rows, lists, now)
+        return records
+
+    async def _read_records(self, user: UserId, now: int) -> _UserRows:
+        """Return a user's sessions, without gateways and channels.
+
+        Rows are read in parts. While MongoDB reads a part, the heads of the earlier parts are read and turned into
+        records.
+        """
         records: Records = {}
         gateway_rows: dict[ConversationId, Document] = {}
+        thread_rows: dict[ConversationId, Document] = {}
+        joined: dict[ConversationId, int] = {}
         lists = SessionLists()
         first_rows, muted_channels = await self._mongo.gather(
             self._read_part(user, ""),
@@ -108,6 +157,11 @@ class SessionRows:
         parts: list[asyncio.Task[None]] = []
         try:
             async for rows in self._row_parts(user, first_rows):
+                if is_thread(next(iter(rows))):
+                    thread_rows |= {name: rows.pop(name) for name in list(rows) if is_thread(name)}
+                if thread_rows:
+                    # Rows of threads come first.
+                    joined |= {name: row[JOINED_SEQ] for name, row in rows.items() if JOINED_SEQ in row}
                 gateway_rows |= {name: rows.pop(name) for name in list(rows) if name.startswith("b_")}
                 parts.append(asyncio.create_task(add(rows)))
             await asyncio.gather(*parts)
@@ -115,24 +169,24 @@ class SessionRows:
             for part in parts:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
-        moved = renew_recent_ticks(records, now)
-        gateways = gateway_records(records, gateway_rows, lists, now)
-        for conversation, record in gateways.items():
+        threads = await self._threads.read(user, thread_rows, records, joined, now)
+        for conversation, record in threads.items():
             lists.add(conversation, record)
-        records |= gateways
-        moved |= make_ticks_unique(records)
-        if moved:
-            await self._write_ticks(
-                [Tick(user, conversation, record[_ACTIVE_TS]) for conversation, record in moved.items()]
-            )
-        clock = max([self._clock.now_ms(), *(record[_ACTIVE_TS] for record in records.values())])
-        return LoadedState(user, secrets.token_hex(4), clock, records, lists, bool(muted_channels))
+        return _UserRows(records | threads, gateway_rows, thread_rows, lists, bool(muted_channels))
 
     async def read_channels(self, user: UserId) -> LoadedChannels:
         """Return all sessions of a user in channels. No two have the same `active_ts`.
 
         One round trip for each 2,000. Sessions of deleted channels that are being removed are left out.
         """
+        records = await self.read_channels_without_ticks(user)
+        moved = make_ticks_unique(records)
+        if moved:
+            await self._write_ticks([Tick(user, channel, record[_ACTIVE_TS]) for channel, record in moved.items()])
+        return LoadedChannels(records)
+
+    async def read_channels_without_ticks(self, user: UserId) -> Records:
+        """Return the records of a user's sessions in channels, and write nothing."""
         now, start, last = self._clock.now_ms(), len(user) + 1, ""
         records: Records = {}
         while True:
@@ -142,12 +196,8 @@ class SessionRows:
                 if GONE not in row:
                     records[ConversationId(row["_id"][start:])] = channel_record_from(row, now)
             if len(rows) < _ROWS_PER_QUERY:
-                break
+                return records
             last = rows[-1]["_id"][start:]
-        moved = make_ticks_unique(records)
-        if moved:
-            await self._write_ticks([Tick(user, channel, record[_ACTIVE_TS]) for channel, record in moved.items()])
-        return LoadedChannels(records)
 
     async def list_private(self, user: UserId, limit: int) -> list[ConversationId]:
         """Return private conversations of a user, also deleted ones: one round trip, which reads only an index."""
@@ -161,8 +211,10 @@ class SessionRows:
 
         Missing ones are left out.
         None: one of them moved within the last minute. Then its row and its head may not belong together, and its
-        `active_ts` may be behind the one that the user has seen.
+        `active_ts` may be behind the one that the user has seen. Or one is that of a thread, which depends on others.
         """
+        if any(map(is_thread, conversations)):
+            return None
         now = self._clock.now_ms()
         rows, heads = await self._mongo.gather(
             self._mongo.find(SESSIONS, {"_id": {"$in": [session_row_id(user, name) for name in conversations]}}),
@@ -191,7 +243,7 @@ class SessionRows:
                 yield {ConversationId(row["_id"][start:]): row for row in rows}
             if len(rows) < _ROWS_PER_QUERY:
                 return
-            rows = await self._read_part(user, rows[-1]["_id"][start:])
+            rows = await self._read_part(user, rows[-1]["_id"])
 
     async def _read_part(self, user: UserId, after: str) -> list[Document]:
         query = sessions_without_channels(user, after)
@@ -236,7 +288,7 @@ class SessionRows:
                 waiting.done.set_result(None)
 
     async def _write_ticks(self, ticks: Sequence[Tick]) -> None:
-        write = Write.updates(SESSIONS, [_tick_update(tick) for tick in ticks])
+        write = Write.updates(SESSIONS, [update for tick in ticks for update in _tick_updates(tick)])
         try:
             await self._mongo.write([write])
         except Unreachable as error:
@@ -244,6 +296,14 @@ class SessionRows:
             if isinstance(error, NotAttempted):
                 raise
             await self._mongo.write([write])
+
+
+def _add_gateways(records: Records, rows: Mapping[ConversationId, Document], lists: SessionLists, now_ms: int) -> None:
+    """Add the gateways of all subBizs that have sessions."""
+    gateways = gateway_records(records, rows, lists, now_ms)
+    for conversation, record in gateways.items():
+        lists.add(conversation, record)
+    records |= gateways
 
 
 def _is_gateway(conversation: ConversationId) -> bool:
@@ -254,15 +314,21 @@ def _fenced_update(user: UserId, conversation: ConversationId, fence: int, updat
     not_later = [{FENCE: {"$exists": False}}, {FENCE: {"$lte": fence}}]
     row = {"_id": session_row_id(user, conversation), "$or": not_later}
     fenced = {**update, "$set": {**update.get("$set", {}), FENCE: fence}}
-    # A change of a session in a channel has what the session begins with.
-    return Update(row, fenced, upsert=True) if is_channel(conversation) else _update_row(row, conversation, fenced)
+    # A change of a session in a channel has what the session begins with, and so has that of a thread.
+    may_begin = is_channel(conversation) or is_thread(conversation)
+    return Update(row, fenced, upsert=True) if may_begin else _update_row(row, conversation, fenced)
 
 
-def _tick_update(tick: Tick) -> Update:
-    times = {Session.active_ts.stored: tick.at}
-    if tick.written_at:
-        times[Session.write_ts.stored] = tick.written_at
-    return _update_row({"_id": session_row_id(tick.user, tick.conversation)}, tick.conversation, {"$max": times})
+def _tick_updates(tick: Tick) -> list[Update]:
+    row = {"_id": session_row_id(tick.user, tick.conversation)}
+    active, written = {Session.active_ts.stored: tick.at}, {Session.write_ts.stored: tick.written_at}
+    if not tick.written_at:
+        return [_update_row(row, tick.conversation, {"$max": active})]
+    if not is_thread(tick.conversation):
+        return [_update_row(row, tick.conversation, {"$max": active | written})]
+    # The user may have stopped following since the load. Then the time of the replies is not the session's.
+    followed = row | {Session.follows.stored: {"$exists": True}}
+    return [Update(row, {"$max": active}), Update(followed, {"$max": written})]
 
 
 def _update_row(row: Mapping[str, Any], conversation: ConversationId, update: Mapping[str, Any]) -> Update:

@@ -182,14 +182,14 @@ class SessionStore:
         return sorted(categories, key=lambda category: (-category.write_ts, category.name))
 
     async def read_totals(self, user: UserId) -> UnreadTotals:
-        """Return the unread messages and mentions of a user, without channels. One round trip if cached."""
+        """Return the unread messages, mentions and threads of a user, without channels. One round trip if cached."""
         answer = await self._read(user, "get_totals", (0,))
         if isinstance(answer, LoadedState):
             return answer.lists.totals
         return UnreadTotals(*answer[1:])
 
     async def read_all_totals(self, user: UserId) -> AllTotals:
-        """Return the unread messages and mentions of a user, at one moment. One round trip if cached."""
+        """Return the unread messages, mentions and threads of a user, at one moment. One round trip if cached."""
         return _totals_from(await self._run_on_channels(user, "get_totals", (1,)))
 
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
@@ -338,9 +338,9 @@ def parse_changed_channels(user: UserId, answer: Sequence[Any]) -> ChannelChange
     """Return the answer of `changed_channels_call`; None: the sessions in channels are not cached."""
     if len(answer) <= _WITHOUT_CHANNELS:
         return None
-    mentioned_end = 5 + 2 * answer[4]
+    mentioned_end = 6 + 2 * answer[5]
     followed_end = mentioned_end + 1 + answer[mentioned_end]
-    totals = AllTotals(answer[2], answer[3], _counts_from(answer[5:mentioned_end]))
+    totals = AllTotals(answer[2], answer[3], answer[4], _counts_from(answer[6:mentioned_end]))
     followed = [_conversation_id(name) for name in answer[mentioned_end + 1 : followed_end]]
     return ChannelChanges(_snapshot_from(user, answer[:3], answer[followed_end:]), totals, followed)
 
@@ -355,8 +355,8 @@ def _page_from(user: UserId, answer: Sequence[Any]) -> Snapshot:
 
 def _totals_from(answer: Sequence[Any]) -> AllTotals:
     """Return the sums in an answer of `get_totals`."""
-    _, messages, mentions, _, *in_channels = answer
-    return AllTotals(messages, mentions, _counts_from(in_channels))
+    _, messages, mentions, threads, _, *in_channels = answer
+    return AllTotals(messages, mentions, threads, _counts_from(in_channels))
 
 
 def _counts_from(rows: Sequence[Any]) -> dict[ConversationId, int]:

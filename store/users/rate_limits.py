@@ -110,8 +110,8 @@ class RatesPerMinute:
 class RateLimits:
     """All rate limits of a process.
 
-    `sends`: messages sent, edited and recalled. `connections`: WebSockets and event streams opened. `operations`:
-    queries, mutations and subscriptions begun.
+    `sends`: messages sent, edited and recalled, uploads sent and changed. `connections`: WebSockets and event streams
+    opened. `operations`: queries, mutations and subscriptions begun.
     """
 
     def __init__(self, cache: Cache, keys: Keys, rates: RatesPerMinute) -> None:

@@ -22,6 +22,8 @@ class WorkspaceField:
     """Beginnings of SEARCH_NAME; open workspaces only."""
     INVITE_COUNT = "iv"
     """Number of rows in `invites`."""
+    GUARDED_PINS = "pg"
+    """Number of changes of pins. Each writes it under the policy version that its rights were judged under."""
     CREATED_BY = "by"
     CREATED_AT = "ct"
     DELETED_AT = "del"

@@ -13,9 +13,10 @@ from store.base.errors import NotAttempted, StoreError, Superseded, Unreachable
 from store.base.group_commit import GroupCommit
 from store.base.ids import ConversationKind, kind_of
 from store.base.tasks import end_tasks
-from store.channels.channel_mentions import has_mentions
-from store.messages.message import CommittedMessage, ReservedMessage
-from store.messages.outbox_store import Refusal
+from store.channels.channel_mentions import has_mentions, mentions_by_name_only
+from store.channels.sending.sending_rights import SendingRefusal
+from store.messages.message import CommittedMessage, Message, ReservedMessage
+from store.messages.outbox_store import Refusal, SlowModeWait
 from store.redis.request_scope import RequestScope
 from store.store import Store
 from subscriptions.delivery.batch_window import BatchWindow
@@ -31,6 +32,20 @@ BATCH = 500
 
 _COMMIT_SECONDS = 15.0
 _RETRY_SECONDS = (0.05, 1.0)
+
+
+async def reserve_second_place(
+    store: Store, message: Message
+) -> ReservedMessage | SendingRefusal | SlowModeWait | Refusal:
+    """Reserve a place for a message that has lost its first one. Return why it gets none, if its rights have ended."""
+    match kind_of(message.conversation):
+        case ConversationKind.CHANNEL:
+            return await store.channel_places.reserve(message, replaces_taken_place=True)
+        case ConversationKind.THREAD:
+            return await store.reply_places.reserve(message, None, replaces_taken_place=True)
+        case _:
+            await store.conversations.load((message.conversation,), with_members=True)
+            return await store.outbox.reserve(message, replaces_taken_place=True)
 
 
 class CommitStage:
@@ -56,6 +71,10 @@ class CommitStage:
 
     def begin(self, message: InFlightMessage) -> None:
         """Commit a message, after the users who are notified of it are known."""
+        reserved = message.reserved
+        if not reserved.notified and mentions_by_name_only(reserved.message):
+            names = dict.fromkeys(user for user in reserved.message.mentions if user != reserved.message.sender)
+            message.reserved = replace(reserved, notified=tuple(names))
         if has_mentions(message.reserved.message):
             self._start(self._begin_with_mentions(message))
         else:
@@ -147,7 +166,12 @@ class CommitStage:
                 message.committed = CommittedMessage(reserved, at_ms)
                 self._next_queue.push([message])
                 return
-            # Redis was behind MongoDB, so the decision was based on an old group. The caller decides again.
+            # Redis was behind MongoDB, so the decision was based on an old group or thread.
+            if reserved.message.kind.countable:
+                # A reply decides by itself what changes.
+                await self._reserve_again(message)
+                return
+            # The caller decides again.
             await store.cache.run([store.outbox.clear_call(reserved)])
             await store.conversations.drop(reserved.message.conversation)
             self._in_flight.give_up(message, Superseded("the group changed after the decision"))
@@ -186,13 +210,14 @@ class CommitStage:
         conversation = old.message.conversation
         try:
             with RequestScope():
-                await store.conversations.drop(conversation, old.message.seq)
-                message_without_place = old.message.with_place(0, 0)
-                if kind_of(conversation) is ConversationKind.CHANNEL:
-                    reserved = await store.channel_places.reserve(message_without_place, replaces_taken_place=True)
+                message_without_place = old.message.with_place(0, 0)._replace(parent_seq=0)
+                if old.change is None:
+                    await store.conversations.drop(conversation, old.message.seq)
                 else:
-                    await store.conversations.load((conversation,), with_members=True)
-                    reserved = await store.outbox.reserve(message_without_place, replaces_taken_place=True)
+                    # The followers may differ, whatever the newest seq is. A load would apply the change again.
+                    await store.cache.one(store.outbox.clear_call(old))
+                    await store.conversations.drop(conversation)
+                reserved = await reserve_second_place(store, message_without_place)
             if not isinstance(reserved, ReservedMessage):
                 if reserved is not Refusal.NOT_LOADED:
                     # The group has ended, or the sender may no longer write this: no server should try again.

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import structlog
 
 from store.base.errors import StoreError
-from store.base.ids import ConversationKind, kind_of
+from store.base.ids import ConversationKind, kind_of, parse_thread
+from store.conversations.watchers import parse_watchers
 from store.messages.idempotency_claims import Claim
 from store.redis.cache import Call
 from store.sessions.apply_results import NOT_CACHED
 from store.sessions.changes import INVALIDATE
 from store.store import Store
+from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.fanout_batch import FanoutBatch
 from subscriptions.delivery.fanout_publisher import FanoutPublisher, add_fanout
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, StageQueue, delivery_order
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
-from subscriptions.delivery.recipients import RecipientSlice, list_recipients, membership_updates, slice_recipients
+from subscriptions.delivery.recipients import (
+    RecipientSlice,
+    judge_threads,
+    list_recipients,
+    membership_updates,
+    slice_recipients,
+)
 from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.events.shared import MessageChange
@@ -33,6 +42,22 @@ FIRST_RECIPIENTS = 200
 """Recipients that are served before the sender is answered, the sender included."""
 
 
+class _Places(NamedTuple):
+    """Places of a message's calls in a batch, by what they answer; None: there is no such call.
+
+    Attributes:
+        head: The head's newest seq and write time.
+        clock: The event on the clock of a workspace.
+        thread: The note that a thread has changed.
+        watchers: The users who look at a thread.
+    """
+
+    head: int
+    clock: int | None = None
+    thread: int | None = None
+    watchers: int | None = None
+
+
 class FanoutStage:
     """Fans messages out in the order of their commit timestamps: one round trip to Redis for all waiting messages."""
 
@@ -44,6 +69,7 @@ class FanoutStage:
         publisher: FanoutPublisher,
         large_groups: StageQueue,
         shared_events: SharedEvents,
+        threads: ThreadEvents,
     ) -> None:
         self._store = store
         self._receipts = receipts
@@ -51,6 +77,7 @@ class FanoutStage:
         self._publisher = publisher
         self._large_groups = large_groups
         self._shared_events = shared_events
+        self._threads = threads
         self.queue = StageQueue()
 
     async def run(self) -> None:
@@ -71,51 +98,68 @@ class FanoutStage:
     async def _fan_out(self, batch: list[InFlightMessage]) -> None:
         """Apply all messages to the heads, then to the sessions of senders and first recipients: one round trip."""
         batch.sort(key=delivery_order)
-        head_calls: list[int] = []
         calls: list[Call] = []
+        places: list[_Places] = []
         slices: list[RecipientSlice] = []
         for message in batch:
-            head_calls.append(len(calls))
-            calls += self._message_calls(message)
+            places.append(self._add_calls(calls, message))
             slices.append(await self._first_slice(message))
         fanout = FanoutBatch(self._store, slices)
         answers = await fanout.run(self._store.cache.run, calls)
         # A head that is not cached answers 0, and may have been overtaken.
         overtaken = [
             message
-            for message, call in zip(batch, head_calls, strict=True)
-            if answers[call] != message.reserved.message.seq
+            for message, place in zip(batch, places, strict=True)
+            if not 0 < answers[place.head][0] <= _place_of(message)
         ]
         await self._invalidate_new_members(overtaken)
-        for message, call in zip(batch, head_calls, strict=True):
-            if is_on_workspace_clock(message.reserved.message.conversation):
-                answer = answers[call + 1]
-                self._shared_events.publish_message(message.reserved.message, MessageChange.CREATED, answer)
+        for message, recipients, place in zip(batch, slices, places, strict=True):
+            record = message.reserved.message
+            message.written_at_ms = answers[place.head][1]
+            if place.clock is not None:
+                self._shared_events.publish_message(record, MessageChange.CREATED, answers[place.clock])
+            if place.thread is not None:
+                self._threads.publish(record.conversation, answers[place.thread])
+            if place.watchers is not None:
+                followers = {*recipients.users, *message.remaining} - message.outside
+                watchers = parse_watchers(answers[place.watchers])
+                message.watchers = [user for user in watchers if user not in followers]
         outgoing = OutgoingEvents()
         for message, recipients, result in zip(batch, slices, fanout.results, strict=True):
             sender = add_fanout(outgoing, message, recipients, result)
             self._receipts.notify_of_sending(message.reserved, sender)
             self._in_flight.answer(message, sender)
-        self._large_groups.push([message for message in batch if message.remaining])
-        self._publisher.publish(outgoing, [message for message in batch if not message.remaining])
+        self._large_groups.push([message for message in batch if not message.is_complete])
+        self._publisher.publish(outgoing, [message for message in batch if message.is_complete])
 
-    def _message_calls(self, message: InFlightMessage) -> list[Call]:
-        """Return the calls for the head, the clock of a channel's workspace, and others, in this order.
-
-        The first one answers the head's newest seq.
-        """
+    def _add_calls(self, calls: list[Call], message: InFlightMessage) -> _Places:
+        """Add the calls for the head, the clock of a channel's workspace, and others. Return the places of some."""
         assert message.committed is not None
         record = message.committed.reserved.message
-        calls = [self._store.commits.newest_message_call(message.committed)]
-        if is_on_workspace_clock(record.conversation):
-            may_repeat = message.recovered
+        places = _Places(len(calls))
+        calls.append(self._store.commits.newest_message_call(message.committed))
+        kind, change = kind_of(record.conversation), message.reserved.change
+        has_message = change is None or change.announced
+        if has_message and is_on_workspace_clock(record.conversation):
+            places = places._replace(clock=len(calls))
+            may_repeat = message.may_be_shared
             calls.append(self._shared_events.message_call(record, MessageChange.CREATED, may_repeat=may_repeat))
-        if record.mentions_all and kind_of(record.conversation) is ConversationKind.CHANNEL:
+        if record.mentions_all and kind in (ConversationKind.CHANNEL, ConversationKind.THREAD):
             calls.append(self._store.commits.mention_all_call(record))
+        thread = parse_thread(record.conversation)
+        if thread is not None and change is not None and change.announced:
+            # The first reply of a thread always has a change.
+            calls.append(self._store.threads.mark_parent_call(thread.parent, thread.seq))
+        if thread is not None and self._threads.is_changed_by(message.reserved):
+            places = places._replace(thread=len(calls))
+            calls.append(self._threads.note_call(record.conversation))
+        if thread is not None and has_message and places.clock is None:
+            places = places._replace(watchers=len(calls))
+            calls.append(self._store.watchers.list_call(record.conversation))
         if record.key and record.digest:
             claim = Claim(record.id, record.conversation, record.digest, record.seq)
             calls.append(self._store.claims.settle_call(record.sender, record.key, claim))
-        return calls
+        return places
 
     async def _first_slice(self, message: InFlightMessage) -> RecipientSlice:
         """Return the first recipients. The others become the message's `remaining`."""
@@ -127,8 +171,13 @@ class FanoutStage:
             # The head includes the change since its reservation.
             head = await self._store.conversations.find(committed.reserved.message.conversation)
             message.group_event = GroupChanged(head) if head is not None and not head.has_ended else None
-        first, message.remaining = await list_recipients(self._store, committed, FIRST_RECIPIENTS)
-        return slice_recipients(committed, first, membership_updates(committed))
+        recipients = await list_recipients(self._store, committed, FIRST_RECIPIENTS)
+        message.remaining, message.outside = recipients.remaining, recipients.outside
+        if change is not None and change.is_of_thread:
+            message.new_followers = change.joined
+        message.judged = await judge_threads(self._store, committed)
+        updates = membership_updates(committed)
+        return slice_recipients(committed, recipients.first, updates, recipients.outside, message.judged)
 
     async def _invalidate_new_members(self, overtaken: Sequence[InFlightMessage]) -> None:
         """Invalidate the states of users who joined with a message that a later one overtook.
@@ -139,3 +188,9 @@ class FanoutStage:
         users = [user for change in changes if change is not None for user in change.joined]
         if users:
             await self._store.cache.run([self._store.sessions.apply_call(user, INVALIDATE) for user in users])
+
+
+def _place_of(message: InFlightMessage) -> int:
+    """Return the seq from which on users who join with a message get later ones."""
+    seq, change = message.reserved.message.seq, message.reserved.change
+    return change.newest_seq if not seq and change is not None and change.newest_seq is not None else seq

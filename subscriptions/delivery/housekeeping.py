@@ -2,8 +2,9 @@
 
 - It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
 - It renews the lease of the server's worker number, and reads which servers are in the ring.
-- It compares the feeds of its connections with Redis.
-- It removes deleted workspaces, and adds the search fields that are missing in users.
+- It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
+- It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
+- It fetches the link previews that other servers left, and asks the virus scanner again.
 """
 
 from __future__ import annotations
@@ -17,14 +18,22 @@ from store.base.errors import StoreError
 from store.base.ids import PARTITIONS
 from store.base.tasks import end_tasks
 from store.messages.message import ReservedMessage
-from store.messages.revision_store import Revision
+from store.messages.revision_store import Revision, RevisionKind
+from store.messages.thread_notes import ThreadNote
 from store.redis.cache import Call
 from store.store import Store
+from subscriptions.delivery.announcements.pins import PinAnnouncements
+from subscriptions.delivery.coalescing.thread_events import ThreadEvents
+from subscriptions.delivery.files.file_sweeper import FileSweeper
+from subscriptions.delivery.files.pending_scans import Accepts, PendingScans
 from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
+from subscriptions.delivery.previews.preview_worker import PreviewWorker
+from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
+from subscriptions.realtime.shared.watches import RENEW_SECONDS, Watches
 from subscriptions.realtime.user_hub import UserHub
 
 _log = structlog.get_logger()
@@ -37,6 +46,12 @@ _SLICES = 4
 
 _LEASE_SECONDS = 15.0
 """Time between two renewals of the worker number's lease. Ids can be made for up to 40 s after a renewal."""
+
+_PINS_SECONDS = 5.0
+"""Interval at which changes of pins are looked for whose server died."""
+
+_PREVIEWS_SECONDS = 5.0
+"""Interval at which messages are looked for whose link previews no server has fetched."""
 
 _RETRY_SECONDS = 2.0
 """Longest time after which work that failed is tried again."""
@@ -53,18 +68,31 @@ class Housekeeper:
         store: Store,
         hub: UserHub,
         shared_hub: Hub[str],
+        watches: Watches,
         delivery: MessageDelivery,
         revisions: Revisions,
+        pins: PinAnnouncements,
+        reactions: Reactions,
+        previews: PreviewWorker,
+        threads: ThreadEvents,
         ring: ServerRing,
         data_center: int,
+        accepts: Accepts | None = None,
     ) -> None:
         self._store = store
         self._hub = hub
         self._shared_hub = shared_hub
+        self._watches = watches
         self._delivery = delivery
         self._revisions = revisions
+        self._pins = pins
+        self._reactions = reactions
+        self._previews = previews
+        self._threads = threads
         self._ring = ring
         self._loss_recovery = LossRecovery(store, delivery)
+        self.files = FileSweeper(store)
+        self._scans = PendingScans(store, accepts)
         self._data_center = data_center
         self._tasks: list[asyncio.Task[None]] = []
         self._slice = 0
@@ -83,11 +111,16 @@ class Housekeeper:
                 (1.0, "loss_recovery", self._loss_recovery.recover),
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
                 (CHECK_SECONDS, "shared_feeds", self._shared_hub.check_feeds),
+                (RENEW_SECONDS, "watches", self._watches.renew),
                 (0.2, "mutes", self._end_mutes),
+                (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
+                (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (10.0, "user_search", self._store.user_search.fill_when_due),
                 (10.0, "removals", self._store.channel_removal.remove_due),
                 (10.0, "workspace_removal", self._remove_workspaces),
+                (10.0, "files", self.files.sweep),
+                (10.0, "scans", self._scans.continue_due),
             )
         ]
 
@@ -123,7 +156,10 @@ class Housekeeper:
         revised = 0
         for entry in found:
             if isinstance(entry, Revision):
-                revised += await self._revisions.finish(entry)
+                finisher = self._reactions if entry.kind is RevisionKind.REACTIONS else self._revisions
+                revised += await finisher.finish(entry)
+            elif isinstance(entry, ThreadNote):
+                self._threads.finish(entry)
         return len(abandoned) + revised
 
     async def _sweep_slice(self) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from store.base.errors import StoreError, Superseded, Unreachable
 from store.base.ids import UserId
 from store.messages.message import CommittedMessage, Message, ReservedMessage
 from store.sessions.apply_results import ApplyResult
+from store.sessions.changes import LoggedChange
 from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated
+
+_SHARED_AFTER_SECONDS = 4.0
+"""Another server takes a message over after five seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,35 @@ class InFlightMessage:
     """Set when the sender may be answered."""
     recovered: bool
     """True if another server began the delivery, and may have done a part of it."""
+    began: float
+    """Time of the event loop at which this process began the delivery."""
     committed: CommittedMessage | None = None
+    written_at_ms: int = 0
+    """Write time of the conversation with this message; 0: not known."""
     event: MessageCreated | None = None
     group_event: GroupChanged | None = None
     """The event of the update, if the message changes a field or role of a group."""
     remaining: list[UserId] = field(default_factory=list)
     """Recipients for the large-group queue."""
+    outside: frozenset[UserId] = frozenset()
+    """Recipients who do not follow the thread: see `Recipients`."""
+    judged: Mapping[UserId, LoggedChange] = field(default_factory=dict)
+    """Changes of recipients' threads: see `judge_threads`."""
+    watchers: Sequence[UserId] = ()
+    """Users who look at the thread and do not get its messages otherwise, for the large-group queue."""
+
+    new_followers: Sequence[UserId] = ()
+    """Users who begin to follow the thread, until the large-group queue has judged whether they can see it."""
+
+    @property
+    def may_be_shared(self) -> bool:
+        """True if another server may deliver the message too: it takes over what takes long."""
+        return self.recovered or asyncio.get_running_loop().time() - self.began > _SHARED_AFTER_SECONDS
+
+    @property
+    def is_complete(self) -> bool:
+        """True if all recipients have been served."""
+        return not self.remaining and not self.watchers and not self.new_followers
 
 
 def delivery_order(message: InFlightMessage) -> tuple[int, int]:
@@ -66,7 +93,8 @@ class InFlightMessages:
 
     def add(self, reserved: ReservedMessage, *, recovered: bool) -> InFlightMessage:
         """Add a message whose delivery begins."""
-        message = InFlightMessage(reserved, asyncio.get_running_loop().create_future(), recovered)
+        loop = asyncio.get_running_loop()
+        message = InFlightMessage(reserved, loop.create_future(), recovered, loop.time())
         self._by_id[reserved.message.id] = message
         return message
 

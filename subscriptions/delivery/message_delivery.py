@@ -10,20 +10,26 @@ outbox: if this process dies, another one starts again with the commit. Every st
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import NamedTuple
 
 from store.base.errors import Unreachable
+from store.base.ids import ConversationId, MessageId
 from store.base.tasks import end_tasks
+from store.messages.copy_store import make_copy, with_reactions_row
 from store.messages.message import Message, ReservedMessage
-from store.redis.request_scope import discard_request_cache
+from store.redis.request_scope import RequestScope, discard_request_cache
+from store.redis.single_flight import retry_until_true
 from store.store import Store
 from subscriptions.delivery.batch_window import BatchWindow
-from subscriptions.delivery.commit_stage import CommitStage
+from subscriptions.delivery.coalescing.thread_events import ThreadEvents
+from subscriptions.delivery.commit_stage import CommitStage, reserve_second_place
 from subscriptions.delivery.fanout_publisher import FanoutPublisher
 from subscriptions.delivery.fanout_stage import FanoutStage
-from subscriptions.delivery.in_flight_messages import InFlightMessages, Sent
+from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, Sent
 from subscriptions.delivery.large_group_stage import LargeGroupStage
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.recipients import SelectViewers
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.shared.shared_events import SharedEvents
 
@@ -44,12 +50,23 @@ class QueueDepths(NamedTuple):
 class MessageDelivery:
     """Delivers the messages of one process. Call `open` before use; `close` finishes running deliveries."""
 
-    def __init__(self, store: Store, bus: Bus, receipts: ReceiptNotifier, shared_events: SharedEvents) -> None:
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        receipts: ReceiptNotifier,
+        shared_events: SharedEvents,
+        threads: ThreadEvents,
+        select_viewers: SelectViewers,
+    ) -> None:
+        self._store = store
         self.in_flight = InFlightMessages()
-        publisher = FanoutPublisher(store, bus, self.in_flight)
-        self.large_group_stage = LargeGroupStage(store, publisher)
+        self._publisher = FanoutPublisher(store, bus, self.in_flight)
+        self.large_group_stage = LargeGroupStage(store, self._publisher, select_viewers)
         large_groups = self.large_group_stage.queue
-        self.fanout_stage = FanoutStage(store, receipts, self.in_flight, publisher, large_groups, shared_events)
+        self.fanout_stage = FanoutStage(
+            store, receipts, self.in_flight, self._publisher, large_groups, shared_events, threads
+        )
         self.commit_stage = CommitStage(store, self.in_flight, self.fanout_stage.queue)
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -69,6 +86,7 @@ class MessageDelivery:
         self._closed = True
         await self.commit_stage.close()
         await end_tasks(self._tasks)
+        await self._publisher.close()
         for message in self.in_flight:
             self.in_flight.give_up(message, Unreachable("the server is stopping"))
 
@@ -80,12 +98,15 @@ class MessageDelivery:
     async def send(self, reserved: ReservedMessage, *, recovered: bool = False) -> Sent:
         """Make a reserved message durable and deliver it. Cancelling the caller does not stop the delivery.
 
+        The copy of a broadcast reply is delivered as a message of its own. Without a change of the followers, both are
+        in the same batch. Else the copy follows when the reply is durable.
+
         Args:
             reserved: The message.
             recovered: True if another server began its delivery.
 
         Returns:
-            The message, and the sender's session after it.
+            The message, and the sender's session after it. The copy is durable too.
 
         Raises:
             Unreachable: The commit was not confirmed in time. The message may be durable, and may be delivered later.
@@ -93,14 +114,23 @@ class MessageDelivery:
         """
         if self._closed:
             raise Unreachable("the server is stopping")
+        message = self._begin(reserved, recovered=recovered)
+        try:
+            if reserved.copy is not None:
+                if reserved.change is not None:
+                    await asyncio.shield(message.sent)
+                await asyncio.shield(self._begin(reserved.copy, recovered=recovered).sent)
+            return await asyncio.shield(message.sent)
+        finally:
+            discard_request_cache()
+
+    def _begin(self, reserved: ReservedMessage, *, recovered: bool) -> InFlightMessage:
+        """Begin to deliver a message, unless this process is delivering it already."""
         message = self.in_flight.find(reserved.message.id)
         if message is None:
             message = self.in_flight.add(reserved, recovered=recovered)
             self.commit_stage.begin(message)
-        try:
-            return await asyncio.shield(message.sent)
-        finally:
-            discard_request_cache()
+        return message
 
     async def deliver_stored(self, message: Message) -> Sent:
         """Deliver a stored message whose delivery may be incomplete. Steps that were done before have no effect.
@@ -108,6 +138,59 @@ class MessageDelivery:
         Its outbox entry, if there is one, is left to the housekeeper. Raises Unreachable.
         """
         return await self.send(ReservedMessage(message, membership_version="", outbox_entry=_NO_ENTRY), recovered=True)
+
+    async def complete_copy(self, reply: Message) -> None:
+        """Deliver the copy of a durable reply if it has none: Redis may have lost it with the server that sent both.
+
+        One round trip if it is stored. A sender who may not write any more gets no copy. Raises Unreachable.
+        """
+        if not reply.is_broadcast or await self._store.copies.find(reply) is not None:
+            return
+        await self.wait_until_delivered(reply)
+        if reply.is_recalled or await self._store.copies.find(reply) is not None:
+            return
+        with RequestScope():
+            place = await reserve_second_place(self._store, make_copy(reply))
+            if isinstance(place, ReservedMessage):
+                await self.send(place)
+                await self._store.copies.update(reply)
+
+    async def wait_until_delivered(self, message: Message) -> bool:
+        """Wait until a message is delivered, so that no change of it overtakes it. Return False if it already was.
+
+        Raises Unreachable.
+        """
+        if await self._is_delivered(message):
+            return False
+        await retry_until_true(partial(self._is_delivered, message), "a message is still being delivered")
+        return True
+
+    async def _is_delivered(self, message: Message) -> bool:
+        """Return whether the message's creation is applied to all recipients, so that no revision overtakes it.
+
+        Reply and copy are delivered when both are.
+        """
+        return await self._are_delivered(message.conversation, message.id, message.copy_id)
+
+    async def _are_delivered(self, conversation: ConversationId, *messages: MessageId | None) -> bool:
+        if any(message is not None and self.find(message) is not None for message in messages):
+            return False
+        return not await self._store.outbox.contains(conversation, *messages)
+
+    async def find_reply(self, copy: Message) -> Message | None:
+        """Return the reply that a copy shows. A copy may be durable a moment before its reply. Raises Unreachable."""
+        place = with_reactions_row(copy)
+
+        async def find() -> Message | None:
+            return await self._store.messages.find_in_conversation(place.conversation, place.id)
+
+        found = await find()
+        if found is None:
+            await retry_until_true(
+                partial(self._are_delivered, place.conversation, place.id), "a message is still being delivered"
+            )
+            found = await find()
+        return found
 
     @property
     def queue_depths(self) -> QueueDepths:

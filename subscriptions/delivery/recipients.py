@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
-from store.messages.message import CommittedMessage, ReservedMessage
+from store.messages.message import CommittedMessage, Message, ReservedMessage
 from store.sessions.apply_messages import MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult
-from store.sessions.changes import Dissolve, Join, Leave, LoggedChange, NewGroupVersion, logged_change
+from store.sessions.changes import Dissolve, LoggedChange, NewGroupVersion, logged_change
 from store.sessions.fields import SyncReason
 from store.sessions.row_writes import channel_mention, channel_reading
+from store.sessions.threads.thread_changes import JudgeThreads
 from store.store import Store
+from store.threads.membership_changes import MembershipChange, session_changes
 from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import Mentioned, MessageCreated
 from subscriptions.realtime.events.sessions import SessionChanged
+
+ListViewers = Callable[[Message], Awaitable[Sequence[UserId]]]
+"""Returns the current members of a conversation, or followers of a thread, who can read a message."""
+
+SelectViewers = Callable[[Message, Collection[UserId]], Awaitable[Sequence[UserId]]]
+"""Returns those of some users who are in a conversation now, and can read a message there."""
+
+_NOTHING_JUDGED: Mapping[UserId, LoggedChange] = {}
 
 _ANY_SEQ = 1 << 53
 """Greater than every seq: selects the current members."""
@@ -23,7 +34,7 @@ _ANY_SEQ = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class MembershipUpdate:
-    """The change of one user's session when they join, leave, their group ends, or they write in a channel."""
+    """The change of a user's session who joins, leaves, whose group ends, or who writes without following."""
 
     user: UserId
     change: LoggedChange
@@ -37,7 +48,9 @@ class MembershipUpdate:
 
 
 def channel_recipients(reserved: ReservedMessage) -> list[UserId]:
-    """Return the users whose sessions a message in a channel changes: its sender, and those who are notified.
+    """Return the users whose sessions a message in a channel or thread changes, whether they follow it or not.
+
+    These are its sender and those who are notified.
 
     A SYSTEM message changes none.
     """
@@ -45,7 +58,18 @@ def channel_recipients(reserved: ReservedMessage) -> list[UserId]:
     return list(dict.fromkeys((message.sender, *reserved.notified))) if message.kind.countable else []
 
 
-async def list_recipients(store: Store, committed: CommittedMessage, limit: int) -> tuple[list[UserId], list[UserId]]:
+class Recipients(NamedTuple):
+    """The first recipients of a message, and the others.
+
+    `outside`: in a thread those of them who do not follow it: its sender, and users who are notified.
+    """
+
+    first: list[UserId]
+    remaining: list[UserId]
+    outside: frozenset[UserId] = frozenset()
+
+
+async def list_recipients(store: Store, committed: CommittedMessage, limit: int) -> Recipients:
     """Return up to `limit` first recipients, and the others.
 
     Recipients are the members at the reservation, or all current and former members if the group ends.
@@ -54,9 +78,12 @@ async def list_recipients(store: Store, committed: CommittedMessage, limit: int)
     """
     reserved = committed.reserved
     message, change = reserved.message, reserved.change
-    if kind_of(message.conversation) is ConversationKind.CHANNEL:
+    kind = kind_of(message.conversation)
+    if kind is ConversationKind.CHANNEL:
         users = channel_recipients(reserved)
-        return users[:limit], users[limit:]
+        return Recipients(users[:limit], users[limit:])
+    if kind is ConversationKind.THREAD:
+        return await _list_in_thread(store, reserved, limit)
     if change is None or change.announced:
         members = await store.conversations.list_recipients(
             message.conversation, reserved.membership_version, message.seq
@@ -72,7 +99,35 @@ async def list_recipients(store: Store, committed: CommittedMessage, limit: int)
             part.remove(message.sender)
             first.insert(0, message.sender)
             break
-    return first, rest
+    return Recipients(first, rest)
+
+
+async def _list_in_thread(store: Store, reserved: ReservedMessage, limit: int) -> Recipients:
+    """Return the followers who can see the parent conversation, the sender, and users who are notified."""
+    message, change = reserved.message, reserved.change
+    if change is not None and not change.announced:
+        return Recipients([], [])
+    followers = await store.thread_recipients.find_followers(reserved)
+    outside = frozenset(channel_recipients(reserved)).difference(followers)
+    first = [message.sender] if message.kind.countable else []
+    users = list(dict.fromkeys((*first, *followers, *reserved.notified)))
+    return Recipients(users[:limit], users[limit:], outside)
+
+
+async def judge_threads(store: Store, committed: CommittedMessage) -> dict[UserId, LoggedChange]:
+    """Return the changes of members' threads if what members of a group may read changes. Most messages have none."""
+    conversation, change = committed.reserved.message.conversation, committed.reserved.change
+    full_history = change.fields.get("full_history") if change is not None else None
+    if full_history is None:
+        return {}
+    changes: dict[UserId, LoggedChange] = {}
+    for member in await store.conversations.list_members(conversation):
+        if not member.is_current or (len(member.intervals) == 1 and member.intervals[0][0] <= 1):
+            # They can read everything in any case.
+            continue
+        judge = JudgeThreads(conversation, [(1, None)] if full_history else member.intervals)
+        changes[member.user] = logged_change(judge, committed.at_ms, "")
+    return changes
 
 
 def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
@@ -80,12 +135,16 @@ def membership_updates(committed: CommittedMessage) -> list[MembershipUpdate]:
     message, change, at_ms = committed.reserved.message, committed.reserved.change, committed.at_ms
     if change is None:
         return []
-    conversation = message.conversation
-    event = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [conversation])
-    join = logged_change(Join(conversation, message.seq, message.n, change.sub_biz), at_ms, event)
-    leave = logged_change(Leave(conversation, message.seq - 1, message.n, change.written_at_ms), at_ms, event)
-    joins = [MembershipUpdate(user, join) for user in change.joined]
-    return joins + [MembershipUpdate(user, leave) for user in change.left]
+    event = SessionChanged.log_entry(SyncReason.MEMBERSHIP, [message.conversation])
+    # Sessions of threads have the times of their replies, or none.
+    has_own_write_ts = kind_of(message.conversation) is not ConversationKind.THREAD
+    changes: dict[MembershipChange, LoggedChange] = {}
+    updates = []
+    for user, changed, _ in session_changes(message, change):
+        if changed not in changes:
+            changes[changed] = logged_change(changed, at_ms, event)
+        updates.append(MembershipUpdate(user, changes[changed], has_own_write_ts=has_own_write_ts))
+    return updates
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +155,7 @@ class RecipientSlice:
         committed: The message.
         updates: Updates for users who join or leave, or whose group ends.
         users: The users who get the message.
-        notified: The users who get GroupChanged, or in a channel Mentioned.
+        notified: The users who get GroupChanged, or in a channel, or a thread that they do not follow, Mentioned.
     """
 
     committed: CommittedMessage
@@ -130,7 +189,7 @@ class RecipientSlice:
     def notice(self) -> LoggedChange:
         """Return the change of the sessions of `notified`: a mention in a channel, or the update of the group."""
         message, change = self.committed.reserved.message, self.committed.reserved.change
-        if change is None:
+        if change is None or change.is_of_thread:
             return logged_change(channel_mention(message), self.committed.at_ms, Mentioned.log_entry(message))
         update = NewGroupVersion(self.conversation, change.version)
         entry = GroupChanged.log_entry(self.conversation, change.version)
@@ -138,20 +197,38 @@ class RecipientSlice:
 
 
 def slice_recipients(
-    committed: CommittedMessage, users: Sequence[UserId], updates: Sequence[MembershipUpdate] = ()
+    committed: CommittedMessage,
+    users: Sequence[UserId],
+    updates: Sequence[MembershipUpdate] = (),
+    outside: frozenset[UserId] = frozenset(),
+    judged: Mapping[UserId, LoggedChange] = _NOTHING_JUDGED,
 ) -> RecipientSlice:
-    """Return a slice of recipients. If the group ends, they get an event about its end instead of the message."""
+    """Return a slice of recipients. If the group ends, they get an event about its end instead of the message.
+
+    outside: see `Recipients`. judged: see `judge_threads`.
+    """
     change = committed.reserved.change
-    if kind_of(committed.reserved.message.conversation) is ConversationKind.CHANNEL:
-        return _slice_of_channel(committed, users)
+    match kind_of(committed.reserved.message.conversation):
+        case ConversationKind.CHANNEL:
+            return _slice_of_channel(committed, users)
+        case ConversationKind.THREAD:
+            looked_at = _slice_of_channel(committed, [user for user in users if user in outside])
+            followers = [user for user in users if user not in outside]
+            return replace(looked_at, updates=[*updates, *looked_at.updates], users=followers)
     if change is not None and change.dissolves:
         return RecipientSlice(committed, [*updates, *_end_updates(committed, users)], ())
     notified = users if change is not None and change.updates_group else ()
+    if judged:
+        of_threads = [MembershipUpdate(user, judged[user], has_own_write_ts=False) for user in users if user in judged]
+        updates = [*updates, *of_threads]
     return RecipientSlice(committed, updates, users if change is None or change.announced else (), notified)
 
 
 def _slice_of_channel(committed: CommittedMessage, users: Sequence[UserId]) -> RecipientSlice:
-    """Return a slice of a message in a channel. It reads the channel for its sender, and notifies the others."""
+    """Return a slice of users who do not get the message. It reads the channel or thread for its sender.
+
+    The others are notified.
+    """
     message = committed.reserved.message
     event = SessionChanged.log_entry(SyncReason.READ, [message.conversation])
     reading = logged_change(channel_reading(message), committed.at_ms, event)

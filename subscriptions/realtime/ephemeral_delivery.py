@@ -11,8 +11,9 @@ from typing import Any
 import structlog
 
 from store.base.errors import StoreError
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, UserId, parse_thread
 from store.base.tasks import end_tasks
+from store.base.workspace_ids import is_in_workspace
 from store.conversations.typing_store import WINDOW_MS, Routes
 from store.store import Store
 from subscriptions.realtime.bus import ALL_SERVERS, Bus
@@ -53,10 +54,17 @@ class EphemeralDelivery:
     async def list_others(self, event: EphemeralEvent, version: str) -> list[UserId]:
         """Return the members of the event's conversation without its user.
 
-        `version`: of the membership; "" for a private conversation. No round trip if this process knows that version.
-        Raises Unreachable.
+        Of a thread: its followers and, unless it is in a channel, those who look at it.
+
+        `version`: of the membership; "" for a private conversation or a thread. No round trip if this process knows
+        that version. Raises Unreachable.
         """
-        members = await self._store.conversations.list_recipients(event.conversation, version, _ANY_SEQ)
+        conversation = event.conversation
+        members = await self._store.conversations.list_recipients(conversation, version, _ANY_SEQ)
+        if parse_thread(conversation) is not None:
+            watchers = await self._store.watchers.list(conversation) if not is_in_workspace(conversation) else ()
+            users = list(dict.fromkeys((*members, *watchers)))
+            members = await self._store.thread_recipients.select_viewers(conversation, users) if users else ()
         return [member for member in members if member != event.user]
 
     def is_large(self, others: Sequence[UserId]) -> bool:

@@ -96,7 +96,8 @@ def _ticks_to_store(
             # Loading the state gives the gateway the same tick.
             continue
         stored = stored_at if isinstance(stored_at, int) else stored_at.get(session.conversation)
-        if session.frozen or (has_own_write_ts and session.write_ts != stored):
+        is_own_time = session.frozen or (has_own_write_ts and session.write_ts != stored)
+        if is_own_time and not session.comes_from_head:
             # Loading the state would use the conversation's times, which may be later than this session's.
             yield Tick(user, session.conversation, at, session.write_ts)
         elif at != stored:

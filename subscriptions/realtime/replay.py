@@ -83,7 +83,7 @@ class Replayer:
                 )
                 entries += later
                 break
-        replayed = [(at, entry.replay(content)) for at, entry in _last_of_each_group(entries)]
+        replayed = [(at, entry.replay(content)) for at, entry in last_entries(entries)]
         return [MailboxEvent(at, event) for at, event in replayed if event is not None]
 
     async def _read_log(self, user: UserId, position: Position) -> list[tuple[Position, LogEntry]] | None:
@@ -130,10 +130,10 @@ class Replayer:
         return {session.conversation: session for session in shown}, present.total_unread, present.clock
 
 
-def _last_of_each_group(entries: Sequence[tuple[Position, LogEntry]]) -> list[tuple[Position, LogEntry]]:
-    """Return the entries without those for which a later entry shows the current state of the same group."""
-    last = {entry.group: at.tick for at, entry in entries}
-    return [(at, entry) for at, entry in entries if entry.group is None or last[entry.group] == at.tick]
+def last_entries(entries: Sequence[tuple[Position, LogEntry]]) -> list[tuple[Position, LogEntry]]:
+    """Return the entries without those for which a later entry shows the present state of the same thing."""
+    last = {key: at.tick for at, entry in entries if (key := entry.shown_once) is not None}
+    return [(at, entry) for at, entry in entries if last.get(entry.shown_once, at.tick) == at.tick]
 
 
 def sort_replay(start: Position, logged: list[MailboxEvent]) -> list[MailboxEvent]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, UserId, parse_thread
 from store.base.workspace_ids import workspace_of_channel
 from store.conversations.typing_store import WINDOW_MS, Routes
 from store.store import Store
@@ -63,6 +63,8 @@ class TypingNotifier:
     async def announce_in_channel(self, channel: ConversationId, user: UserId) -> bool:
         """Send TypingStarted to those who look at a channel, at most once within the window.
 
+        In a thread of a channel, its followers get it too.
+
         Returns False if an event was sent within the window, or nobody else who sees the channel looks at it. One round
         trip to Redis; none if this process sent the last event itself. If nobody looks at it on this server, it waits
         for the answers of those that look at the workspace. Raises Unreachable.
@@ -72,7 +74,7 @@ class TypingNotifier:
             return False
         store = self._store.typing
         is_due, servers = await store.take_window_on_clock(user, channel, workspace_of_channel(channel))
-        sent = is_due and await self._shared_events.send_typing(TypingStarted(channel, user, now), servers)
+        sent = is_due and await self._send_in_channel(TypingStarted(channel, user, now), servers)
         if sent:
             self._sent.add((channel, user), now)
         elif is_due:
@@ -83,7 +85,16 @@ class TypingNotifier:
         """Send TypingStopped to those who look at a channel, once after each TypingStarted that was sent."""
         event = TypingStopped(channel, user, self._store.clock.now_ms())
         is_due, servers = await self._store.typing.end_typing_on_clock(user, channel, workspace_of_channel(channel))
-        return is_due and await self._shared_events.send_typing(event, servers)
+        return is_due and await self._send_in_channel(event, servers)
+
+    async def _send_in_channel(self, event: EphemeralEvent, servers: Sequence[str]) -> bool:
+        """Send an event to those who look at a channel or a thread in one, and to the thread's followers."""
+        is_seen = await self._shared_events.send_typing(event, servers)
+        if parse_thread(event.conversation) is None:
+            return is_seen
+        followers = await self._ephemeral.list_others(event, "")
+        routes = await self._store.typing.find_routes(followers) if followers else {}
+        return self._ephemeral.send(event, followers, routes) or is_seen
 
     async def _notify(self, event: EphemeralEvent, version: str, step: _Step) -> tuple[bool, bool]:
         """Send an event to the other members if `step` says that it is due. Return whether it was due, and was sent."""

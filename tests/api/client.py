@@ -43,6 +43,9 @@ EVENT = f"""
     ... on GroupChanged {{ cursor group {{
         id name title avatarUrl metadata memberCount historyVisibility status owner {{ id }} }} }}
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
+    ... on ReactionsChanged {{ cursor }}
+    ... on PinsChanged {{ cursor }}
+    ... on ThreadChanged {{ cursor }}
     ... on TypingStarted {{ conversationId user {{ id }} at }}
     ... on TypingStopped {{ conversationId user {{ id }} at }}
     ... on CaughtUp {{ cursor reset }}
@@ -68,6 +71,7 @@ HISTORY = f"""query (
         }} }} }}"""
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
     cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
+_CONVERSATIONS = ("p_", "g_", "b_", "c_", "t_")
 LIVE_MESSAGES = (
     f"subscription ($since: Cursor, $id: ID) {{ messageEvents(since: $since, conversationId: $id) {{ {EVENT} }} }}"
 )
@@ -270,7 +274,10 @@ class Api(SessionCalls, GroupCalls):
         """Wait until the work of all answered requests has ended."""
         app = self.services.app
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            while app.receipts._tasks or app.delivery.in_flight or app.revisions._tasks or app.bus._sending:  # noqa: ASYNC110
+            stages = (app.receipts, app.revisions, app.reactions)
+            while any(s._tasks for s in stages) or app.delivery.in_flight or app.bus._sending or app.previews._jobs:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+            while app.reaction_events.pending or app.bus._sending:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
 
     async def advance_days(self, clock: ManualClock, days: float) -> None:
@@ -290,10 +297,16 @@ class Api(SessionCalls, GroupCalls):
         names = set(self.database.list_collection_names()) - {"deployment", "leases"}
         return {name: {row["_id"]: row for row in self.database[name].find()} for name in sorted(names)}
 
+    async def stored_hashes(self) -> dict[str, str]:
+        """Return a hash of each collection: to compare them takes less time than to compare `stored_documents`."""
+        await self.wait_until_idle()
+        hashes: dict[str, str] = self.database.command("dbHash")["collections"]
+        return {name: digest for name, digest in hashes.items() if name not in ("deployment", "leases")}
+
 
 def message_input(to: str, content: str = "hello", **more: Any) -> Json:
-    """Return the input of a message to a user or a conversation."""
-    field = "conversationId" if to[:2] in ("p_", "g_", "b_", "c_") else "toUserId"
+    """Return the input of a message to a user, to a conversation, or to the thread of a message."""
+    field = {"m_": "threadOf"}.get(to[:2], "conversationId" if to[:2] in _CONVERSATIONS else "toUserId")
     return {field: to, "content": content} | more
 
 

@@ -14,6 +14,7 @@ from redis import Redis
 from server.services import open_services
 from server.settings import Settings, load_settings
 from store.base.clock import Clock
+from store.base.tasks import end_tasks
 from tests.api.client import Api, Json
 from tests.conftest import drop_soon
 from tests.user_ids import encoded
@@ -23,7 +24,7 @@ OpenApi = Callable[..., AbstractAsyncContextManager[Api]]
 
 
 class Deployments:
-    """The databases and key prefixes of a module's deployments, by name. `remove` deletes their contents."""
+    """The databases and key prefixes of a module's deployments, by name."""
 
     def __init__(self, mongo_url: str, redis_url: str, mongo: MongoClient[Json], redis: Redis) -> None:
         self._urls = {"mongo_url": mongo_url, "redis_url": redis_url}
@@ -84,10 +85,14 @@ def open_api(deployments: Deployments) -> OpenApi:
         settings = deployments.settings(name, **overrides)
         async with open_services(settings, clock) as services:
             api = Api(services, deployments.mongo, settings.mongo_database)
+            # No test waits for half a second for the second event about a message.
+            services.app.reaction_events.windows.interval_ms = 20
             try:
                 yield api
             finally:
                 await api.stop_subscriptions()
+                # Closing would wait up to a second for the next event of a changed thread.
+                await end_tasks(services.app.threads._coalesced._tasks)
 
     return open_process
 
@@ -111,6 +116,21 @@ async def api(process: Api) -> AsyncIterator[Api]:
     yield process
     await process.wait_until_idle()
     await process.stop_subscriptions()
+
+
+@pytest.fixture(scope="module")
+async def _losing_process(open_api: OpenApi) -> AsyncIterator[Api]:
+    async with open_api("lost") as api:
+        yield api
+
+
+@pytest.fixture
+async def losing_api(_losing_process: Api) -> AsyncIterator[Api]:
+    """The module's process of the deployment "lost", whose Redis tests may flush."""
+    await _losing_process.services.housekeeper.check_redis()
+    yield _losing_process
+    await _losing_process.wait_until_idle()
+    await _losing_process.stop_subscriptions()
 
 
 class HeldLargeGroupQueue:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -16,10 +17,16 @@ def modules(*folders: str) -> Iterator[Path]:
         yield from sorted(path for path in (ROOT / folder).rglob("*.py"))
 
 
-def imported(source: str) -> set[str]:
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a module's syntax tree."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+def imported(tree: Iterable[ast.AST]) -> set[str]:
     """Return the top-level packages that a module imports, also inside functions."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in tree:
         match node:
             case ast.Import(names=names):
                 found |= {alias.name.partition(".")[0] for alias in names}
@@ -30,6 +37,4 @@ def imported(source: str) -> set[str]:
 
 def importers(*outsiders: str) -> set[str]:
     """Return the paths of the modules that import one of the given packages."""
-    return {
-        path.relative_to(ROOT).as_posix() for path in modules(*PACKAGES) if imported(path.read_text()) & set(outsiders)
-    }
+    return {path.relative_to(ROOT).as_posix() for path in modules(*PACKAGES) if imported(nodes(path)) & set(outsiders)}

@@ -23,7 +23,7 @@ RECIPES = {
     "Add a field to Session": [
         f"{_SESSION_TESTS}::test_every_device_of_the_user_receives_one_event[noting]",
         f"{_SESSION_TESTS}::test_a_change_survives_the_loss_of_the_cache[after-noting]",
-        f"{_SESSION_TESTS}::test_a_change_needs_a_token[noting]",
+        f"{_SESSION_TESTS}::test_a_change_needs_a_token",
         f"{_SESSION_TESTS}::test_an_argument_out_of_range_is_refused_for_any_target",
         "tests/store/test_session_fields.py::test_a_setting_is_kept_when_its_user_joins_again[note]",
     ],

@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tests.architecture.sources import PACKAGES, ROOT, imported, importers, modules
+from tests.architecture.sources import PACKAGES, ROOT, imported, importers, modules, nodes
 
 DRIVERS = ("pymongo", "motor", "redis", "bson", "gridfs")
 
@@ -40,7 +40,7 @@ def test_the_graphql_library_is_imported_in_schema_alone() -> None:
 
 def test_imports_inside_functions_are_found() -> None:
     source = "import a.b\nfrom c.d import e\nfrom . import f\ndef g():\n    from h import i\n    import j as k\n"
-    assert imported(source) == {"a", "c", "h", "j"}
+    assert imported(ast.walk(ast.parse(source))) == {"a", "c", "h", "j"}
     assert "store/mongo/client.py" in importers(*DRIVERS)
 
 
@@ -48,7 +48,7 @@ def test_no_module_rebinds_globals() -> None:
     rebinding = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in modules(*PACKAGES)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Global)
     }
     assert rebinding == set()

@@ -9,7 +9,14 @@ from tests.browser.programs import PROGRAMS, checks_of, why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 
-CHECKS = [(path.stem, sentence) for path in sorted(PROGRAMS.glob("demo-*.mjs")) for sentence in checks_of(path.stem)]
+LONG = {"demo-details", "demo-reach", "demo-trouble"}
+"""Programs about rarer things, which take most of the time."""
+
+CHECKS = [
+    pytest.param(path.stem, sentence, marks=pytest.mark.long if path.stem in LONG else ())
+    for path in sorted(PROGRAMS.glob("demo-*.mjs"))
+    for sentence in checks_of(path.stem)
+]
 
 
 @pytest.mark.parametrize(("program", "sentence"), CHECKS)

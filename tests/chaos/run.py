@@ -22,8 +22,10 @@ from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS
 from tests.chaos.faults.databases import FaultyDatabases
 from tests.chaos.faults.injection import Faults
 from tests.chaos.faults.servers import FaultyServers
+from tests.chaos.features.feature_load import FeatureLoad
 from tests.chaos.judges.channel_rights import judge_channels
 from tests.chaos.judges.counted_state import CountedUser, count_sessions
+from tests.chaos.judges.derived_data import check_derived_data
 from tests.chaos.judges.final_check import FinalCheck, Intervals, StoredState
 from tests.chaos.judges.history import History, Json
 from tests.chaos.judges.messages import KNOWN_LIMITS, judge_messages
@@ -89,11 +91,12 @@ class _Run:
         ]
         self._actors = [Actor(device) for device in self._devices]
         self._workspaces = WorkspaceLoad(load, self._rng, plan.workspaces)
+        self._features = FeatureLoad(load, self._workspaces.spaces, self._rng)
         stored = StoredState(
             self._read_intervals,
             self._describe,
             self._count_sessions,
-            lambda: databases.count_unfinished(f"{database}:"),
+            self._count_unfinished,
         )
         self._channel_check: ChannelFinalCheck | None = None
         self._final_check = FinalCheck(load, self._devices, stored)
@@ -116,6 +119,7 @@ class _Run:
             for number, actor in enumerate(self._actors)
         ]
         work += self._workspaces.act(until, self.plan.pause)
+        work += self._features.act(until, self.plan.pause / 2)
         work += [actor.disturb(until, self.plan.disturb_pause) for actor in self._actors]
         work.append(self._follow_script() if self.plan.script else self._faults.run(until, self.plan.faults))
         await asyncio.gather(*work)
@@ -170,6 +174,7 @@ class _Run:
         figures["messages compared"] = f"{self._final_check.compared}"
         with self._databases.client() as mongo:
             await self._check_workspaces(mongo[self._database])
+            await self._check_features(mongo[self._database])
         self._load.check_membership(self._final_check.intervals)
         figures["acknowledged messages"] = f"{len(self._load.sent)}"
         figures["events of them that were expected, and looked for"] = f"{self._final_check.check_events()}"
@@ -194,9 +199,28 @@ class _Run:
         figures["workspaces agree"] = f"{took:.1f} s later"
         figures["messages in channels"] = f"{len(spaces.sent)} acknowledged, {check.compared} compared"
 
+    async def _check_features(self, database: Database[Json]) -> None:
+        check = self._features.final_check()
+        await check.check({f"m_{row['_id']}": row for row in database[MESSAGES].find()})
+        self.report.figures["checked"] = ", ".join(f"{count} {kind}" for kind, count in sorted(check.compared.items()))
+        losses = Record.of(self._load.history.lines).losses
+        began = time.monotonic()
+        problems, late = await check_derived_data(self._load.servers.settings(), redis_lost_data=bool(losses))
+        self.report.figures["confab check"] = f"{time.monotonic() - began:.1f} s"
+        self._load.tally.notes["files that the sweeper binds after a day"] += len(late)
+        for sentence in problems:
+            self._load.tally.problem(sentence)
+
+    async def _count_unfinished(self) -> int:
+        """Return the number of messages in outboxes, and of changes of pins that are not announced yet."""
+        with self._databases.client() as mongo:
+            pins = mongo[self._database][CONVERSATIONS].count_documents({"pa": {"$exists": True, "$ne": []}})
+        return pins + await self._databases.count_unfinished(f"{self._database}:")
+
     def _read_intervals(self) -> Intervals:
         with self._databases.client() as mongo:
-            rows = mongo[self._database][MEMBERS].find()
+            # Rows of threads may have no interval.
+            rows = mongo[self._database][MEMBERS].find({"_id": {"$not": {"$regex": "^t_"}}})
             return {row["_id"]: [(first, last) for first, last in row["i"]] for row in rows}
 
     def _count_sessions(self) -> dict[str, CountedUser]:
@@ -251,4 +275,5 @@ def _rename_to_api_fields(row: Json) -> Json:
         "text": row.get("t", ""),
         "key": row.get("ik"),
         "kind": "SYSTEM" if row["k"] == "S" else "TEXT",
+        "copy": "bo" in row,
     }

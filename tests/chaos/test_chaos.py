@@ -13,6 +13,7 @@ from tests.chaos.report import RunPlan, RunReport
 from tests.chaos.run import run_chaos
 
 _CHANGES = ("sendMessage", "markRead", "deleteSession", "muteSession", "pinSession", "setUnread", "assignCategory")
+_OF_MESSAGES = ("addReaction", "followThread", "pinMessage", "completeUpload")
 _CACHE_LOSSES = (
     *(("lose keys in Redis", 0.1), ("lose a user in Redis", 0.1)) * 3,
     ("flush Redis", 0.1),
@@ -39,6 +40,7 @@ async def _run(databases: FaultyDatabases, folder: Path, plan: RunPlan) -> RunRe
     # Each device sends once more after the load, whatever the speed of the machine.
     assert report.tally.operations["sendMessage"]["answered"] >= plan.clients, text
     assert report.tally.events["MessageCreated"] >= plan.clients, text
+    assert any(report.tally.operations[change]["answered"] for change in _OF_MESSAGES), text
     return report
 
 

@@ -9,8 +9,10 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import ModuleType
 
+import httpx
 import jwt
 import pytest
 import websockets
@@ -68,6 +70,15 @@ async def test_a_client_of_the_guide_works(run: Run, program: str) -> None:
     ran = await run(program)
     assert ran.status == 0, ran.output
     assert "ok " in ran.output
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "program",
+    ["apollo", *(pytest.param(name, marks=pytest.mark.long) for name in ("plain", "sse", "urql", "relay"))],
+)
+async def test_a_client_of_the_guide_runs_a_whole_chat(run: Run, program: str) -> None:
+    assert "ok it creates, renames and leaves groups, and invites" in (await run(program)).output
 
 
 @needs_node
@@ -157,6 +168,24 @@ async def test_gql_receives_every_event_and_sends_once(url: str, guide: ModuleTy
         assert await bob.send(**key) == await bob.send(**key)
 
 
+async def test_gql_sends_a_file_once(url: str, guide: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("notes of the trip " * 20_000)
+    sent: list[int] = []
+    async with guide.Confab(url, _signer("py-kim", 60)) as kim, guide.Confab(url, _signer("py-lea", 60)) as lea:
+        for user in (kim, lea):
+            await user.ask("{ me { id } }")
+        uploads = [await kim.upload(path, "p_py-kim_py-lea", key="one", progress=sent.append) for _ in range(2)]
+        assert uploads[0] == uploads[1]
+        assert (uploads[0]["state"], uploads[0]["contentType"]) == ("READY", "text/plain")
+        assert sent[-1] == path.stat().st_size > sent[0]
+        await kim.send(toUserId="py-lea", content="", attachmentIds=[uploads[0]["id"]])
+        (message,) = [message async for message in lea.history("p_py-kim_py-lea")]
+    (file,) = message["attachments"]
+    async with httpx.AsyncClient() as http:
+        assert (await http.get(file["url"])).content == path.read_bytes()
+
+
 async def test_gql_runs_a_whole_chat(url: str, guide: ModuleType) -> None:
     async with AsyncExitStack() as stack:
         users = [guide.Confab(url, _signer(f"py-{name}", 60)) for name in ("fay", "gil", "hal", "ivy")]
@@ -188,6 +217,38 @@ async def test_gql_runs_a_whole_chat(url: str, guide: ModuleType) -> None:
         with pytest.raises(guide.TransportQueryError):
             await fay.act("leaveGroup", groupId=group["id"])
         assert [message async for message in gil.history("p_py-gil_py-nobody")] == []
+
+
+async def test_the_operations_on_threads_reactions_and_pins_work(url: str, guide: ModuleType) -> None:
+    documents = {text.split(None, 2)[1].partition("(")[0]: text for kind, text in BLOCKS if kind == "graphql"}
+    init = {"Authorization": f"Bearer {await _signer('py-una', 60)()}"}
+    socket = guide.WebsocketsTransport(url=url.replace("http", "ws", 1), init_payload=init)
+    async with guide.Confab(url, _signer("py-una", 60)) as una, guide.Confab(url, _signer("py-vic", 60)) as vic:
+        for user in (una, vic):
+            await user.ask("{ me { id } }")
+        sent = await una.send(toUserId="py-vic", content="Where do we meet?")
+        conversation, message = sent["conversationId"], sent["id"]
+        async with guide.Client(transport=socket) as session:
+            watched = {"channels": [{"id": conversation, "rev": None}]}
+            request = guide.GraphQLRequest(documents["Watch"], variable_values=watched)
+            events = session.subscribe(request)
+            assert (await anext(events))["channelEvents"]["__typename"] == "ChannelCaughtUp"
+            answer = await vic.ask(documents["Reply"], messageId=message, content="Here", idempotencyKey="once")
+            assert answer["sendMessage"]["message"]["thread"]["viewerFollows"]
+            await vic.ask(documents["React"], messageId=message, emoji="👍")
+            assert (await vic.ask(documents["Pin"], messageId=message))["pinMessage"]["isPinned"]
+            awaited = {"ChannelThread", "ChannelReactions", "ChannelPins"}
+            while awaited:
+                awaited.discard((await anext(events))["channelEvents"]["__typename"])
+            # Otherwise gql waits 10 s for its end.
+            await events.aclose()
+        shown = await una.ask(documents["Conversation"], conversationId=conversation)
+    nodes = {edge["node"]["id"]: edge["node"] for edge in shown["messages"]["edges"]}
+    assert nodes[message]["isPinned"]
+    assert [(each["emoji"], each["count"]) for each in nodes[message]["reactions"]] == [("👍", 1)]
+    assert nodes[message]["thread"]["replyCount"] == 1
+    assert [edge["node"]["id"] for edge in shown["pinnedMessages"]["edges"]] == [message]
+    assert [edge["node"]["title"] for edge in shown["threads"]["edges"]] == ["Where do we meet?"]
 
 
 @pytest.mark.parametrize("code", [4400, 4401, 4403, 4429, 1012, 1013])

@@ -1,7 +1,8 @@
 // The second half of the scenario: everything else that people do in a chat.
 import assert from "node:assert/strict";
 import { newKey } from "../docs/clients/outbox.mjs";
-import { Person, answerOnce, codeOf, done, holdSends, until } from "./scenario.mjs";
+import { upload } from "../docs/clients/upload.mjs";
+import { Person, answerOnce, codeOf, done, holdSends, loseAnswers, until } from "./scenario.mjs";
 
 const REFUSED = [{ message: "no", extensions: { code: "FORBIDDEN", retryable: false } }];
 
@@ -11,6 +12,7 @@ export async function tryWholeChat(given) {
   await receipts(given);
   await typing(given);
   await revisions(given);
+  await files(given);
   await groups(given);
 }
 
@@ -117,6 +119,27 @@ async function revisions({ client, chat, bob, conversationId }) {
   await until("the recall for Bob", async () => (await bob.contents(conversationId)).at(-1) === null);
   await assert.rejects(chat.act("editMessage", { messageId: message.id, content: "again" }), (error) => codeOf(error) === "INVALID_INPUT");
   done("it edits and recalls messages");
+}
+
+async function files({ client, chat, bob, conversationId }) {
+  const file = new File(["notes of the trip"], "notes.txt", { type: "text/plain" });
+  const shares = [];
+  const key = newKey();
+  loseAnswers(3); // of each of the three requests, or of the first one three times
+  const { id, state } = await upload(chat.act, { file, conversationId, description: "Our notes", key, progress: (share) => shares.push(share) });
+  assert.deepEqual([state, shares.at(-1)], ["READY", 1]);
+  assert.equal((await upload(chat.act, { file, conversationId, description: "Our notes", key })).id, id);
+  const sent = await chat.send({ conversationId, content: "", attachmentIds: [id] });
+  assert.deepEqual(sent.attachments.map(({ filename, sizeBytes }) => [filename, sizeBytes]), [["notes.txt", file.size]]);
+  await until("the message", () => client.contents().at(-1) === "");
+
+  const query = "query ($id: ID!) { attachment(id: $id) { url description contentType } }";
+  const { attachment } = await bob.ask(query, { id });
+  assert.deepEqual([attachment.description, attachment.contentType], ["Our notes", "text/plain"]);
+  assert.equal(await (await fetch(attachment.url)).text(), "notes of the trip");
+  await chat.act("recallMessage", { messageId: sent.id });
+  assert.equal((await bob.ask(query, { id })).attachment?.url ?? null, null);
+  done("it sends files, once each");
 }
 
 async function groups({ client, chat, user, bob, carol }) {

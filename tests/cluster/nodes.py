@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import ClusterDownError, RedisError
 
 from server.embedded import launch
 from server.embedded.binaries import find_redis
@@ -111,8 +111,16 @@ class OwnCluster:
         """Move keys of a moving slot, and return their number."""
         keys = source.run("CLUSTER", "GETKEYSINSLOT", slot, most)
         assert isinstance(keys, list)
+
+        def is_moved() -> bool:
+            # While news of another move spreads, a node can take the cluster for incomplete for some seconds.
+            with suppress(ClusterDownError):
+                source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+                return True
+            return False
+
         if keys:
-            source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+            until(is_moved)
         return len(keys)
 
     def end_move(self, slot: int, source: ClusterNode, target: ClusterNode) -> None:

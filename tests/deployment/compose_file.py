@@ -15,7 +15,7 @@ DOCKERFILE = ROOT / "Dockerfile"
 
 SERVERS = ("server-1", "server-2")
 
-_VARIABLE = re.compile(r"\$\{(?P<name>[A-Z_]+)(?:(?P<empty>:?)-(?P<otherwise>[^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Z0-9_]+)(?:(?P<empty>:?)-(?P<otherwise>[^}]*))?\}")
 
 
 def interpolated(environment: Mapping[str, str]) -> str:

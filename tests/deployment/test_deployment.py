@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.conftest import ON_CLUSTER
+from tests.conftest import ON_CLUSTER, folder_in_memory
 from tests.deployment.local_deployment import PROXY_PATH, Deployment, client, deployed
 from tests.protocol.peer import Peer, open_socket
 
@@ -26,14 +28,14 @@ LIVE = "subscription { messageEvents { __typename ... on MessageCreated { messag
 
 
 @pytest.fixture(scope="module")
-async def deployment(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deployment]:
-    folder = tmp_path_factory.mktemp("deployment")
+async def deployment() -> AsyncIterator[Deployment]:
+    # pytest's tmp_path would keep 300 MB for three runs.
+    folder = Path(tempfile.mkdtemp(prefix="confab-deployment-", dir=folder_in_memory()))
     try:
         async with deployed(folder) as running:
             yield running
     finally:
-        # pytest's tmp_path would keep 300 MB for three runs.
-        shutil.rmtree(folder / "mongo", ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -25,14 +25,18 @@ from server.services import Services, open_services
 from server.settings import Settings, load_settings
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId
+from store.deployment import redis_generations as generations
 from store.messages.message import Message
+from tests.api.client import Api
+from tests.conftest import folder_in_memory
 from tests.invariants.machine.deployment import ClockedDeployment
+from tests.invariants.two_servers import AWAY_AFTER_MS, TwoServers
 
 
 @contextmanager
 def disposable_servers(**parts: bool) -> Iterator[EmbeddedServers]:
     """Start a MongoDB and a Redis, without those for which `parts` is False."""
-    folder = Path(tempfile.mkdtemp(prefix="confab-loss-"))
+    folder = Path(tempfile.mkdtemp(prefix="confab-loss-", dir=folder_in_memory()))
     try:
         with EmbeddedServers(folder, **parts) as servers:  # type: ignore[arg-type]  # ports are numbers, and not given here
             yield servers
@@ -47,12 +51,49 @@ def own_servers() -> Iterator[EmbeddedServers]:
         yield servers
 
 
+@pytest.fixture(scope="module")
+def redis() -> Iterator[EmbeddedServers]:
+    """A Redis of this test module."""
+    with disposable_servers(mongo=False) as servers:
+        yield servers
+
+
+@pytest.fixture
+async def deployment(
+    mongo_url: str,
+    _mongo_janitor: MongoClient[Any],
+    emptied_database: str,
+    redis: EmbeddedServers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[TwoServers]:
+    monkeypatch.setattr(generations, "AWAY_AFTER_MS", AWAY_AFTER_MS)
+    settings = load_settings(mongo_url=mongo_url, mongo_database=emptied_database, redis_url=redis.redis_url)
+    async with open_services(settings) as services, open_services(settings) as others:
+        one, other = (Api(each, _mongo_janitor, emptied_database) for each in (services, others))
+        deployment = TwoServers(one, other, redis, monkeypatch)
+        yield deployment
+        await one.stop_subscriptions()
+        await other.stop_subscriptions()
+    if redis.redis_pid is None:
+        await deployment.start_redis()
+
+
+@pytest.fixture
+def process_count() -> int:
+    """The number of processes for a state machine."""
+    return 2
+
+
 @pytest.fixture
 def processes(
-    mongo_url: str, redis_url: str, _mongo_janitor: MongoClient[dict[str, Any]], _redis_janitor: Redis
+    mongo_url: str,
+    redis_url: str,
+    _mongo_janitor: MongoClient[dict[str, Any]],
+    _redis_janitor: Redis,
+    process_count: int,
 ) -> Iterator[ClockedDeployment]:
-    """Two processes for a state machine."""
-    opened = ClockedDeployment(mongo_url, redis_url, _mongo_janitor, _redis_janitor)
+    """Processes for a state machine."""
+    opened = ClockedDeployment(mongo_url, redis_url, _mongo_janitor, _redis_janitor, process_count)
     try:
         opened.open()
         yield opened

@@ -24,16 +24,25 @@ from tests.invariants.machine.running import run_machine
 from tests.invariants.machine.walk import PROCESS, STEP_MS, WHO
 from tests.invariants.model.channels import EVERYONE, NONE, PRIVATE, PUBLIC, VIEW, ChannelModel
 from tests.invariants.model.operation import Op
+from tests.invariants.model.reactions import EMOJI
 from tests.invariants.model.sessions import Json
 
 WHICH = st.sampled_from((0, 0, 0, 1, 1, 2, 3))
 KIND = st.sampled_from((PUBLIC, PRIVATE))
 OFTEN_CHANGED = ("VIEW_CHANNEL", "READ_HISTORY", "SEND_MESSAGES")
-GRANTED = ("MANAGE_CHANNELS", "INVITE_MEMBERS", "MENTION_EVERYONE", "MANAGE_MESSAGES", *OFTEN_CHANGED)
+GRANTED = (
+    "MANAGE_CHANNELS",
+    "INVITE_MEMBERS",
+    "MENTION_EVERYONE",
+    "MANAGE_MESSAGES",
+    "PIN_MESSAGES",
+    "ADD_REACTIONS",
+    *OFTEN_CHANGED,
+)
 ROLES = ("guide", "staff")
 WHOSE = st.sampled_from((EVERYONE, EVERYONE, "guide", "staff", 1, 2, 3, 4))
 GIVEN = st.frozensets(st.sampled_from(GRANTED), max_size=4)
-DENIED = st.frozensets(st.sampled_from(OFTEN_CHANGED), max_size=2)
+DENIED = st.frozensets(st.sampled_from((*OFTEN_CHANGED, "ADD_REACTIONS")), max_size=2)
 OWNER = 0
 
 
@@ -218,6 +227,33 @@ class ChannelMachine(RuleBasedStateMachine):
             op = ("recall", seq) if recalls else ("edit", (seq, content))
             self._do(Op(op[0], self.users[who], channel, op[1]), process)
 
+    @rule(
+        kind=st.sampled_from(("react", "react", "react", "unreact", "clear")),
+        people=st.lists(WHO, min_size=1, max_size=3),
+        which=WHICH,
+        number=st.integers(0, 3),
+        process=PROCESS,
+    )
+    def react(self, kind: str, people: list[int], which: int, number: int, process: int) -> None:
+        """React to one message, one user after the other."""
+        channel, seq = self._channel(which), self._known_seq(which, number // 2)
+        for who in people if seq else ():
+            self._do(Op(kind, self.users[who], channel, (seq, EMOJI[number % 2])), process)
+
+    @rule(
+        kind=st.sampled_from(("pin", "pin", "unpin")), who=WHO, which=WHICH, number=st.integers(0, 2), process=PROCESS
+    )
+    def pin(self, kind: str, who: int, which: int, number: int, process: int) -> None:
+        seq = self._known_seq(which, number)
+        if seq:
+            self._do(Op(kind, self.users[who], self._channel(which), seq), process)
+
+    def _known_seq(self, which: int, number: int) -> int:
+        """Return the seq of one of the newest messages that were seen in a channel; 0 if there is none."""
+        channel = self._channel(which)
+        seqs = sorted(seq for name, seq in self.requests.messages if name == channel)
+        return seqs[-1 - number % len(seqs)] if seqs else 0
+
     # --- sessions
 
     @rule(who=WHO, which=WHICH, up_to=st.none() | st.integers(0, 9), process=PROCESS)
@@ -294,6 +330,7 @@ class ChannelMachine(RuleBasedStateMachine):
             self.check_all_users(0)
             for number in range(len(self.clients)):
                 self._synchronise(number, 1)
+            self.processes.run(self.processes.check_derived_data())
         self.processes.lose(1, 0)
 
 

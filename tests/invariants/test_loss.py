@@ -23,7 +23,7 @@ from tests.mailboxes import next_item
 
 PEOPLE = [f"p{n}" for n in range(3)]
 DEVICES = 4
-ROUNDS = 40
+ROUNDS = 24
 
 
 async def _send_from_all(world: World, services: Services, sender: str) -> None:

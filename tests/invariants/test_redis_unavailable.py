@@ -3,92 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pytest
 from graphql import ExecutionResult
-from pymongo import MongoClient
 
 from resolvers.users.callers import Caller, CallerRole
 from schema.base.context import Context
 from schema.base.viewers import TrackedViewer
-from server.embedded import EmbeddedServers
-from server.services import open_services
-from server.settings import load_settings
-from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId
-from store.deployment import redis_generations as generations
-from tests.api.client import SEND, Api, cancel_tasks, message_input, private_id
+from tests.api.client import SEND, cancel_tasks, message_input, private_id
 from tests.api.workspaces.calls import add_members, create_workspace
 from tests.api.workspaces.role_calls import add_channel, overwrite, permissions_in
-from tests.conftest import own_database
-from tests.invariants.conftest import disposable_servers
-
-AWAY_AFTER_MS = 1_500
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[EmbeddedServers]:
-    """A Redis of this test module."""
-    with disposable_servers(mongo=False) as servers:
-        yield servers
-
-
-@dataclass
-class TwoServers:
-    """Two servers and the Redis that they share."""
-
-    one: Api
-    other: Api
-    redis: EmbeddedServers
-    monkeypatch: pytest.MonkeyPatch
-
-    async def lose_redis(self) -> None:
-        """Stop Redis, and let both servers notice it."""
-        self.redis._child("redis").kill()
-        self.monkeypatch.setattr(generations, "AWAY_AFTER_MS", 200)
-        await self.until(lambda api: api.services.app.uses_fallback)
-        self.monkeypatch.setattr(generations, "AWAY_AFTER_MS", AWAY_AFTER_MS)
-
-    async def bring_redis_back(self) -> None:
-        """Start Redis empty, and let both servers notice it."""
-        await self.start_redis()
-        await self.until(lambda api: api.services.app.store.cache.is_shared)
-
-    async def start_redis(self) -> None:
-        child = self.redis._child("redis")
-        await asyncio.to_thread(child.launch)
-        await asyncio.to_thread(child.await_ready)
-
-    async def until(self, is_so: Callable[[Api], bool]) -> None:
-        async with asyncio.timeout(10):
-            for api in (self.one, self.other):
-                while not is_so(api):
-                    # The housekeeper does this once a second, and logs the error.
-                    with suppress(Unreachable):
-                        await api.services.housekeeper.check_redis()
-                    await asyncio.sleep(0.02)
-
-
-@pytest.fixture
-async def deployment(
-    mongo_url: str, _mongo_janitor: MongoClient[Any], redis: EmbeddedServers, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[TwoServers]:
-    monkeypatch.setattr(generations, "AWAY_AFTER_MS", AWAY_AFTER_MS)
-    with own_database(_mongo_janitor) as database:
-        settings = load_settings(mongo_url=mongo_url, mongo_database=database, redis_url=redis.redis_url)
-        async with open_services(settings) as services, open_services(settings) as others:
-            one, other = (Api(each, _mongo_janitor, database) for each in (services, others))
-            deployment = TwoServers(one, other, redis, monkeypatch)
-            yield deployment
-            await one.stop_subscriptions()
-            await other.stop_subscriptions()
-    if redis.redis_pid is None:
-        await deployment.start_redis()
+from tests.invariants.two_servers import TwoServers
 
 
 async def test_without_redis_everything_but_live_events_goes_on(deployment: TwoServers) -> None:
@@ -144,6 +72,26 @@ async def test_without_redis_concurrent_sends_to_one_conversation_get_a_seq_each
     # Sending reads up to the own message, so an earlier one counts as read too.
     counted = {user: await api.unread(user, group) for api, user in ((one, alice), (other, bob))}
     assert 0 in counted.values()
+
+
+async def test_without_redis_broadcasts_and_their_changes_go_on(deployment: TwoServers) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.create_users("alice", "bob")
+    parent = (await one.send(alice, bob, "parent"))["message"]
+    talk, thread = parent["conversationId"], f"t_1_{parent['conversationId']}"
+    await deployment.lose_redis()
+    sent = await asyncio.gather(
+        *(api.send(user, parent["id"], f"{user}", broadcast=True) for api, user in ((one, alice), (other, bob))),
+        *(api.send(user, talk, "hello") for api, user in ((one, alice), (other, bob))),
+    )
+    replies = [each["message"] for each in sent[:2]]
+    copies = {message["content"]: message for message in await one.history(alice, talk)}
+    assert len(await one.history(alice, talk)) == 5
+    await other.edit(alice, copies[alice]["id"], "edited")
+    await one.recall(bob, replies[1]["id"])
+    for conversation in (talk, thread):
+        shown = {message["content"] for message in await other.history(bob, conversation)}
+        assert "edited" in shown and None in shown and not shown & {alice, bob}
 
 
 async def test_once_redis_is_back_state_is_current_and_subscribers_get_a_reset(deployment: TwoServers) -> None:

@@ -42,12 +42,18 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-@contextlib.asynccontextmanager
-async def serving(config: uvicorn.Config) -> AsyncIterator[Served]:
-    """Serve for the time of the block. A server that does not start or stop fails the test."""
+def open_listener() -> socket.socket:
+    """Return a socket that listens on a free loopback port."""
     listener = socket.create_server(("127.0.0.1", 0))
     # asyncio sets it only on sockets that it opened itself. Without it every second small frame waits 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+@contextlib.asynccontextmanager
+async def serving(config: uvicorn.Config, listener: socket.socket | None = None) -> AsyncIterator[Served]:
+    """Serve for the time of the block. A server that does not start or stop fails the test."""
+    listener = listener or open_listener()
     server = QuietServer(config)
     served = Served(server, listener.getsockname()[1], asyncio.create_task(server.serve(sockets=[listener])))
     try:

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from graphql import ExecutionResult, GraphQLArgument, execute, get_named_type, parse, validate
 
-import schema.execution.engine
 import schema.execution.prepared_operations
 from resolvers.users.callers import CallerRole
 from schema.base.context import Context
@@ -212,7 +211,7 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
     process: Api, sample_data: SampleData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[tuple[Any, Any, str]] = []
-    execution = schema.execution.engine._event_execution
+    execution = PreparedOperation.event_execution
 
     def execute_both(operation: PreparedOperation, executor: Any, max_values: int) -> Any:
         compiled_result, core_result = (
@@ -232,7 +231,7 @@ async def test_events_of_generated_subscriptions_have_the_same_results(
 
         return run
 
-    monkeypatch.setattr(schema.execution.engine, "_event_execution", execute_both)
+    monkeypatch.setattr(PreparedOperation, "event_execution", execute_both)
     rng, root = random.Random(SEED), CORE.subscription_type
     assert root is not None
     subscribed = 0

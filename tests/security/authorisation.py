@@ -2,90 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
 
 from graphql import GraphQLObjectType
 
 from schema.root import SCHEMA
-from tests.api.session_calls import CALLS, FIRST_OF_EACH, SessionCall
-
-RELATIONS = ("anonymous", "outsider", "left", "removed", "member", "admin", "owner")
-"""Relations of a caller to the group of a `SampleGroup`. The message in the rules was written by the member."""
-
-OK, NULL = "ok", "null"
-NO_TOKEN, INVISIBLE, FORMER_MEMBER, NOT_PERMITTED = "UNAUTHENTICATED", "NOT_FOUND", "NOT_A_MEMBER", "FORBIDDEN"
-
-
-def outcomes_by_relation(outsider: str, former: str, member: str, admin: str, owner: str) -> dict[str, str]:
-    """Return the outcome of a field for every relation. Every operation needs a token."""
-    return dict(zip(RELATIONS, (NO_TOKEN, outsider, former, former, member, admin, owner), strict=True))
-
-
-SIGNED_IN = outcomes_by_relation(OK, OK, OK, OK, OK)
-"""Everybody with a token. Fields about sessions and messages return the caller's own."""
-CURRENT_AND_FORMER = outcomes_by_relation(NULL, OK, OK, OK, OK)
-"""Current and former members. Former members see messages of their own intervals."""
-CURRENT_MEMBERS = outcomes_by_relation(NULL, NULL, OK, OK, OK)
-OWN_SESSION = outcomes_by_relation(INVISIBLE, OK, OK, OK, OK)
-"""Users with a session of the conversation, also an invalid one. Never sessions of others."""
-MEMBERS = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, OK, OK, OK)
-ADMINS = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, NOT_PERMITTED, OK, OK)
-OWNER = outcomes_by_relation(INVISIBLE, FORMER_MEMBER, NOT_PERMITTED, NOT_PERMITTED, OK)
-
-
-def in_workspace(outsider: str, member: str, owner: str) -> dict[str, str]:
-    """Return the outcome of a field about the workspace of an `AuthorisationSample` for every relation to the group.
-
-    Admins of the group are members of the workspace without a role; its former members are no members.
-    """
-    return outcomes_by_relation(outsider, outsider, member, member, owner)
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One root field with one kind of argument, and its outcome for each relation.
-
-    `changes_group` marks operations that change relations, or leave nothing to change.
-    """
-
-    field: str
-    operation: str
-    outcomes: dict[str, str]
-    variables: dict[str, Any] = field(default_factory=dict)
-    changes_group: bool = False
-
-
-def query(name: str, call: str, outcomes: dict[str, str], **variables: Any) -> Rule:
-    return Rule(f"Query.{name}", f"{_declare('query', variables)} {{ {call} }}", outcomes, variables)
-
-
-def mutation(name: str, call: str, outcomes: dict[str, str], changes_group: bool = False, **variables: Any) -> Rule:
-    return Rule(
-        f"Mutation.{name}", f"{_declare('mutation', variables)} {{ {call} }}", outcomes, variables, changes_group
-    )
-
-
-def subscription(name: str, call: str, outcomes: dict[str, str], **variables: Any) -> Rule:
-    return Rule(f"Subscription.{name}", f"{_declare('subscription', variables)} {{ {call} }}", outcomes, variables)
-
-
-def session_mutation(call: SessionCall) -> Rule:
-    """Return the rule of a mutation of the caller's own session."""
-    (name,) = re.findall(r"\{\s*(\w+)\(", call.query)
-    return Rule(f"Mutation.{name}", call.query, OWN_SESSION, call.variables_for("@group"))
-
-
-def _type_of(value: Any) -> str:
-    return "[ID!]!" if isinstance(value, list) else "String!" if value == "@code" else "ID!"
-
-
-def _declare(kind: str, variables: dict[str, Any]) -> str:
-    types = {name: _type_of(value) for name, value in variables.items()}
-    return f"{kind} ({', '.join(f'${name}: {type_}' for name, type_ in types.items())})" if variables else kind
-
+from tests.api.session_calls import CALLS, FIRST_OF_EACH
+from tests.security.rules import (
+    ADMINS,
+    CURRENT_AND_FORMER,
+    CURRENT_MEMBERS,
+    FORMER_MEMBER,
+    INVISIBLE,
+    MEMBERS,
+    NOT_PERMITTED,
+    NULL,
+    OK,
+    OWN_SESSION,
+    OWNER,
+    SIGNED_IN,
+    THREAD_VIEWERS,
+    in_workspace,
+    mutation,
+    outcomes_by_relation,
+    query,
+    session_mutation,
+    subscription,
+)
 
 _GROUP = {"id": "@group"}
 
@@ -197,11 +140,47 @@ ROOT_FIELDS = [
     ),
     mutation("sendMessage", 'sendMessage(input: {toUserId: $id, content: "hi"}) { message { id } }', SIGNED_IN,
         id="@other_member"),
+    query("thread", "thread(id: $id) { title }", CURRENT_MEMBERS, id="@thread"),
+    query("conversation", "conversation(id: $id) { title }", CURRENT_MEMBERS, id="@thread"),
+    query("node", "node(id: $id) { id }", CURRENT_MEMBERS, id="@thread"),
+    query("messages", "messages(conversationId: $id) { edges { cursor } }", CURRENT_MEMBERS, id="@thread"),
+    query("threads", "threads(conversationId: $id) { edges { cursor } }", OWN_SESSION, **_GROUP),
+    query("threads", "threads(conversationId: $id) { edges { cursor } }", in_workspace(INVISIBLE, OK, OK),
+        id="@channel"),
+    query("threads", "threads(conversationId: $id) { edges { cursor } }", in_workspace(INVISIBLE, INVISIBLE, OK),
+        id="@secret"),
+    mutation("followThread", "followThread(threadId: $id) { id }", THREAD_VIEWERS, id="@thread"),
+    mutation("lockThread", "lockThread(threadId: $id) { id }", THREAD_VIEWERS, True, id="@thread"),
+    mutation("sendMessage", 'sendMessage(input: {threadOf: $id, content: "hi"}) { message { id } }', MEMBERS,
+        id="@message"),
+    mutation("sendMessage", 'sendMessage(input: {conversationId: $id, content: "hi"}) { message { id } }',
+        THREAD_VIEWERS, id="@thread"),
     mutation("startTyping", "startTyping(conversationId: $id)", MEMBERS, **_GROUP),
     mutation("stopTyping", "stopTyping(conversationId: $id)", MEMBERS, **_GROUP),
     mutation("editMessage", 'editMessage(messageId: $id, content: "new") { id }', outcomes_by_relation(INVISIBLE,
         FORMER_MEMBER, OK, NOT_PERMITTED, NOT_PERMITTED), id="@message"),
+    mutation("suppressEmbeds", "suppressEmbeds(messageId: $id) { id }", outcomes_by_relation(INVISIBLE,
+        FORMER_MEMBER, OK, NOT_PERMITTED, NOT_PERMITTED), id="@message"),
+    mutation("pinMessage", "pinMessage(messageId: $id) { id }", ADMINS, id="@message"),
+    mutation("unpinMessage", "unpinMessage(messageId: $id) { id }", ADMINS, id="@message"),
+    query("pinnedMessages", "pinnedMessages(conversationId: $id) { edges { cursor } }", OWN_SESSION, **_GROUP),
+    query("pinnedMessages", "pinnedMessages(conversationId: $id) { edges { cursor } }", in_workspace(INVISIBLE, OK, OK),
+        id="@channel"),
+    query("pinnedMessages", "pinnedMessages(conversationId: $id) { edges { cursor } }",
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    mutation("addReaction", 'addReaction(messageId: $id, emoji: ":wave:") { id }', MEMBERS, id="@message"),
+    mutation("removeReaction", 'removeReaction(messageId: $id, emoji: ":wave:") { id }', MEMBERS, id="@message"),
+    mutation("clearReactions", "clearReactions(messageId: $id) { id }", ADMINS, id="@message"),
+    query("reactors", 'reactors(messageId: $id, emoji: ":wave:") { edges { cursor } }', OWN_SESSION, id="@message"),
     mutation("recallMessage", "recallMessage(messageId: $id) { id }", MEMBERS, id="@message"),
+    mutation("createUpload",
+        'createUpload(input: {conversationId: $id, filename: "a", sizeBytes: 1}) { id }', MEMBERS, **_GROUP),
+    mutation("createUpload", 'createUpload(input: {conversationId: $id, filename: "a", sizeBytes: 1}) { id }',
+        in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    # Files of others, and files in messages: tests/api/files/.
+    mutation("completeUpload", 'completeUpload(uploadId: "f_1") { id }', outcomes_by_relation(*[INVISIBLE] * 5)),
+    mutation("cancelUpload", 'cancelUpload(uploadId: "f_1")', SIGNED_IN),
+    query("attachment", 'attachment(id: "f_1") { id }', outcomes_by_relation(*[NULL] * 5)),
     mutation("createGroup", 'createGroup(input: {name: "Mine", memberIds: $ids}) { id }', SIGNED_IN,
         ids=["@other_member", "@other_admin"]),
     mutation("updateGroup", 'updateGroup(groupId: $id, input: {name: "New"}) { id }', ADMINS, **_GROUP),
@@ -274,7 +253,7 @@ VISIBLE_WITH_OBJECT = """
     PrivateConversation: id type title peer
     SubBizGateway: id type title subBiz
     Channel: workspace id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
-    Channel: historyVisibility slowModeSeconds messageCount memberCount
+    Channel: historyVisibility slowModeSeconds messageCount memberCount pinCount
     ChannelDelta: channels gone cursor hasMore attention reset
     ChannelCategory: id workspaceId name position
     ChannelConnection: edges pageInfo
@@ -288,7 +267,16 @@ VISIBLE_WITH_OBJECT = """
     GroupMember: role joinedAt user
     SeqRange: fromSeq toSeq
     Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
+    Message: reactions embeds attachments
+    Embed: type url title description siteName authorName color image thumbnail fields publishedAt
+    EmbedImage: url width height
+    EmbedField: name value inline
+    Reaction: emoji count users firstAt
     Message: mentionedRoles createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
+    Message: isPinned
+    Thread: id type title parent isLocked
+    ThreadConnection: edges pageInfo
+    ThreadEdge: node cursor
     SystemEvent: kind actor targets text
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
@@ -296,7 +284,10 @@ VISIBLE_WITH_OBJECT = """
     Mentioned: message cursor
     MessageUpdated: message cursor
     MessageRecalled: message cursor
+    PinsChanged: conversationId pinCount message cursor
     GroupChanged: group cursor
+    ReactionsChanged: conversationId messageId reactions cursor
+    ThreadChanged: parentId thread cursor
     Delivery: status recipientCount deliveredCount readCount
     Receipt: status deliveredAt readAt user
     ReceiptConnection: edges pageInfo
@@ -306,6 +297,9 @@ VISIBLE_WITH_OBJECT = """
     TypingStopped: conversationId at user
     CaughtUp: cursor reset
     ChannelMessage: conversationId change message rev
+    ChannelPins: conversationId pinCount message rev
+    ChannelReactions: conversationId messageId reactions rev
+    ChannelThread: conversationId parentId thread rev
     AccessEnded: conversationId
     ChannelCaughtUp: conversationId rev reset
     WorkspaceChanged: workspace rev
@@ -325,6 +319,9 @@ VISIBLE_WITH_OBJECT = """
     InvitePreview: workspaceId name iconUrl memberCount expiresAt
     User: id displayName avatarUrl isBot metadata
     SendMessagePayload: message replayed
+    Attachment: id filename contentType sizeBytes description state url width height thumbHash thumbnailUrl spoiler
+    Upload: id url method headers expiresAt
+    Header: name value
     PageInfo: hasNextPage hasPreviousPage startCursor endCursor
 """
 """Visible to everybody who sees the object, with the same value for all. A recalled message has no content."""
@@ -335,7 +332,9 @@ VIEWERS_OWN = """
     Group: lastMessage session visibleRanges
     Channel: lastMessage session viewerFollows overwrites viewerPermissions viewerMayWriteAt
     ChannelCategory: overwrites
-    Message: replyTo
+    Message: replyTo thread broadcastOf
+    Thread: session lastMessage replyCount participantCount participants lastReplyAt followerCount viewerFollows rev
+    Reaction: viewerReacted
     SendMessagePayload: session
     Workspace: viewer viewerPermissions channels categories rev
     Channel: rev

@@ -36,6 +36,8 @@ class AuthorisationSample(SampleGroup):
     """An invitation to the closed workspace, created by the owner."""
     role: str
     """A role of the closed workspace that nobody has."""
+    thread: str
+    """The thread under `message`. It began after the former members had left."""
 
 
 async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
@@ -58,4 +60,5 @@ async def create_sample(api: Api, **group: Any) -> AuthorisationSample:
     ids = {"workspace": workspace, "open_workspace": open_workspace, "code": invite["code"]}
     ids |= {"channel": channel, "secret": secret, "channel_category": category}
     ids["role"] = await create_role(api, sample.owner, workspace, "role")
+    ids["thread"] = (await api.send(sample.other_member, sample.message, "reply"))["message"]["conversationId"]
     return AuthorisationSample(**asdict(sample), **ids)

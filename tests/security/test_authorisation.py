@@ -12,16 +12,13 @@ from tests.api.client import Api, Json, make_caller
 from tests.api.state_snapshot import take_snapshot
 from tests.security.authorisation import (
     MEMBERS_ONLY,
-    NULL,
-    OK,
-    RELATIONS,
     ROOT_FIELDS,
     SENDER_ONLY,
     VIEWERS_OWN,
     VISIBLE_WITH_OBJECT,
-    Rule,
     fields_of,
 )
+from tests.security.rules import NULL, OK, RELATIONS, Rule
 from tests.security.sample import AuthorisationSample, create_sample
 
 OBJECT_RULES = (VISIBLE_WITH_OBJECT, VIEWERS_OWN, SENDER_ONLY, MEMBERS_ONLY)

@@ -95,7 +95,10 @@ def valid_for(sample: SampleGroup) -> Json:
         "muteSession.conversationId": group, "muteSession.muted": True,
         "assignCategory.conversationIds": [group],
         "sendMessage.input": {"toUserId": user, "content": "hello"}, "editMessage.messageId": sample.message,
-        "editMessage.content": "x",
+        "editMessage.content": "x", "reactors.messageId": sample.message, "reactors.emoji": ":wave:",
+        "addReaction.messageId": sample.message, "addReaction.emoji": ":wave:",
+        "removeReaction.messageId": sample.message, "removeReaction.emoji": ":wave:",
+        "clearReactions.messageId": sample.message, "suppressEmbeds.messageId": sample.message,
         "createGroup.input": {"name": "Group", "memberIds": [sample.admin, sample.owner]},
         "updateGroup.groupId": group, "updateGroup.input": {"name": "x"},
         "inviteMembers.groupId": group, "inviteMembers.userIds": [user], "removeMember.groupId": group,
@@ -103,6 +106,7 @@ def valid_for(sample: SampleGroup) -> Json:
         "transferOwner.groupId": group, "transferOwner.userId": user, "setMemberRole.groupId": group,
         "setMemberRole.userId": user,
         "setMemberRole.role": "ADMIN", "upsertUsers.input": [{"id": user, "displayName": "Renamed"}],
+        "createUpload.input": {"conversationId": group, "filename": "x", "sizeBytes": 1},
         "createWorkspace.input": {"name": "Space"}, "addToWorkspace.workspaceId": "w_1",
         "updateWorkspace.workspaceId": "w_1", "updateWorkspace.input": {"name": "x"}, "setNickname.workspaceId": "w_1",
         "transferWorkspace.workspaceId": "w_1", "transferWorkspace.userId": user,
@@ -211,13 +215,13 @@ def _has_surrogate(text: str) -> bool:
 @pytest.mark.parametrize("text", [text for text in HOSTILE_TEXTS if _has_surrogate(text) or "\0" in text], ids=ascii)
 async def test_lone_surrogates_and_nul_are_refused(api: Api, text: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert (await api.expect_refusal(alice, SEND, input=message_input(bob, f"x{text}"))).code == "INVALID_INPUT"
     if _has_surrogate(text):
         assert (
             await api.expect_refusal(alice, SEND, input=message_input(bob, idempotencyKey=text))
         ).code == "INVALID_INPUT"
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_user_id_of_a_token_is_refused_or_taken_as_it_is(serve_app: ServeApp) -> None:

@@ -16,6 +16,7 @@ from store.scripts import read_scripts
 from store.users.rate_limits import RateLimit
 from tests.api.client import CREATE_GROUP, EDIT, RECALL, SEND, Api, message_input, private_id
 from tests.api.conftest import OpenApi
+from tests.api.files.calls import create_upload, put
 from tests.server.served_app import ServeApp
 from tests.server.tokens import bearer
 
@@ -140,14 +141,14 @@ async def limited_api(open_api: OpenApi) -> AsyncIterator[Api]:
 
 async def expect_rate_limited(api: Api, user: str, query: str, **variables: Any) -> None:
     """Fail unless the operation is refused as RATE_LIMITED, with a delay to retry after, and changes nothing."""
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     response = await api.run(user, query, **variables)
     assert not any((response.get("data") or {}).values())
     (error,) = response["errors"]
     wait = error["extensions"].pop("retryAfterMs")
     assert error["extensions"] == {"code": "RATE_LIMITED", "retryable": True}
     assert 0 < wait <= 7_501
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_messages_above_the_rate_are_refused(limited_api: Api) -> None:
@@ -163,6 +164,20 @@ async def test_messages_above_the_rate_are_refused(limited_api: Api) -> None:
     assert [m["content"] for m in await limited_api.history(bob, private_id(alice, bob))] == ["better", "1", "2"]
     # Other users are not affected.
     await limited_api.send(bob, alice)
+
+
+async def test_uploads_above_the_rate_are_refused(limited_api: Api) -> None:
+    alice, bob = await limited_api.create_users("alice", "bob")
+    upload = await create_upload(limited_api, alice, private_id(alice, bob))
+    for _ in range(3):
+        assert (await put(limited_api, upload["url"])).status_code == 204
+    before = await limited_api.stored_documents()
+    refused = await put(limited_api, upload["url"])
+    assert refused.status_code == 429 and 0 < int(refused.headers["retry-after"]) <= 8
+    assert await limited_api.stored_documents() == before
+    # Other users are not affected.
+    other = await create_upload(limited_api, bob, private_id(alice, bob))
+    assert (await put(limited_api, other["url"])).status_code == 204
 
 
 async def test_replays_are_not_counted(limited_api: Api) -> None:

@@ -33,12 +33,28 @@ OF_GROUPS = {
     "setNotificationLevel": "mutation ($id: ID!) { setNotificationLevel(id: $id, level: NONE) }",
     "ackDelivered": "mutation ($id: ID!) { ackDelivered(conversationId: $id, upToSeq: 1) { id } }",
     "startTyping": "mutation ($id: ID!) { startTyping(conversationId: $id) }",
+    "createUpload": """mutation ($id: ID!) {
+        createUpload(input: {conversationId: $id, filename: "x", sizeBytes: 1}) { id } }""",
+}
+OF_THREADS = {
+    name: OF_GROUPS[name] for name in ("conversation", "node", "messages", "session", "sendMessage", "markRead")
+} | {
+    "thread": "query ($id: ID!) { found: thread(id: $id) { id } }",
+    "followThread": "mutation ($id: ID!) { followThread(threadId: $id) { id } }",
+    "lockThread": "mutation ($id: ID!) { lockThread(threadId: $id) { id } }",
+    "deleteConversation": OF_GROUPS["deleteConversation"],
+    "startTyping": OF_GROUPS["startTyping"],
+    "createUpload": OF_GROUPS["createUpload"],
 }
 OF_MESSAGES = {
     "message": "query ($id: ID!) { found: message(id: $id) { id } }",
     "node": "query ($id: ID!) { found: node(id: $id) { id } }",
     "editMessage": 'mutation ($id: ID!) { editMessage(messageId: $id, content: "x") { id } }',
     "recallMessage": "mutation ($id: ID!) { recallMessage(messageId: $id) { id } }",
+    "suppressEmbeds": "mutation ($id: ID!) { suppressEmbeds(messageId: $id) { id } }",
+    "addReaction": 'mutation ($id: ID!) { addReaction(messageId: $id, emoji: ":wave:") { id } }',
+    "removeReaction": 'mutation ($id: ID!) { removeReaction(messageId: $id, emoji: ":wave:") { id } }',
+    "clearReactions": "mutation ($id: ID!) { clearReactions(messageId: $id) { id } }",
 }
 
 
@@ -51,6 +67,7 @@ async def trips_of(api: Api, user: str, query: str, id: str) -> Trips:
     """Return the smallest number of round trips of several refusals: housekeeping may add some to one of them."""
     store, runs = api.services.app.store, []
     for _ in range(4):
+        await api.wait_until_idle()
         mongo, redis = store.mongo.trips, store.cache.trips
         response = await api.run(user, query, id=id)
         runs.append(Trips(store.mongo.trips - mongo, store.cache.trips - redis))
@@ -58,7 +75,7 @@ async def trips_of(api: Api, user: str, query: str, id: str) -> Trips:
             assert [error["extensions"]["code"] for error in response["errors"]] == ["NOT_FOUND"]
         else:
             assert response["data"] == {"found": None}
-    return min(runs)
+    return Trips(min(run.mongo for run in runs), min(run.redis for run in runs))
 
 
 @pytest.fixture
@@ -139,3 +156,40 @@ async def test_messages_in_hidden_channels_cost_the_same_as_unknown_ones(api: Ap
     for name, query in OF_MESSAGES.items():
         unknown = await trips_of(api, workspace.other, query, UNKNOWN_MESSAGE)
         assert [await trips_of(api, workspace.other, query, message) for message in hidden] == [unknown] * 2, name
+
+
+async def test_threads_of_others_cost_a_stranger_the_same_as_unknown_threads(
+    api: Api, sample: SampleGroup, deployments: Deployments
+) -> None:
+    thread = (await api.send(sample.member, sample.message, "hidden"))["message"]["conversationId"]
+    private = (await api.send(sample.owner, sample.member, "hidden"))["message"]["id"]
+    of_private = (await api.send(sample.owner, private, "hidden"))["message"]["conversationId"]
+    reply = (await api.send(sample.owner, thread, "hidden"))["message"]["id"]
+    await api.wait_until_idle()
+    for is_cached in (True, False):
+        if not is_cached:
+            deployments.flush_redis("main")
+            await api.data(sample.outsider, "{ totalUnread }")
+        for name, query in OF_THREADS.items():
+            unknown = await trips_of(api, sample.outsider, query, f"t_1_{UNKNOWN_GROUP}")
+            assert await trips_of(api, sample.outsider, query, thread) == unknown, name
+            unknown = await trips_of(api, sample.outsider, query, f"t_2_{of_private.partition('_')[2][2:]}")
+            assert await trips_of(api, sample.outsider, query, of_private) == unknown, name
+        for name, query in OF_MESSAGES.items():
+            unknown = await trips_of(api, sample.outsider, query, UNKNOWN_MESSAGE)
+            assert await trips_of(api, sample.outsider, query, reply) == unknown, name
+    store = api.services.app.store
+    head = store.keys.conversation(ConversationId(thread))[0]
+    assert await store.cache.one(Call("EXISTS", (head,))) == 0, "a stranger makes the server load the thread"
+
+
+async def test_threads_under_hidden_messages_cost_the_same_as_messages_without_threads(
+    api: Api, sample: SampleGroup
+) -> None:
+    await api.send(sample.member, sample.message, "hidden")
+    await api.invite(sample.owner, sample.group, sample.outsider)
+    await api.wait_until_idle()
+    # Both messages are hidden, and only the first one has a thread.
+    for name, query in OF_THREADS.items():
+        unknown = await trips_of(api, sample.outsider, query, f"t_2_{sample.group}")
+        assert await trips_of(api, sample.outsider, query, f"t_1_{sample.group}") == unknown, name

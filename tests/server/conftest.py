@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +25,7 @@ from server.overload.admission_control import AdmissionControl
 from server.overload.load_shedding import LoadShedding
 from server.overload.operation_queue import OperationQueue
 from server.overload.shielded_mutations import ShieldedMutations
-from server.settings import Settings
+from server.settings import Settings, load_settings
 from server.sse.requests import StreamRequests
 from server.sse.single_connection import SingleConnections
 from server.sse.stream import StreamLimits
@@ -54,6 +55,18 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def settings_with(mongo_url: str, redis_url: str, emptied_database: str, redis_prefix: str) -> Callable[..., Settings]:
+    """Settings with an emptied database and a key prefix for one test."""
+    return functools.partial(
+        load_settings,
+        mongo_url=mongo_url,
+        redis_url=redis_url,
+        mongo_database=emptied_database,
+        redis_prefix=redis_prefix,
+    )
 
 
 @pytest.fixture

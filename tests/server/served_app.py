@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from socket import socket
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ from server.cli.serve import _config
 from server.settings import Settings
 from subscriptions.transport.engine import Json
 from tests.protocol.peer import Peer, open_socket
-from tests.protocol.serving import PATIENCE, Served, serving
+from tests.protocol.serving import PATIENCE, Served, open_listener, serving
 from tests.server.tokens import bearer
 
 LIVE = "subscription { messageEvents { __typename ... on MessageCreated { message { content sender { id } } } } }"
@@ -61,7 +62,18 @@ ServeApp = Callable[..., AbstractAsyncContextManager[App]]
 
 @asynccontextmanager
 async def serving_app(settings: Settings) -> AsyncIterator[App]:
-    async with serving(_config(create_app(settings), settings, 1)) as served, AsyncExitStack() as sockets:
+    with open_listener() as listener:
+        # Addresses of files have it.
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        settings = settings.model_copy(update={"public_url": settings.public_url or address})
+        async with _serving(settings, listener) as app:
+            yield app
+
+
+@asynccontextmanager
+async def _serving(settings: Settings, listener: socket) -> AsyncIterator[App]:
+    config = _config(create_app(settings), settings, 1)
+    async with serving(config, listener) as served, AsyncExitStack() as sockets:
         url = f"http://127.0.0.1:{served.port}"
         async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:
             yield App(served, http, sockets)

@@ -125,6 +125,12 @@ async def test_no_foreign_page_may_call_by_default(serve_app: ServeApp) -> None:
     assert "access-control-allow-origin" not in response.headers
 
 
+async def test_a_line_feed_at_the_end_makes_another_path(serve_app: ServeApp) -> None:
+    async with serve_app(graphiql=True, demo=True) as app:
+        for path in ("/graphql", "/healthz", "/demo", "/", "/files/f_1/file/a.txt"):
+            assert (await app.http.get(f"{path}%0a")).status_code == 404, path
+
+
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_introspection_works_only_if_it_is_on(serve_app: ServeApp, is_on: bool) -> None:
     hidden = '{ ...R } fragment R on Query { ... { a: __type(name: "User") { name } } __typename }'

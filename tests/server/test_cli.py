@@ -29,6 +29,7 @@ from server.cli import commands as cli
 from server.embedded import find_running, ports
 from server.settings import DEVELOPMENT_SECRET, load_settings
 from store.mongo.sharding import SHARD_KEYS
+from tests.conftest import folder_in_memory
 from tests.protocol.peer import Peer, open_socket
 from tests.server.tokens import SECRET, bearer
 
@@ -154,6 +155,22 @@ def test_serve_warns_of_foreign_tokens_before_it_starts(
     assert logs == []
 
 
+def test_serve_warns_that_the_address_of_the_deployment_is_a_guess(
+    confab: Callable[..., Outcome], environment: pytest.MonkeyPatch
+) -> None:
+    environment.setenv("CONFAB_JWT_SECRET", SECRET)
+    environment.setattr("server.observability.logs.configure_logging", lambda _settings: None)
+    environment.setattr("server.cli.serve.serve", lambda _app, _settings, sock, **_how: sock.close())
+    with capture_logs() as logs:
+        assert confab("serve", "--port", str(ports.pick_free()), "--host", "0.0.0.0").code == 0
+    (warning,) = [line for line in logs if line["event"] == "public_url_not_set"]
+    assert "addresses of files begin with http://localhost:" in warning["reason"]
+    environment.setenv("CONFAB_PUBLIC_URL", "https://chat.example.org")
+    with capture_logs() as logs:
+        assert confab("serve", "--port", str(ports.pick_free())).code == 0
+    assert logs == []
+
+
 @pytest.mark.parametrize("user", ["auth0|7", "user_2N", "google-oauth2|103", "@ann:example.org", "größe/7%"])
 def test_token_can_be_issued_for_ids_of_identity_providers(confab: Callable[..., Outcome], user: str) -> None:
     claims = jwt.decode(confab("token", "--role", "user", "--", user).out.strip(), DEVELOPMENT_SECRET, ["HS256"])
@@ -185,7 +202,7 @@ def test_schema_prints_the_sdl(confab: Callable[..., Outcome]) -> None:
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="confab-cli-"))
+    path = Path(tempfile.mkdtemp(prefix="confab-cli-", dir=folder_in_memory()))
     yield path / "data"
     shutil.rmtree(path, ignore_errors=True)
 
@@ -274,6 +291,7 @@ def test_dev_starts_serves_and_stops(data_dir: Path, confab: Callable[..., Outco
     assert not list(data_dir.glob("*.pid"))
 
 
+@pytest.mark.long
 def test_dev_stops_with_the_reason_when_a_database_dies(data_dir: Path) -> None:
     with started("dev", "--data-dir", str(data_dir), "--port", str(ports.pick_free())) as process:
         lines_until(process, "Ctrl-C stops everything")
@@ -307,7 +325,7 @@ def held_writes(mongo_url: str) -> Iterator[Callable[[], None]]:
             let_go()
 
 
-@pytest.mark.parametrize(("workers", "children"), [("1", 0), ("2", 2)])
+@pytest.mark.parametrize(("workers", "children"), [pytest.param("1", 0, marks=pytest.mark.long), ("2", 2)])
 async def test_serve_answers_and_stops_gracefully(
     workers: str, children: int, mongo_url: str, redis_url: str, mongo_database_name: str, redis_prefix: str
 ) -> None:

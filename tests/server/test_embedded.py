@@ -23,6 +23,7 @@ from server.embedded import EmbeddedError, EmbeddedServers, PortTaken, RunningSe
 from server.embedded.binaries import find_mongod, find_redis
 from server.embedded.failures import explain_exit
 from server.embedded.folder import DataFolder
+from tests.conftest import folder_in_memory
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends orphans on Linux only")
 
@@ -30,14 +31,14 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends o
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Like tmp_path, but deleted at once: MongoDB takes 300 MB."""
-    path = Path(tempfile.mkdtemp(prefix="confab-embedded-"))
+    path = Path(tempfile.mkdtemp(prefix="confab-embedded-", dir=folder_in_memory()))
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[EmbeddedServers]:
-    path = Path(tempfile.mkdtemp(prefix="confab-embedded-"))
+    path = Path(tempfile.mkdtemp(prefix="confab-embedded-", dir=folder_in_memory()))
     try:
         with EmbeddedServers(path) as servers:
             yield servers

@@ -18,6 +18,12 @@ SAMPLE = Path(__file__).parents[1] / "data" / "irc-sample.jsonl"
 GROUP = "#sailing [test]"
 
 
+@pytest.fixture
+def emptied_database(mongo_database_name: str) -> str:
+    """A new one, without collections."""
+    return mongo_database_name
+
+
 def is_untouched(settings: Settings) -> bool:
     """Return whether the import stored nothing."""
     with MongoClient[dict[str, object]](settings.mongo_url) as mongo:

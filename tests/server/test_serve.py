@@ -1,15 +1,18 @@
-"""The server process: socket options and shutdown."""
+"""The server process: socket options, shutdown, and what `confab dev` prints."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from io import StringIO
 
 import pytest
 import uvicorn
+from rich.console import Console
 from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
 
+from server.cli.dev import _print_instructions, development_settings
 from server.cli.serve import bind
 from server.http.client_limits import ClientLimits
 from server.process.graceful_shutdown import GracefulShutdown
@@ -82,3 +85,24 @@ async def test_shutdown_is_logged_at_its_start_and_end() -> None:
         await stopping.begin()
     assert told.is_set()
     assert [entry["event"] for entry in logs] == ["shutdown_started", "clients_disconnected"]
+
+
+@pytest.mark.parametrize(
+    ("host", "public_url", "is_warned"),
+    [
+        ("0.0.0.0", None, True),
+        ("::", None, True),
+        ("0.0.0.0", "https://chat.example.org", False),
+        ("127.0.0.1", None, False),
+        ("192.0.2.1", None, False),
+    ],
+)
+def test_dev_warns_that_clients_may_not_reach_the_address_of_files(
+    host: str, public_url: str | None, is_warned: bool
+) -> None:
+    out = StringIO()
+    settings = development_settings(host=host, port=8000, public_url=public_url)
+    _print_instructions(settings, Console(file=out), lambda _: None)
+    warned = "Warning: CONFAB_PUBLIC_URL is not set: addresses of files begin with http://localhost:8000, which"
+    assert (warned in out.getvalue()) is is_warned
+    assert out.getvalue().count("Warning:") == is_warned

@@ -20,6 +20,8 @@ from starlette.routing import Route
 
 from server.graphql_endpoint import GraphQLEndpoint
 from server.http.static_pages import STATIC, StaticPage, demo_routes
+from server.settings import load_settings
+from server.settings.public_url import file_origins
 
 ASSETS = "/graphql/assets"
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -111,7 +113,24 @@ async def test_demo_may_load_pictures_from_other_hosts_and_nothing_else() -> Non
     transport = httpx.ASGITransport(Starlette(routes=demo_routes()))
     async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
         policy = (await client.get("/demo")).headers["content-security-policy"].split("; ")
-    assert [rule for rule in policy if "http" in rule] == ["img-src 'self' data: https: http:"]
+    assert [rule for rule in policy if "http" in rule] == ["img-src 'self' data: blob: https: http:"]
+
+
+async def test_pages_may_load_files_from_where_the_deployment_has_them() -> None:
+    origins = file_origins(load_settings(public_url="https://chat.example.org/confab"))
+    assert origins == ("https://chat.example.org",)
+    bucket = {"blob_store": "s3", "s3_bucket": "files", "s3_access_key": "key", "s3_secret_key": "secret-key"}
+    with_bucket = file_origins(load_settings(s3_region="eu-central-1", **bucket))
+    assert with_bucket == ("http://127.0.0.1:8000", "https://s3.eu-central-1.amazonaws.com")
+    hosted = file_origins(
+        load_settings(s3_public_endpoint="https://s3.example.org:9000", s3_path_style=False, **bucket)
+    )
+    assert hosted == ("http://127.0.0.1:8000", "https://files.s3.example.org:9000")
+    transport = httpx.ASGITransport(Starlette(routes=demo_routes(origins)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
+        policy = (await client.get("/demo")).headers["content-security-policy"].split("; ")
+    assert "media-src 'self' https://chat.example.org blob:" in policy
+    assert "connect-src 'self' https://chat.example.org" in policy
 
 
 @pytest.mark.parametrize("page", ["playground", "demo"])
@@ -137,7 +156,7 @@ def test_npm_uses_the_registry_of_the_machine() -> None:
 def test_playground_examples_are_valid_for_the_schema() -> None:
     schema = graphql.build_schema((WEB.parent / "schema" / "schema.graphql").read_text(encoding="utf-8"))
     examples = playground_examples()
-    assert len(examples) == 8
+    assert len(examples) == 9
     for example in examples:
         assert graphql.validate(schema, graphql.parse(example)) == []
 

@@ -16,11 +16,13 @@ from tests.store.policy_changes import open_workspace
 
 
 @pytest.fixture
-async def store(mongo_url: str, mongo_database_name: str, redis_url: str, redis_prefix: str) -> AsyncIterator[Store]:
-    mongo = Mongo(mongo_url, mongo_database_name)
+async def store(mongo_url: str, emptied_database: str, redis_url: str, redis_prefix: str) -> AsyncIterator[Store]:
+    mongo = Mongo(mongo_url, emptied_database)
     cache = Cache(redis_url, read_scripts, prefix=redis_prefix)
     built = build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0)
     await built.deployment.open()
+    # As servers do. A call of a script that Redis does not know is repeated after all others of its round trip.
+    await cache.load_scripts()
     await built.deployment.worker_numbers.lease(built.ids, 0)
     yield built
     await cache.close()

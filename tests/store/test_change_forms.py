@@ -15,6 +15,7 @@ from store.sessions.changes import (
     Change,
     Delivered,
     Dissolve,
+    EventOnly,
     Invalidate,
     Join,
     Leave,
@@ -26,12 +27,15 @@ from store.sessions.changes import (
     logged_change,
 )
 from store.sessions.session import Session
+from store.sessions.threads.thread_changes import FollowThread, HideThreads, JudgeThreads, ShowThreads, UnfollowThread
 from store.store import Store
 from tests.store.loading import load_calls, state_of
 
+THREAD = ConversationId("t_1_g_1")
 GROUP, PRIVATE, USER = ConversationId("g_1"), ConversationId("p_ann_ben"), UserId("ann")
 NOW = 1_900_000_000_000
 RECORD = {"s": 3, "n": 2, "r": 3, "rn": 2, "d": 3, "p": 0, "a": 9, "w": 9, "g": [3, 3], "sb": "shop"}
+FOLLOWED = {name: value for name, value in RECORD.items() if name != "g"} | {"sb": "@threads", "fw": 1, "fv": 7}
 
 FORMS: list[tuple[Change, str, dict[str, Any]]] = [
     (
@@ -58,10 +62,17 @@ FORMS: list[tuple[Change, str, dict[str, Any]]] = [
     ),
     (ReceiptReceived(PRIVATE, ReceiptKind.READ, 3), "receipt", {"c": "p_ann_ben", "k": "R", "s": 3, "peer": 1}),
     (Notice(GROUP), "receipt", {"c": "g_1"}),
+    (EventOnly(), "event", {}),
     (Revise(GROUP, 3, may_repeat=True), "revise", {"c": "g_1", "s": 3, "again": 1}),
     (Join(GROUP, 3, 2, "shop"), "join", {"c": "g_1", "rec": RECORD}),
     (Leave(GROUP, 3, 2, NOW), "leave", {"c": "g_1", "f": 3}),
     (Dissolve(GROUP), "dissolve", {"c": "g_1"}),
+    (FollowThread(THREAD, 3, 2, 7, 9), "follow", {"c": THREAD, "v": 7, "rec": FOLLOWED}),
+    (UnfollowThread(THREAD, 7), "unfollow", {"c": THREAD, "v": 7}),
+    (HideThreads([GROUP]), "hide", {"ps": ["g_1"]}),
+    (ShowThreads([GROUP]), "show", {"ps": ["g_1"]}),
+    (ShowThreads((), inside="c_7."), "show", {"in": "c_7."}),
+    (JudgeThreads(GROUP, [(1, 3), (7, None)]), "judge", {"c": "g_1", "rs": [[1, 3], [7]]}),
     (Invalidate(), "doubt", {}),
     (Invalidate(unless_cached=GROUP), "doubt", {"c": "g_1"}),
 ]

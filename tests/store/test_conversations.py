@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId, group_id, partition_of, private_id
 from store.conversations.conversation import Member
 from store.conversations.group_change import ProposedChange
@@ -132,7 +133,7 @@ async def test_a_message_that_took_a_used_seq_restarts_a_head_load(
 ) -> None:
     conversation = private_id(ALICE, BOB)
     await store.conversations.open_private(conversation, NOW)
-    read, reads = store.conversations._loader._read_mongo, 0
+    read, reads = store.conversations._loader.read, 0
 
     async def reading(*args: Any) -> Any:
         nonlocal reads
@@ -142,7 +143,7 @@ async def test_a_message_that_took_a_used_seq_restarts_a_head_load(
             await store.conversations.drop(conversation, 1)
         return found
 
-    store.conversations._loader._read_mongo = reading  # type: ignore[method-assign]
+    store.conversations._loader.read = reading  # type: ignore[method-assign]
     assert await store.conversations.find(conversation) is not None
     assert reads == 2
 
@@ -157,7 +158,7 @@ async def test_a_message_committed_during_a_head_load_restarts_it(
     reserved = await store.outbox.reserve(message)
     assert isinstance(reserved, ReservedMessage)
     await store.cache.one(Call("DEL", store.keys.conversation(conversation)[:1]))
-    read, reads = store.conversations._loader._read_mongo, 0
+    read, reads = store.conversations._loader.read, 0
 
     async def reading(*args: Any) -> Any:
         nonlocal reads
@@ -168,7 +169,7 @@ async def test_a_message_committed_during_a_head_load_restarts_it(
             await store.cache.run([store.commits.newest_message_call(durable), store.outbox.clear_call(reserved)])
         return found
 
-    monkeypatch.setattr(store.conversations._loader, "_read_mongo", reading)
+    monkeypatch.setattr(store.conversations._loader, "read", reading)
     head = await store.conversations.find(conversation)
     assert head is not None and head.newest is not None
     assert head.newest.id == message.id
@@ -204,7 +205,7 @@ async def test_a_user_who_left_during_the_member_load_is_no_member(store: Store)
     assert isinstance(left, ReservedMessage)
     _, members, *_ = store.keys.conversation(group)
     await store.cache.one(Call("DEL", (members,)))
-    read, reads = store.conversations._loader._read_mongo, 0
+    read, reads = store.conversations._loader.read, 0
 
     async def reading(*args: Any) -> Any:
         nonlocal reads
@@ -218,7 +219,7 @@ async def test_a_user_who_left_during_the_member_load_is_no_member(store: Store)
             )
         return found
 
-    store.conversations._loader._read_mongo = reading  # type: ignore[method-assign]
+    store.conversations._loader.read = reading  # type: ignore[method-assign]
     assert [m.user for m in await store.conversations.list_members(group) if m.is_current] == [ALICE, CAROL]
     assert reads == 2
 
@@ -254,3 +255,22 @@ async def test_a_known_membership_takes_one_round_trip(store: Store) -> None:
     found = await store.conversations.find_with_member(ALICE, groups)
     assert [found[group][1] is not None for group in groups] == [True, True]
     assert store.cache.trips - trips == 1
+
+
+async def test_a_conversation_without_its_sessions_does_not_exist(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = private_id(ALICE, BOB)
+
+    async def fail(*_: Any) -> int:
+        raise Unreachable("MongoDB elects a primary")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.mongo, "bulk_write", fail)
+        with pytest.raises(Unreachable):
+            await store.conversations.open_private(conversation, NOW)
+    # Nobody would open a conversation that exists, and its sessions would be missing for ever.
+    assert not await store.conversations.load((conversation,), with_members=True)
+    await store.conversations.open_private(conversation, NOW)
+    assert await store.conversations.load((conversation,), with_members=True)
+    assert await store.sessions.find(BOB, conversation) is not None

@@ -19,9 +19,9 @@ from store.store import Store, build_store
 
 
 @pytest.fixture
-async def other(store: Store, mongo_url: str, mongo_database_name: str) -> AsyncIterator[Store]:
+async def other(store: Store, mongo_url: str, emptied_database: str) -> AsyncIterator[Store]:
     """Another process of the deployment."""
-    mongo = Mongo(mongo_url, mongo_database_name)
+    mongo = Mongo(mongo_url, emptied_database)
     built = build_store(
         mongo,
         Cache(store.cache.url, read_scripts, prefix=store.keys.prefix),

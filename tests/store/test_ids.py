@@ -20,9 +20,14 @@ from store.base.ids import (
     kind_of,
     parse_private,
     parse_session_id,
+    parse_thread,
+    partition_of,
     private_id,
     session_id,
+    thread_id,
+    without_thread,
 )
+from store.base.workspace_ids import WorkspaceId, channel_id, is_in_workspace, workspace_of_channel
 from store.redis.keys import Keys
 from tests.user_ids import NOT_USER_IDS, UNUSUAL_USER_IDS, encoded
 
@@ -177,3 +182,28 @@ def test_the_hash_tag_of_a_users_keys_is_the_whole_encoded_id(user: UserId) -> N
     key = Keys("confab").of_user(user, "meta")
     assert key.count("{") == key.count("}") == 1
     assert key[key.index("{") + 1 : key.index("}")] == f"u:{encode_user(user)}"
+
+
+@pytest.mark.parametrize("parent", ["p_a_b", "p_a%5F_b~shop", "g_17", "c_1.2"])
+def test_a_thread_names_its_parent_and_shares_its_partition(parent: str) -> None:
+    thread = thread_id(ConversationId(parent), 12)
+    assert thread == f"t_12_{parent}"
+    assert parse_thread(thread) == (parent, 12)
+    assert kind_of(thread) is ConversationKind.THREAD
+    assert partition_of(thread) == partition_of(ConversationId(parent))
+    assert without_thread(thread) == without_thread(ConversationId(parent)) == parent
+    assert is_in_workspace(thread) is is_in_workspace(ConversationId(parent)) is parent.startswith("c_")
+
+
+@pytest.mark.parametrize(
+    "text", ["t_", "t_1", "t_0_g_17", "t_01_g_17", "t_-1_g_17", "t_1_b_shop", "t_1_t_1_g_17", "t_1_g_"]
+)
+def test_other_texts_are_no_threads(text: str) -> None:
+    assert parse_thread(text) is None
+    assert kind_of(text) is None
+
+
+def test_a_channel_and_its_threads_name_the_workspace() -> None:
+    workspace = WorkspaceId("w_12")
+    channel = channel_id(workspace, 34)
+    assert workspace_of_channel(channel) == workspace_of_channel(thread_id(channel, 5)) == workspace

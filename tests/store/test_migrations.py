@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -190,9 +191,9 @@ async def test_a_server_waits_only_for_the_unique_index_of_messages(
     built, gates, ensure = [], {name: asyncio.Event() for name in ("messages", "claims")}, Mongo.ensure_indexes
 
     async def slowly(self: Mongo, collection: str, indexes: Any) -> None:
-        (index,) = indexes
-        built.append(tuple(index.document["key"]))
-        await gates["messages" if "c" in index.document["key"] else "claims"].wait()
+        keys = [tuple(index.document["key"]) for index in indexes]
+        built.extend(keys)
+        await gates["messages" if ("c", "b", "s") in keys else "claims"].wait()
         await ensure(self, collection, indexes)
 
     monkeypatch.setattr(Mongo, "ensure_indexes", slowly)
@@ -204,8 +205,9 @@ async def test_a_server_waits_only_for_the_unique_index_of_messages(
         async with asyncio.timeout(5):
             await services.opened.wait()
         # The index is requested once, for any number of checks.
-        assert built == [("c", "b", "s"), ("u", "ik")]
+        assert built[:2] == [("c", "b", "s"), ("u", "ik")]
+        assert len(built) < len((*REQUIRED, *OPTIONAL))
         gates["claims"].set()
         assert deployment.indexes._optional_build is not None
         await deployment.indexes._optional_build
-        assert built == [tuple(index.document["key"]) for _, index in (*REQUIRED, *OPTIONAL)]
+        assert Counter(built) == Counter(tuple(index.document["key"]) for _, index in (*REQUIRED, *OPTIONAL))

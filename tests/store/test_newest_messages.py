@@ -13,6 +13,7 @@ from store.messages import newest_messages
 from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
 from store.messages.newest_messages import MAX_AGE_SECONDS, NewestMessages
 from store.mongo.collections import CONVERSATIONS, WORKSPACES
+from store.previews.embed_updates import NewText
 from store.redis.cache import Call
 from store.store import Store
 
@@ -68,7 +69,7 @@ class Channel:
         revised = await (
             store.revisions.recall(message, ALICE, 1)
             if recall
-            else store.revisions.edit(message, f"edited {store.ids.next()}", ALICE, 1)
+            else store.revisions.edit(message, NewText(f"edited {store.ids.next()}"), ALICE, 1)
         )
         if revised is not None:
             await store.cache.one(store.revisions.newest_message_call(revised, 1))
@@ -143,7 +144,7 @@ async def test_a_head_that_was_evicted_makes_messages_unusable(channel: Channel)
     await channel.send(3)
     await channel.page()
     await channel.store.cache.one(Call("DEL", (channel.store.keys.head(CHANNEL),)))
-    revised = await channel.store.revisions.edit(channel.stored[0], "edited", ALICE, 1)
+    revised = await channel.store.revisions.edit(channel.stored[0], NewText("edited"), ALICE, 1)
     assert revised is not None
     await channel.store.cache.one(channel.store.revisions.newest_message_call(revised, 1))
     assert (await channel.page())[-1].text == "edited"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from store.base.errors import Unreachable
 from store.base.workspace_ids import workspace_id
 from store.mongo.client import Mongo
 from store.mongo.collections import CHANNELS, WORKSPACE_MEMBERS, WORKSPACES, workspace_row_id
@@ -202,6 +203,33 @@ async def test_the_current_version_is_read_from_redis_and_only_grows(store: Stor
     for version in (3, 2):
         await store.cache.one(policies.versions.raise_call(W, version))
         assert await policies.current_version(W) == 3
+
+
+async def test_calls_at_the_same_time_share_a_read_that_begins_after_them(store: Store, policies: Policies) -> None:
+    versions = policies.versions
+    assert await policies.current_version(W) == 1
+    trips = store.cache.trips
+    assert await asyncio.gather(*(versions.find_joined(W) for _ in range(100))) == [1] * 100
+    running = asyncio.create_task(versions.find_joined(W))
+    await asyncio.sleep(0)
+    await store.cache.one(versions.raise_call(W, 2))
+    assert await asyncio.gather(versions.find_joined(W), versions.find_joined(W)) == [2, 2]
+    await running
+    raising = 1
+    assert store.cache.trips - trips == 3 + raising
+
+
+async def test_a_shared_read_that_fails_fails_all_its_calls(
+    store: Store, policies: Policies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_args: Any) -> Any:
+        raise Unreachable("no Redis")
+
+    monkeypatch.setattr(type(store.cache), "one", fail)
+    outcomes = await asyncio.gather(*(policies.versions.find_joined(W) for _ in range(3)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Unreachable] * 3
+    monkeypatch.undo()
+    assert await policies.versions.find_joined(W) == 1
 
 
 async def test_a_load_that_began_before_a_change_stores_nothing(

@@ -79,9 +79,7 @@ async def test_acknowledging_creates_no_membership(store: Store) -> None:
     assert await store.mongo.find(MEMBERS, {}) == []
 
 
-async def test_a_page_of_receipts_reads_only_its_own_marks(
-    store: Store, mongo_url: str, mongo_database_name: str
-) -> None:
+async def test_a_page_of_receipts_reads_only_its_own_marks(store: Store, mongo_url: str, emptied_database: str) -> None:
     users = [f"u{number:03}" for number in range(MEMBER_COUNT)]
     await _group(store, *((user, [[1, -1]]) for user in users))
     kinds = ("D", "R")
@@ -95,7 +93,7 @@ async def test_a_page_of_receipts_reads_only_its_own_marks(
     pipeline = receipts_pipeline(ReceiptWindow.of([_query(7, after="u099", limit=20), _query(9)]))
     with MongoClient[dict[str, Any]](mongo_url) as client:
         command = {"aggregate": MEMBERS, "pipeline": pipeline, "cursor": {}}
-        plan = client[mongo_database_name].command("explain", command, verbosity="executionStats")
+        plan = client[emptied_database].command("explain", command, verbosity="executionStats")
     stages = plan["stages"]
     looked = stages[0]["$cursor"]["executionStats"]
     assert looked["totalDocsExamined"] <= 21

@@ -31,6 +31,16 @@ def test_ids_increase_even_when_the_clock_steps_back(steps: list[int], at_once: 
     assert all(0 < made_id < 1 << 63 for made_id in made)
 
 
+def test_the_number_after_a_pair_is_not_used_again() -> None:
+    ids = _maker(ManualClock(NOW))
+    made = []
+    for _ in range(3_001):
+        single, pair = ids.next(), ids.next_pair()
+        made += [single, pair, pair + 1]
+    assert made == sorted(set(made)), "also at the end of the numbers of a millisecond"
+    assert {created_at_ms(pair) for pair in made[1::3]} == {created_at_ms(pair) for pair in made[2::3]}
+
+
 def test_too_many_ids_in_a_millisecond_run_ahead_of_the_clock() -> None:
     ids = _maker(ManualClock(NOW))
     made = [ids.next() for _ in range(5_000)]

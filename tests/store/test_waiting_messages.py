@@ -59,6 +59,7 @@ _changes = (
     ("set", {"f": {"x": 2, "xn": 2}, "u": [], "w": 0}),
     ("leave", {"f": 4}),
     ("revise", {"s": 2}),
+    ("event", {}),
 )
 _gateway_changes: tuple[dict[str, Any], ...] = (
     {"f": {"m": 1}, "u": [], "w": 0},
@@ -139,11 +140,12 @@ def _own_result(outcome: ApplyResult) -> Any:
     return outcome.changed, outcome.tick, outcome.previous, outcome.old_read_seq, outcome.old_unread, records
 
 
-async def test_a_folded_state_equals_one_in_which_nothing_waited(store: Store) -> None:
+@pytest.mark.parametrize("count", [60, pytest.param(400, marks=pytest.mark.long)])
+async def test_a_folded_state_equals_one_in_which_nothing_waited(store: Store, count: int) -> None:
     """Hypothesis runs its examples on a thread of their own, and they run on this loop."""
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=count, deadline=None)
     @given(_examples)
     def examples(values: tuple[Any, ...]) -> None:
         asyncio.run_coroutine_threadsafe(_compare(store, *values), loop).result(20)
@@ -204,10 +206,8 @@ async def _compare(
 
 async def _change_both(store: Store, waiting: UserId, other: UserId, kind: str, fields: Mapping[str, Any]) -> None:
     """Apply a change to both states, and compare what the user's devices learn from it."""
-    calls = [
-        Call("apply", store.keys.user(user), (fields["at"], "", kind, orjson.dumps(fields)))
-        for user in (waiting, other)
-    ]
+    text = orjson.dumps(fields)
+    calls = [Call("apply", store.keys.user(user), (fields["at"], "", kind, text)) for user in (waiting, other)]
     left, right = [parse_result(UserId("ann"), answer) for answer in await store.cache.run(calls)]
     assert left == right
 

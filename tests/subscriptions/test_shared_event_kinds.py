@@ -9,20 +9,37 @@ from store.base.ids import ConversationId, MessageId, UserId
 from store.base.workspace_ids import WorkspaceId
 from store.clocks.shared_clocks import ChangeList
 from store.messages.message import Message, MessageKind
+from store.previews.message_embeds import MessageEmbeds
+from store.reactions.reaction_summary import ReactionSummary
 from subscriptions.realtime.events.base import ReplayContent
+from subscriptions.realtime.events.reactions import ChannelReactions
 from subscriptions.realtime.events.shared import (
-    SHARED_EVENT_KINDS,
     ChannelMessage,
+    ChannelPins,
     MessageChange,
     SharedEvent,
     WorkspaceUpdate,
-    decode_shared_event,
-    parse_shared_entry,
 )
+from subscriptions.realtime.events.shared_registry import SHARED_EVENT_KINDS, decode_shared_event, parse_shared_entry
+from subscriptions.realtime.events.threads import ChannelThread
 
 CHANNEL, ANN = ConversationId("c_7.1"), UserId("ann")
 MESSAGE = Message(MessageId(9), CHANNEL, ANN, MessageKind.TEXT, "hi", 3, 2)
 FIELDS = '{"c":"c_7.1","u":"ann","k":"T","t":"hi","i":"9","s":3,"n":2}'
+REACTED = Message(
+    MessageId(8),
+    CHANNEL,
+    ANN,
+    MessageKind.TEXT,
+    "",
+    4,
+    3,
+    reactions=(ReactionSummary(":a_b:", 1, (ANN,), 9),),
+    reactions_version=2,
+)
+REACTED_FIELDS = '{"c":"c_7.1","u":"ann","k":"T","t":"","rx":[[":a_b:",1,["ann"],9]],"rv":2,"i":"8","s":4,"n":3}'
+EMBEDDED = MESSAGE._replace(seq=5, embeds=MessageEmbeds(version=2))
+EMBEDDED_FIELDS = '{"c":"c_7.1","u":"ann","k":"T","t":"hi","em":{"v":2},"i":"9","s":5,"n":2}'
 UPDATE = WorkspaceUpdate(
     WorkspaceId("w_7"),
     12,
@@ -48,11 +65,30 @@ FORMS = [
         [],
     ),
     (
+        ChannelMessage(EMBEDDED, MessageChange.UPDATED),
+        f'{{"k":"M","h":"u","m":{EMBEDDED_FIELDS}}}',
+        '{"k":"M","h":"u","c":"c_7.1","s":5,"v":0,"e":2}',
+        [],
+    ),
+    (
         ChannelMessage(MESSAGE, MessageChange.RECALLED),
         f'{{"k":"M","h":"x","m":{FIELDS}}}',
         '{"k":"M","h":"x","c":"c_7.1","s":3,"v":0}',
         [],
     ),
+    (
+        ChannelPins(MESSAGE, 4),
+        f'{{"k":"P","m":{FIELDS},"v":4}}',
+        '{"k":"P","c":"c_7.1","s":3,"v":4}',
+        [],
+    ),
+    (
+        ChannelReactions(REACTED),
+        f'{{"k":"E","m":{REACTED_FIELDS}}}',
+        '{"k":"E","c":"c_7.1","s":4,"v":2}',
+        [],
+    ),
+    (ChannelThread(MESSAGE), f'{{"k":"T","m":{FIELDS}}}', '{"k":"T","c":"c_7.1","s":3}', []),
     (
         UPDATE,
         UPDATE_FIELDS,
@@ -76,7 +112,9 @@ def test_forms_of_shared_events_do_not_change(
     assert orjson.dumps(event.encode()).decode() == wire
     assert decode_shared_event(orjson.loads(wire)) == event
     assert event.log_entry() == logged
-    replayed = parse_shared_entry(logged.encode()).replay(ReplayContent({(CHANNEL, 3): MESSAGE}, {}, 0))
+    replayed = parse_shared_entry(logged.encode()).replay(
+        ReplayContent({(CHANNEL, m.seq): m for m in (MESSAGE, REACTED, EMBEDDED)}, {}, 0)
+    )
     assert replayed == event and event.at(5).rev == 5
     assert list(event.objects) == objects
 

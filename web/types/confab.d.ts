@@ -33,6 +33,55 @@ export type AccessEnded = {
 };
 
 /**
+ * url: valid for one hour for whoever has it; issued only to people who may read the message at that moment. Served with
+ * nosniff, and as a download unless browsers display the type safely (images except SVG, audio, video, PDF, plain text).
+ * Range and If-None-Match are supported. Null until READY, and once the message is recalled. Images: orientation is
+ * applied and all metadata removed; sizeBytes is the size as stored.
+ */
+export type Attachment = Node & {
+  __typename: 'Attachment';
+  id: Scalars['ID']['output'];
+  filename: Scalars['String']['output'];
+  contentType: Scalars['String']['output'];
+  sizeBytes: Scalars['Int']['output'];
+  description?: Maybe<Scalars['String']['output']>;
+  state: AttachmentState;
+  /** Images and videos, in pixels. thumbHash: a preview of about 25 bytes (ThumbHash, base64) to show meanwhile. */
+  width?: Maybe<Scalars['Int']['output']>;
+  height?: Maybe<Scalars['Int']['output']>;
+  thumbHash?: Maybe<Scalars['String']['output']>;
+  spoiler: Scalars['Boolean']['output'];
+  url?: Maybe<Scalars['String']['output']>;
+  /**
+   * Images: scaled to the smallest of 160, 320, 640 and 1280 pixels that is not below width (else 1280); never larger than
+   * the original.
+   */
+  thumbnailUrl?: Maybe<Scalars['String']['output']>;
+};
+
+
+/**
+ * url: valid for one hour for whoever has it; issued only to people who may read the message at that moment. Served with
+ * nosniff, and as a download unless browsers display the type safely (images except SVG, audio, video, PDF, plain text).
+ * Range and If-None-Match are supported. Null until READY, and once the message is recalled. Images: orientation is
+ * applied and all metadata removed; sizeBytes is the size as stored.
+ */
+export type AttachmentThumbnailUrlArgs = {
+  width?: InputMaybe<Scalars['Int']['input']>;
+};
+
+/**
+ * SCANNING: an external scanner is configured and has not answered. REJECTED: by the scanner, or an image that cannot be
+ * decoded safely.
+ */
+export type AttachmentState =
+  | 'UPLOADING'
+  | 'SCANNING'
+  | 'READY'
+  | 'REJECTED'
+  | 'REMOVED';
+
+/**
  * What should light a badge. unread: totalUnread. mentions: unread mentions of the caller by name or role, everywhere,
  * where not muted. threads: followed threads with unread replies. Derived from read positions, so reading on one device
  * clears it on all.
@@ -88,6 +137,7 @@ export type Channel = Conversation & Node & {
   viewerMayWriteAt?: Maybe<Scalars['DateTime']['output']>;
   /** Messages so far that count as unread until read. unreadCount is this minus Session.readCount. */
   messageCount: Scalars['Int']['output'];
+  pinCount: Scalars['Int']['output'];
 };
 
 
@@ -155,7 +205,7 @@ export type ChannelEdge = {
   cursor: Scalars['String']['output'];
 };
 
-export type ChannelEvent = ChannelMessage | TypingStarted | TypingStopped | AccessEnded | ChannelCaughtUp;
+export type ChannelEvent = ChannelMessage | ChannelPins | ChannelReactions | ChannelThread | TypingStarted | TypingStopped | AccessEnded | ChannelCaughtUp;
 
 /** Deleted, or no longer visible to the caller; which of the two is not revealed. */
 export type ChannelGone = {
@@ -176,6 +226,31 @@ export type ChannelMessage = {
   change: MessageChange;
   message: Message;
   rev: Scalars['Timestamp']['output'];
+};
+
+export type ChannelPins = {
+  __typename: 'ChannelPins';
+  conversationId: Scalars['ID']['output'];
+  pinCount: Scalars['Int']['output'];
+  message: Message;
+  rev: Scalars['Timestamp']['output'];
+};
+
+/** As ReactionsChanged, PinsChanged and ThreadChanged, on the conversation's own clock. */
+export type ChannelReactions = {
+  __typename: 'ChannelReactions';
+  conversationId: Scalars['ID']['output'];
+  messageId: Scalars['ID']['output'];
+  reactions: Array<Reaction>;
+  rev: Scalars['Timestamp']['output'];
+};
+
+export type ChannelThread = {
+  __typename: 'ChannelThread';
+  conversationId: Scalars['ID']['output'];
+  parentId: Scalars['ID']['output'];
+  rev: Scalars['Timestamp']['output'];
+  thread: Thread;
 };
 
 /**
@@ -201,7 +276,8 @@ export type ConversationType =
   | 'PRIVATE'
   | 'GROUP'
   | 'CHANNEL'
-  | 'SUB_BIZ';
+  | 'SUB_BIZ'
+  | 'THREAD';
 
 /** name: 1 to 80 characters; topic: up to 1,024. */
 export type CreateChannelInput = {
@@ -230,6 +306,17 @@ export type CreateGroupInput = {
   idempotencyKey?: InputMaybe<Scalars['String']['input']>;
 };
 
+export type CreateUploadInput = {
+  filename: Scalars['String']['input'];
+  sizeBytes: Scalars['Int']['input'];
+  contentType?: InputMaybe<Scalars['String']['input']>;
+  sha256?: InputMaybe<Scalars['String']['input']>;
+  description?: InputMaybe<Scalars['String']['input']>;
+  conversationId: Scalars['ID']['input'];
+  spoiler?: InputMaybe<Scalars['Boolean']['input']>;
+  idempotencyKey?: InputMaybe<Scalars['String']['input']>;
+};
+
 export type CreateWorkspaceInput = {
   name: Scalars['String']['input'];
   domain?: InputMaybe<Scalars['String']['input']>;
@@ -252,6 +339,62 @@ export type DeliveryMark = {
   upToSeq: Scalars['Int']['input'];
 };
 
+/**
+ * At most 5 per message from links, 10 from bots. Links are previewed in groups, channels and their threads, not in
+ * private conversations; only public addresses on ports 80 and 443 are fetched. Images are served by Confab: readers'
+ * addresses are not revealed to the site.
+ */
+export type Embed = {
+  __typename: 'Embed';
+  type: EmbedType;
+  url?: Maybe<Scalars['String']['output']>;
+  title?: Maybe<Scalars['String']['output']>;
+  description?: Maybe<Scalars['String']['output']>;
+  siteName?: Maybe<Scalars['String']['output']>;
+  authorName?: Maybe<Scalars['String']['output']>;
+  color?: Maybe<Scalars['String']['output']>;
+  publishedAt?: Maybe<Scalars['DateTime']['output']>;
+  image?: Maybe<EmbedImage>;
+  thumbnail?: Maybe<EmbedImage>;
+  fields: Array<EmbedField>;
+};
+
+export type EmbedField = {
+  __typename: 'EmbedField';
+  name: Scalars['String']['output'];
+  value: Scalars['String']['output'];
+  inline: Scalars['Boolean']['output'];
+};
+
+export type EmbedFieldInput = {
+  name: Scalars['String']['input'];
+  value: Scalars['String']['input'];
+  inline?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+export type EmbedImage = {
+  __typename: 'EmbedImage';
+  width?: Maybe<Scalars['Int']['output']>;
+  height?: Maybe<Scalars['Int']['output']>;
+  url: Scalars['String']['output'];
+};
+
+export type EmbedInput = {
+  url?: InputMaybe<Scalars['String']['input']>;
+  title?: InputMaybe<Scalars['String']['input']>;
+  description?: InputMaybe<Scalars['String']['input']>;
+  authorName?: InputMaybe<Scalars['String']['input']>;
+  color?: InputMaybe<Scalars['String']['input']>;
+  imageUrl?: InputMaybe<Scalars['String']['input']>;
+  fields?: InputMaybe<Array<EmbedFieldInput>>;
+};
+
+export type EmbedType =
+  | 'LINK'
+  | 'IMAGE'
+  | 'VIDEO'
+  | 'RICH';
+
 /** The closed list behind extensions.code. */
 export type ErrorCode =
   | 'UNAUTHENTICATED'
@@ -270,6 +413,7 @@ export type ErrorCode =
   | 'SLOW_MODE'
   | 'ARCHIVED'
   | 'LIMIT_REACHED'
+  | 'TOO_LARGE'
   | 'UNAVAILABLE'
   | 'INTERNAL';
 
@@ -349,6 +493,12 @@ export type GroupStatus =
   | 'ACTIVE'
   | 'DISSOLVED';
 
+export type Header = {
+  __typename: 'Header';
+  name: Scalars['String']['output'];
+  value: Scalars['String']['output'];
+};
+
 /**
  * SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they joined and
  * between memberships; former members up to when they last left.
@@ -403,6 +553,7 @@ export type Message = Node & {
   editedAt?: Maybe<Scalars['DateTime']['output']>;
   recalledAt?: Maybe<Scalars['DateTime']['output']>;
   createdAt: Scalars['DateTime']['output'];
+  isPinned: Scalars['Boolean']['output'];
   sender: User;
   /** What to show as the author: the nickname in a workspace, the name a webhook gave, or the display name. */
   authorName: Scalars['String']['output'];
@@ -427,6 +578,15 @@ export type Message = Node & {
    * exactly that one. Null to everyone but the sender, and in channels.
    */
   receipts?: Maybe<ReceiptConnection>;
+  /** Null until somebody replies in a thread. */
+  thread?: Maybe<Thread>;
+  /** This message is the copy, in the conversation, of a thread reply that was sent with broadcast: the reply. */
+  broadcastOf?: Maybe<Message>;
+  /** In the order in which they were first used; at most 50 different emoji. */
+  reactions: Array<Reaction>;
+  attachments: Array<Attachment>;
+  /** Made by the server after sending (MessageUpdated; editCount stays), or given by a bot. */
+  embeds: Array<Embed>;
 };
 
 
@@ -463,7 +623,7 @@ export type MessageEdge = {
  * cursor: resume after this event; a client that has applied it holds everything before it. CaughtUp marks the moment
  * between what was missed and what is live; reset: true means: start over from syncSessions.
  */
-export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | GroupChanged | Mentioned | TypingStarted | TypingStopped | CaughtUp;
+export type MessageEvent = MessageCreated | MessageUpdated | MessageRecalled | ReceiptAdvanced | GroupChanged | ThreadChanged | Mentioned | PinsChanged | ReactionsChanged | TypingStarted | TypingStopped | CaughtUp;
 
 export type MessageRecalled = {
   __typename: 'MessageRecalled';
@@ -551,6 +711,37 @@ export type Mutation = {
    * message unchanged. A SYSTEM message: INVALID_INPUT.
    */
   recallMessage: Message;
+  /** By the message's sender: removes the link previews for good; embeds given by a bot stay. */
+  suppressEmbeds: Message;
+  /**
+   * Private: either person; groups: OWNER and ADMIN; channels: PIN_MESSAGES. At most 250 (LIMIT_REACHED). Announced by a
+   * SYSTEM message.
+   */
+  pinMessage: Message;
+  unpinMessage: Message;
+  /**
+   * emoji: one emoji of Unicode (fully qualified; other spellings are normalised), or :name: with 2 to 32 of [a-z0-9_+-].
+   * Repeating changes nothing. More than 50 different ones on a message, or 20 by one user: LIMIT_REACHED. Adding one's
+   * own to an emoji that is already there needs no ADD_REACTIONS.
+   */
+  addReaction: Message;
+  removeReaction: Message;
+  /** Groups: OWNER and ADMIN; channels: MANAGE_MESSAGES; private conversations: FORBIDDEN. Without emoji: all. */
+  clearReactions: Message;
+  /**
+   * Reserves space for one file. The client sends the bytes to url with method and headers, unchanged, before expiresAt
+   * (one hour), then calls completeUpload. filename: 1 to 255 characters without a path. sizeBytes: 1 to the limit (25 MiB
+   * by default; TOO_LARGE). sha256: 64 lower-case hexadecimal digits. contentType is a hint. conversationId: where it will
+   * be sent (a p_… that does not exist yet is allowed; for a thread, the thread or its parent's conversation); in any
+   * other conversation it is INVALID_INPUT. A file that no message used within 24 h is deleted.
+   */
+  createUpload: Upload;
+  /**
+   * The bytes have been sent. Size and checksum are compared (INVALID_INPUT); the type is determined from the bytes, not
+   * from the name. Repeating gives the same answer.
+   */
+  completeUpload: Attachment;
+  cancelUpload: Scalars['Boolean']['output'];
   /**
    * The creator becomes OWNER. Creator and members together, each counted once: at least 3 (GROUP_TOO_SMALL); a group may
    * shrink below that later. At most 5,000 members, configurable (GROUP_FULL). Everyone's session is ACTIVE at once.
@@ -584,6 +775,14 @@ export type Mutation = {
    * INVALID, messages kept and readable to those who were in it.
    */
   deleteConversation: Scalars['Boolean']['output'];
+  /**
+   * A followed thread is a session in subBiz "@threads": unread counts, messageEvents and syncSessions include it from now
+   * on. Whoever starts a thread, replies in it or is mentioned in it follows it automatically, unless they have unfollowed
+   * it; then a mention only counts. At most 1,000 followers (LIMIT_REACHED; nobody follows automatically beyond that).
+   */
+  followThread: Thread;
+  /** MANAGE_THREADS (groups: OWNER and ADMIN), or the parent's sender. In a locked thread only they write (FORBIDDEN). */
+  lockThread: Thread;
   /**
    * The creator is the owner. domain: unique in the deployment, [a-z0-9-]{3,32}. At most 100 workspaces per user,
    * configurable (LIMIT_REACHED).
@@ -753,6 +952,54 @@ export type MutationRecallMessageArgs = {
 };
 
 
+export type MutationSuppressEmbedsArgs = {
+  messageId: Scalars['ID']['input'];
+};
+
+
+export type MutationPinMessageArgs = {
+  messageId: Scalars['ID']['input'];
+};
+
+
+export type MutationUnpinMessageArgs = {
+  messageId: Scalars['ID']['input'];
+};
+
+
+export type MutationAddReactionArgs = {
+  messageId: Scalars['ID']['input'];
+  emoji: Scalars['String']['input'];
+};
+
+
+export type MutationRemoveReactionArgs = {
+  messageId: Scalars['ID']['input'];
+  emoji: Scalars['String']['input'];
+};
+
+
+export type MutationClearReactionsArgs = {
+  messageId: Scalars['ID']['input'];
+  emoji?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationCreateUploadArgs = {
+  input: CreateUploadInput;
+};
+
+
+export type MutationCompleteUploadArgs = {
+  uploadId: Scalars['ID']['input'];
+};
+
+
+export type MutationCancelUploadArgs = {
+  uploadId: Scalars['ID']['input'];
+};
+
+
 export type MutationCreateGroupArgs = {
   input: CreateGroupInput;
 };
@@ -801,6 +1048,18 @@ export type MutationDismissGroupArgs = {
 
 export type MutationDeleteConversationArgs = {
   conversationId: Scalars['ID']['input'];
+};
+
+
+export type MutationFollowThreadArgs = {
+  threadId: Scalars['ID']['input'];
+  follow?: Scalars['Boolean']['input'];
+};
+
+
+export type MutationLockThreadArgs = {
+  threadId: Scalars['ID']['input'];
+  locked?: Scalars['Boolean']['input'];
 };
 
 
@@ -1073,6 +1332,14 @@ export type PermissionRule =
   | 'IMPLIED'
   | 'DEFAULT';
 
+export type PinsChanged = {
+  __typename: 'PinsChanged';
+  conversationId: Scalars['ID']['output'];
+  pinCount: Scalars['Int']['output'];
+  message: Message;
+  cursor: Scalars['Cursor']['output'];
+};
+
 /** rev null: from now on. */
 export type Position = {
   id: Scalars['ID']['input'];
@@ -1133,9 +1400,17 @@ export type Query = {
    * devices (the offline queue), newest first. markRead and ackDelivered shrink it.
    */
   offlineMessages: MessageConnection;
+  /** Latest pin first. */
+  pinnedMessages: MessageConnection;
+  /** Who reacted with this emoji, the first ones first. */
+  reactors: UserConnection;
+  attachment?: Maybe<Attachment>;
   conversation?: Maybe<Conversation>;
   group?: Maybe<Group>;
   myGroups: GroupConnection;
+  thread?: Maybe<Thread>;
+  /** Threads of one conversation, latest reply first. */
+  threads: ThreadConnection;
   workspace?: Maybe<Workspace>;
   myWorkspaces: WorkspaceConnection;
   /** Workspaces anyone may join without an invitation, by member count. */
@@ -1221,6 +1496,26 @@ export type QueryOfflineMessagesArgs = {
 };
 
 
+export type QueryPinnedMessagesArgs = {
+  conversationId: Scalars['ID']['input'];
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryReactorsArgs = {
+  messageId: Scalars['ID']['input'];
+  emoji: Scalars['String']['input'];
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryAttachmentArgs = {
+  id: Scalars['ID']['input'];
+};
+
+
 export type QueryConversationArgs = {
   id: Scalars['ID']['input'];
 };
@@ -1232,6 +1527,18 @@ export type QueryGroupArgs = {
 
 
 export type QueryMyGroupsArgs = {
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryThreadArgs = {
+  id: Scalars['ID']['input'];
+};
+
+
+export type QueryThreadsArgs = {
+  conversationId: Scalars['ID']['input'];
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
 };
@@ -1287,6 +1594,28 @@ export type QueryExplainPermissionsArgs = {
 
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
+};
+
+/** count is the number of users, exactly. users: the first 5. */
+export type Reaction = {
+  __typename: 'Reaction';
+  emoji: Scalars['String']['output'];
+  count: Scalars['Int']['output'];
+  firstAt: Scalars['DateTime']['output'];
+  users: Array<User>;
+  viewerReacted: Scalars['Boolean']['output'];
+};
+
+/**
+ * The message's reactions as they are now. At most one per 500 ms and message, the last one always. In groups of more than
+ * 200 members in channelEvents only.
+ */
+export type ReactionsChanged = {
+  __typename: 'ReactionsChanged';
+  conversationId: Scalars['ID']['output'];
+  messageId: Scalars['ID']['output'];
+  reactions: Array<Reaction>;
+  cursor: Scalars['Cursor']['output'];
 };
 
 export type Ready = {
@@ -1369,6 +1698,10 @@ export type RoleInput = {
 export type SendMessageInput = {
   toUserId?: InputMaybe<Scalars['ID']['input']>;
   conversationId?: InputMaybe<Scalars['ID']['input']>;
+  /** Reply in the thread of this message, which comes into being with its first reply. */
+  threadOf?: InputMaybe<Scalars['ID']['input']>;
+  /** With threadOf: also show it in the conversation. One message in two places: one text, one edit, one recall. */
+  broadcast?: InputMaybe<Scalars['Boolean']['input']>;
   /** With toUserId only; [a-z0-9-]{1,32}. */
   subBiz?: InputMaybe<Scalars['String']['input']>;
   /**
@@ -1386,6 +1719,12 @@ export type SendMessageInput = {
   mentionRoleIds?: InputMaybe<Array<Scalars['ID']['input']>>;
   /** A message of the same conversation that the sender can see (INVALID_INPUT). */
   replyToId?: InputMaybe<Scalars['ID']['input']>;
+  /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
+  attachmentIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+  /** No link previews. */
+  suppressEmbeds?: InputMaybe<Scalars['Boolean']['input']>;
+  /** Bots and service callers only (FORBIDDEN); at most 10. */
+  embeds?: InputMaybe<Array<EmbedInput>>;
   idempotencyKey?: InputMaybe<Scalars['String']['input']>;
 };
 
@@ -1599,6 +1938,51 @@ export type SystemEventKind =
   | 'CHANNEL_UNARCHIVED'
   | 'CUSTOM';
 
+export type Thread = Conversation & Node & {
+  __typename: 'Thread';
+  id: Scalars['ID']['output'];
+  type: ConversationType;
+  title: Scalars['String']['output'];
+  lastMessage?: Maybe<Message>;
+  session?: Maybe<Session>;
+  parent: Message;
+  /** Replies that are not recalled. */
+  replyCount: Scalars['Int']['output'];
+  participantCount: Scalars['Int']['output'];
+  /** People who replied, the latest first; at most 50. */
+  participants: Array<User>;
+  lastReplyAt?: Maybe<Scalars['DateTime']['output']>;
+  followerCount: Scalars['Int']['output'];
+  viewerFollows: Scalars['Boolean']['output'];
+  isLocked: Scalars['Boolean']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
+
+export type ThreadParticipantsArgs = {
+  first?: InputMaybe<Scalars['Int']['input']>;
+};
+
+/** Reply count, participants or lock changed. At most one per second and thread, the last one always. */
+export type ThreadChanged = {
+  __typename: 'ThreadChanged';
+  parentId: Scalars['ID']['output'];
+  cursor: Scalars['Cursor']['output'];
+  thread: Thread;
+};
+
+export type ThreadConnection = {
+  __typename: 'ThreadConnection';
+  edges: Array<ThreadEdge>;
+  pageInfo: PageInfo;
+};
+
+export type ThreadEdge = {
+  __typename: 'ThreadEdge';
+  node: Thread;
+  cursor: Scalars['String']['output'];
+};
+
 export type TypingStarted = {
   __typename: 'TypingStarted';
   conversationId: Scalars['ID']['output'];
@@ -1647,6 +2031,16 @@ export type UpdateWorkspaceInput = {
   isOpen?: InputMaybe<Scalars['Boolean']['input']>;
   plan?: InputMaybe<WorkspacePlan>;
   metadata?: InputMaybe<Scalars['JSON']['input']>;
+};
+
+/** id: also that of the Attachment. */
+export type Upload = {
+  __typename: 'Upload';
+  id: Scalars['ID']['output'];
+  url: Scalars['String']['output'];
+  method: Scalars['String']['output'];
+  expiresAt: Scalars['DateTime']['output'];
+  headers: Array<Header>;
 };
 
 export type User = Node & {

@@ -14,6 +14,8 @@ graphql`
 graphql`
   fragment Chat_message on Message {
     id conversationId seq contentType content state createdAt editCount idempotencyKey sender { id displayName }
+    attachments { id filename contentType sizeBytes description state url width height thumbHash thumbnailUrl(width: 640) spoiler }
+    embeds { type url title description siteName image { url width height } }
   }`;
 
 // openId: the conversation on the screen while the page has the focus, else null.

@@ -28,6 +28,16 @@ const mutations = {
   inviteMembers: graphql`mutation actionsInviteMembersMutation($groupId: ID!, $userIds: [ID!]!) {
     inviteMembers(groupId: $groupId, userIds: $userIds) { id title name }
   }`,
+  createUpload: graphql`mutation actionsCreateUploadMutation($input: CreateUploadInput!) {
+    createUpload(input: $input) { id url method headers { name value } }
+  }`,
+  completeUpload: graphql`mutation actionsCompleteUploadMutation($uploadId: ID!) {
+    completeUpload(uploadId: $uploadId) { id state filename contentType sizeBytes width height thumbHash }
+  }`,
+  cancelUpload: graphql`mutation actionsCancelUploadMutation($uploadId: ID!) { cancelUpload(uploadId: $uploadId) }`,
+  suppressEmbeds: graphql`mutation actionsSuppressEmbedsMutation($messageId: ID!) {
+    suppressEmbeds(messageId: $messageId) { ...Chat_message @relay(mask: false) }
+  }`,
   leaveGroup: graphql`mutation actionsLeaveGroupMutation($groupId: ID!) { leaveGroup(groupId: $groupId) }`,
 };
 

@@ -103,6 +103,7 @@ async def _make_members(
         except Superseded:
             policy = await store.policies.renew(workspace)
             continue
+        await store.thread_access.show_to(workspace, users)
         await publish_all_follows(app, workspace, changed)
         return
     raise Unavailable("the default channels are being changed by other requests; please try again")

@@ -1,9 +1,10 @@
-"""The rights that a message in a channel needs, judged before it takes its place. The same for every place it gets."""
+"""The rights that a message in a channel or its threads needs, judged before it takes its place, at every place."""
 
 from __future__ import annotations
 
 from enum import Enum, auto
 
+from store.base.ids import ConversationId, parse_thread
 from store.base.workspace_ids import workspace_of_channel
 from store.channels.channel_rights import ChannelRights, ChannelRightsFinder
 from store.messages.message import Message
@@ -20,13 +21,15 @@ class SendingRefusal(Enum):
     """There is no such channel, or the sender can't see it."""
     ARCHIVED = auto()
     NEEDS_SEND_MESSAGES = auto()
+    NEEDS_SEND_THREADS = auto()
+    NEEDS_ATTACH_FILES = auto()
     MENTIONS_EVERYONE = auto()
     """Mentioning everybody needs MENTION_EVERYONE."""
     ROLE_NOT_MENTIONABLE = auto()
     """Mentioning a role that is not mentionable needs MENTION_EVERYONE."""
     UNKNOWN_ROLE = auto()
     MENTIONS_OUTSIDER = auto()
-    """Somebody who can't see the channel is mentioned."""
+    """Somebody who can't see the channel, or the parent message of a thread, is mentioned."""
 
 
 class SendingRights:
@@ -36,24 +39,32 @@ class SendingRights:
         self._policies = policies
         self._rights = rights
 
-    async def find_terms(self, message: Message, at_least: int) -> ChannelTerms | SendingRefusal:
+    async def find_terms(
+        self, message: Message, at_least: int, parent: Message | None = None
+    ) -> ChannelTerms | SendingRefusal:
         """Return the terms under which a message may take a place. No round trip if what decides is known.
 
-        A refusal is certain: it is judged under the present version.
+        A refusal is certain: it is judged under the present version. parent: of a reply, the parent message, if it has
+        to be checked that sender and mentioned users may read it.
         """
-        judged = await self._judge(message, at_least)
+        judged = await self._judge(message, at_least, parent)
         if isinstance(judged, ChannelTerms):
             return judged
-        current = await self._policies.current_version(workspace_of_channel(message.conversation))
-        return await self._judge(message, max(at_least, current)) if current is not None else SendingRefusal.NOT_VISIBLE
+        current = await self._policies.current_version(workspace_of_channel(_channel_of(message)))
+        if current is None:
+            return SendingRefusal.NOT_VISIBLE
+        return await self._judge(message, max(at_least, current), parent)
 
-    async def _judge(self, message: Message, at_least: int) -> ChannelTerms | SendingRefusal:
-        channel = message.conversation
+    async def _judge(self, message: Message, at_least: int, parent: Message | None) -> ChannelTerms | SendingRefusal:
+        channel = _channel_of(message)
+        manages = creates = embeds = True
         if message.kind.countable:
             own = await self._rights.find(message.sender, channel, at_least)
-            if own is None:
+            if own is None or not _may_read(own, parent):
                 return SendingRefusal.NOT_VISIBLE
             refusal, policy, slow_mode_ms = _judge_sender(own, message), own.policy, own.slow_mode_ms
+            manages, creates = own.may(Permission.MANAGE_THREADS), own.may(Permission.CREATE_THREADS)
+            embeds = own.may(Permission.EMBED_LINKS)
         else:
             # Services write SYSTEM messages into any channel.
             found = await self._policies.find(workspace_of_channel(channel), at_least)
@@ -61,17 +72,34 @@ class SendingRights:
                 return SendingRefusal.NOT_VISIBLE
             refusal = SendingRefusal.ARCHIVED if found.channels[channel].is_archived else None
             policy, slow_mode_ms = found, 0
-        refusal = refusal or await self._judge_mentions(policy, message)
-        return refusal or ChannelTerms(policy.version, slow_mode_ms)
+        refusal = refusal or await self._judge_mentions(policy, message, parent)
+        return refusal or ChannelTerms(policy.version, slow_mode_ms, manages, creates, embeds)
 
-    async def _judge_mentions(self, policy: Policy, message: Message) -> SendingRefusal | None:
+    async def _judge_mentions(self, policy: Policy, message: Message, parent: Message | None) -> SendingRefusal | None:
         if not set(message.mentioned_roles) <= policy.roles.keys():
             return SendingRefusal.UNKNOWN_ROLE
         if message.mentions:
-            viewers = await self._rights.find_viewers(message.conversation, message.mentions, policy.version)
-            if len(viewers) < len(message.mentions):
+            viewers = await self._rights.find_viewers(_channel_of(message), message.mentions, policy.version)
+            if sum(_may_read(rights, parent) for rights in viewers.values()) < len(message.mentions):
                 return SendingRefusal.MENTIONS_OUTSIDER
         return None
+
+
+def _channel_of(message: Message) -> ConversationId:
+    thread = parse_thread(message.conversation)
+    return message.conversation if thread is None else thread.parent
+
+
+def _may_read(rights: ChannelRights, parent: Message | None) -> bool:
+    """Return whether a user may read a parent message; None: there is nothing to check."""
+    return parent is None or (rights.history is not None and rights.history.has(parent))
+
+
+def judge_writing_in_threads(rights: ChannelRights) -> SendingRefusal | None:
+    """Return why a user who can see a channel may not write in its threads; None if they may."""
+    if rights.channel.is_archived:
+        return SendingRefusal.ARCHIVED
+    return None if rights.may(Permission.SEND_THREADS) else SendingRefusal.NEEDS_SEND_THREADS
 
 
 def judge_writing(rights: ChannelRights) -> SendingRefusal | None:
@@ -82,7 +110,13 @@ def judge_writing(rights: ChannelRights) -> SendingRefusal | None:
 
 
 def _judge_sender(rights: ChannelRights, message: Message) -> SendingRefusal | None:
-    refusal = judge_writing(rights)
+    is_reply = parse_thread(message.conversation) is not None
+    refusal = judge_writing_in_threads(rights) if is_reply else judge_writing(rights)
+    if refusal is None and message.is_broadcast:
+        # SEND_THREADS has no effect without SEND_MESSAGES, but this does not rely on it.
+        refusal = judge_writing(rights)
+    if refusal is None and message.attachments and not rights.may(Permission.ATTACH_FILES):
+        refusal = SendingRefusal.NEEDS_ATTACH_FILES
     if refusal is not None or rights.may(Permission.MENTION_EVERYONE):
         return refusal
     if message.mentions_all:

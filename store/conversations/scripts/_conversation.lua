@@ -1,7 +1,7 @@
 -- Functions on one conversation's keys, which carry its partition's hash tag.
 -- KEYS, always in this order:
 --   HEAD     hash: the state that all readers share
---   MEMBERS  hash: user -> member record (JSON), current and former
+--   MEMBERS  hash: user -> member record (JSON), current and former; of a thread everybody it knows
 --   OUTBOX   stream of the whole partition: messages whose delivery is not complete, and revisions
 --   LOADING  string: token of the server that loads from MongoDB, followed by '+' if the head existed at that time
 -- The tables in store/conversations/conversation_fields.py, store/conversations/group_change.py and
@@ -18,11 +18,26 @@ local function touch()
   redis.call('PEXPIRE', MEMBERS, IDLE_MS)
 end
 
-local function is_group()
-  return redis.call('HGET', HEAD, HEAD_KIND) == 'G'
+-- Makes the functions below work on another conversation of the partition.
+local function select_conversation(head_key, members_key)
+  HEAD, MEMBERS = head_key, members_key
 end
 
--- Returns whether the whole membership of a group is cached. Drops a membership of which a part was evicted.
+local function kind()
+  return redis.call('HGET', HEAD, HEAD_KIND)
+end
+
+local function is_group()
+  return kind() == 'G'
+end
+
+-- Returns whether the conversation has a membership: it is a group, or a thread with its followers.
+local function has_members()
+  local found = kind()
+  return found == 'G' or found == 'T'
+end
+
+-- Returns whether the whole membership of a group or thread is cached. Drops a membership of which a part was evicted.
 local function members_loaded()
   local total = redis.call('HGET', HEAD, HEAD_MEMBERS_TOTAL)
   if not total then return false end
@@ -57,10 +72,15 @@ local function change_contents_version()
   end
 end
 
+-- Returns a message (JSON) with the mark that there is a thread under it.
+local function with_thread(message)
+  return string.format('%s,"%s":true}', string.sub(message, 1, -2), MESSAGE_HAS_THREAD)
+end
+
 -- Returns whether everything that a writer needs is cached.
 local function is_loaded()
   if not head_exists() or not pending_change_in_outbox() then return false end
-  return not is_group() or members_loaded()
+  return not has_members() or members_loaded()
 end
 
 -- Returns a user's member record, or nil.
@@ -70,13 +90,15 @@ local function find_member(user)
   return cjson.decode(text)
 end
 
+-- Returns the newest interval of a membership, or nil: a thread also knows users who never followed it.
 local function newest_interval(member)
   local intervals = member[MEMBER_INTERVALS]
-  return intervals[#intervals]
+  return intervals and intervals[#intervals]
 end
 
 local function is_current(member)
-  return member ~= nil and newest_interval(member)[2] == MEMBER_NO_END
+  local interval = member and newest_interval(member)
+  return interval ~= nil and interval[2] == MEMBER_NO_END
 end
 
 -- Returns the fields of a stream row as a table.
@@ -110,6 +132,15 @@ local function each_reserved(conversation, visit)
       visit(tonumber(entry[OUTBOX_SEQ]), tonumber(entry[OUTBOX_N]), entry[OUTBOX_GROUP_CHANGE], row[1])
     end
   end
+end
+
+-- Returns whether a member or former member of a group may read the message at a seq.
+local function may_read(member, seq, has_full_history)
+  if has_full_history then return true end
+  for _, interval in ipairs(member[MEMBER_INTERVALS]) do
+    if interval[1] <= seq and (interval[2] == MEMBER_NO_END or seq <= interval[2]) then return true end
+  end
+  return false
 end
 
 -- Puts the member records of a group change into the cache.
@@ -146,4 +177,60 @@ local function apply_change(change)
   -- Servers remember memberships by version. A Redis that lost its last changes must not use these versions again.
   redis.call('HINCRBY', HEAD, HEAD_MEMBERSHIP_VERSION, 1 + tonumber(redis.call('TIME')[2]))
   if members_loaded() then put_members(change) end
+end
+
+-- Returns a change that changes nothing yet, and the fields of the group or thread (a table) that it may change.
+local function begin_change()
+  local head = redis.call('HMGET', HEAD, HEAD_GROUP_VERSION, HEAD_MEMBER_COUNT, HEAD_GROUP)
+  local change = { [CHANGE_VERSION] = (tonumber(head[1]) or 0) + 1, [CHANGE_MEMBER_COUNT] = tonumber(head[2]) }
+  return change, cjson.decode(head[3])
+end
+
+-- Adds to one of the lists of a change.
+local function add_to_change(change, list, item)
+  change[list] = change[list] or {}
+  table.insert(change[list], item)
+end
+
+-- Begins an interval of a user's membership, as a part of a change. The caller adds the record to the change.
+local function join_member(change, user, member, first_seq, now_ms)
+  member[MEMBER_JOINED_AT], member[MEMBER_UNFOLLOWED] = now_ms, nil
+  member[MEMBER_INTERVALS] = member[MEMBER_INTERVALS] or {}
+  table.insert(member[MEMBER_INTERVALS], { first_seq, MEMBER_NO_END })
+  change[CHANGE_MEMBER_COUNT] = change[CHANGE_MEMBER_COUNT] + 1
+  add_to_change(change, CHANGE_JOINED, user)
+end
+
+-- Puts a change, with its message if it has one, into the outbox and applies it to head and membership.
+-- n: countable messages up to seq, as text. Returns the membership's version, the outbox entry, and the change (JSON).
+local function place_change(change, seq, n, conversation, message)
+  apply_change(change)
+  local change_text = cjson.encode(change)
+  local entry_id = redis.call(
+    'XADD', OUTBOX, '*', OUTBOX_SEQ, seq, OUTBOX_N, n, OUTBOX_CONVERSATION, conversation,
+    OUTBOX_MESSAGE, message, OUTBOX_GROUP_CHANGE, change_text
+  )
+  redis.call('HSET', HEAD, HEAD_PENDING_CHANGE, entry_id)
+  return redis.call('HGET', HEAD, HEAD_MEMBERSHIP_VERSION), entry_id, change_text
+end
+
+-- Returns why a user may not write a message in a group, as `reserve` answers it; nil: they may. With is_judged only
+-- the end of the group is looked at. mentions: users, from an index on.
+local function judge_in_group(sender, needs_member, needs_moderator, is_judged, mentions, first)
+  local group_end, member = redis.call('HGET', HEAD, HEAD_END), find_member(sender)
+  if group_end == GROUP_DISMISSED or (needs_member and member == nil) then return 'not_a_member' end
+  if group_end then return 'former_member' end
+  if is_judged then return nil end
+  local is_member = is_current(member)
+  if needs_member and not is_member then return 'former_member' end
+  if needs_moderator and not (is_member and member[MEMBER_ROLE] ~= 'MEMBER') then return 'forbidden' end
+  -- The message's session updates go to MongoDB with it: sender and mentioned users must have their sessions there.
+  local pending = find_pending_change()
+  if is_member and is_joining(sender, member, pending) then return 'busy' end
+  for i = first, #mentions do
+    local mentioned = find_member(mentions[i])
+    if not is_current(mentioned) then return 'mention_not_a_member' end
+    if is_joining(mentions[i], mentioned, pending) then return 'busy' end
+  end
+  return nil
 end

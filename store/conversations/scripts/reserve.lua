@@ -28,22 +28,8 @@ if is_channel then
     redis.call('SET', LAST_SENT, ARGV[9], 'PX', slow_ms)
   end
 elseif is_group() then
-  local group_end, member = redis.call('HGET', HEAD, HEAD_END), find_member(sender)
-  if group_end == GROUP_DISMISSED or (needs_member and member == nil) then return { 'not_a_member' } end
-  if group_end then return { 'former_member' } end
-  if not rights_checked then
-    local is_member = is_current(member)
-    if needs_member and not is_member then return { 'former_member' } end
-    if needs_moderator and not (is_member and member[MEMBER_ROLE] ~= 'MEMBER') then return { 'forbidden' } end
-    -- The message's session updates go to MongoDB with it: sender and mentioned users must have their sessions there.
-    local pending = find_pending_change()
-    if is_member and is_joining(sender, member, pending) then return { 'busy' } end
-    for i = FIRST_MENTION, #ARGV do
-      local mentioned = find_member(ARGV[i])
-      if not is_current(mentioned) then return { 'mention_not_a_member' } end
-      if is_joining(ARGV[i], mentioned, pending) then return { 'busy' } end
-    end
-  end
+  local refusal = judge_in_group(sender, needs_member, needs_moderator, rights_checked, ARGV, FIRST_MENTION)
+  if refusal then return { refusal } end
 end
 if PLACED and not rights_checked and not redis.call('SET', PLACED, '1', 'NX', 'PX', PLACED_MS) then
   return { 'already_reserved' }

@@ -32,7 +32,7 @@ class LoadedChannels:
     mute_ends: list[tuple[int, ConversationId]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        """Make the lists. `contribution` in `_sessions.lua` has the same rules."""
+        """Make the lists. `contribution` in `_lists.lua` has the same rules."""
         for channel, record in self.records.items():
             is_muted = _MUTED in record
             if is_muted and _MUTED_UNTIL in record:

@@ -19,7 +19,7 @@ end
 
 -- Returns whether the state may be shown: the answer to a user's own message has the session.
 local function may_show()
-  return is_complete(unpack(redis.call('HMGET', META, 'stored', 'listed', 'timed', 'held')))
+  return is_complete(unpack(redis.call('HMGET', META, 'records', 'listed', 'timed', 'held')))
 end
 
 -- Returns the outcome of the user's own message: see `append`. text: the session's record. waiting: the field, without
@@ -100,6 +100,27 @@ local function append(messages, outcomes)
   elseif key_created then
     redis.call('PEXPIRE', LOG, IDLE_MS)
   end
+  key_created = false
+  return APPENDED
+end
+
+-- Appends an event that changes no session. Waiting messages stay as they are. event: at (ms), e (log entry), again (1:
+-- it may have been applied before).
+-- outcomes: gets the tick of the event, and what `append` adds. Returns what `append` returns.
+local function append_event(event, outcomes)
+  if event.again == 1 then return nil end
+  local meta = redis.call('HMGET', META, 'epoch', 'clock', 'due', 'servers', 'touched')
+  local epoch, before, due, routes, touched_ms = meta[1], meta[2], tonumber(meta[3]), meta[4], tonumber(meta[5])
+  if not epoch then return redis.call('EXISTS', LOADING, ROUTES) == 0 and NOT_CACHED or nil end
+  if (due and due <= NOW) or not routes then return nil end
+  if not touched_ms or math.abs(NOW - touched_ms) > TOUCH_INTERVAL_MS then return nil end
+  local clock = tonumber(before)
+  local tick = math.max(clock + 1, event.at)
+  outcomes.epoch, outcomes.servers, outcomes.previous = epoch, valid_routes(routes), outcomes.previous or clock
+  outcomes[#outcomes + 1] = tick
+  append_log(int(tick), before, event.e)
+  redis.call('HSET', META, 'clock', int(tick))
+  if key_created then redis.call('PEXPIRE', LOG, IDLE_MS) end
   key_created = false
   return APPENDED
 end

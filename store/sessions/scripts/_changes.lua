@@ -1,20 +1,12 @@
 -- Changes of a user's cached sessions, by kind: messages, and the classes of store/sessions/changes.py. Each function
 -- returns the decision for `apply`: { moves, at, entry, old, following }, the first three for store_event; or
 -- { unchanged = conversations } if there is nothing to do, or it was done before; or UNKNOWN if MongoDB has newer data
--- than this state; or { noted = change }: a change of a session in a channel, while these are not loaded.
+-- than this state; or { logged = change }: an event without a session; or { noted = change }: a change of a session in
+-- a channel, while these are not loaded, which is logged too.
 -- old: for changes that senders are notified of, the read position (read_seq) and the number of unread messages before.
--- following: log entries of events that come right after this one and change no session.
+-- following: log entries of events that come right after this one and change no session. wakes: nobody else publishes
+-- the event, so hubs have to read it.
 local MAX_GAPS = 64
-
-local UNKNOWN = { unknown = true }
-
-local function unchanged(...)
-  return { unchanged = { ... } }
-end
-
-local function changed_one(change, move, old)
-  return { moves = { move }, at = change.at, entry = change.e, old = old }
-end
 
 -- Notes the seqs before `seq` that were skipped: their messages have a place and are not durable yet.
 local function add_gap(record, seq)
@@ -57,6 +49,9 @@ local function message(text, is_own, mentions_user)
     record = new_record()
     record[SUB_BIZ] = string.match(conversation, '~(.*)$')
   end
+  if is_unfollowed(conversation, record) and not record[HIDDEN] then
+    return late_reply(conversation, record, before, { seq = seq, n = n, at = at, entry = entry }, is_own, mentions_user)
+  end
   if record[LAST_READABLE_SEQ] and seq > record[LAST_READABLE_SEQ] then return unchanged(conversation) end
   -- The messages of others that the user's own message marks as read. -1 if some were skipped: they may be the user's.
   local old = { read_seq = record[ACKNOWLEDGED_SEQ], unread = count_unread(n - countable, record[READ_N]) }
@@ -80,9 +75,6 @@ local messages = {
   own = function(text) return message(text, true, false) end,
   mention = function(text) return message(text, false, true) end,
 }
-
--- The other changes take a table. All have at (time, ms) and e (log entry); c is the conversation.
-local changes = {}
 
 -- Read. r (seq), rn (n).
 function changes.read(change)
@@ -138,7 +130,7 @@ function changes.acknowledge(change)
   local moves, conversations, following = {}, {}, {}
   for i, part in ipairs(change.ps) do
     local decision = changes[part.k](part)
-    if decision.unknown or decision.noted then return UNKNOWN end
+    if decision.unknown or decision.noted or decision.logged then return UNKNOWN end
     conversations[i] = part.c
     if decision.moves then
       moves[#moves + 1] = decision.moves[1]
@@ -178,12 +170,10 @@ function changes.receipt(change)
   return changed_one(change, move)
 end
 
--- Returns true if the log has the entry, at or after a time (ms). Used only if a change may have been made before.
-local function is_logged(entry, first_ms)
-  for _, row in ipairs(redis.call('XRANGE', LOG, first_ms, '+')) do
-    if row[2][4] == entry then return true end
-  end
-  return false
+-- EventOnly. again (1: it may have been applied before; absent: no).
+function changes.event(change)
+  if change.again == 1 and is_logged(change.e, '-') then return unchanged() end
+  return { logged = change }
 end
 
 -- Revise. s (seq), again (1: it may have been applied before). The session moves if the message is the newest one.
@@ -191,7 +181,7 @@ function changes.revise(change)
   local conversation, seq, may_repeat = change.c, change.s, change.again == 1
   local record = get(conversation)
   if record == nil then return UNKNOWN end
-  if record[LAST_READABLE_SEQ] then return unchanged(conversation) end
+  if record[LAST_READABLE_SEQ] or is_unfollowed(conversation, record) then return unchanged(conversation) end
   if seq > record[WRITE_SEQ] then return UNKNOWN end
   if may_repeat and is_logged(change.e, '-') then return unchanged(conversation) end
   local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
@@ -214,40 +204,11 @@ function changes.group(change)
   return changed_one(change, move)
 end
 
--- Join. rec (the first record; its read position is the message that made the user a member).
-function changes.join(change)
-  local conversation, record = change.c, change.rec
-  local previous = get(conversation)
-  -- Joined by this message already, or left again since.
-  if previous and (previous[LAST_READABLE_SEQ] or previous[WRITE_SEQ]) >= record[ACKNOWLEDGED_SEQ] then
-    return unchanged(conversation)
-  end
-  local old = contribution_before(conversation, previous)
-  if previous then
-    for field in string.gmatch(SETTINGS, '%S+') do record[field] = previous[field] end
-    record[WRITE_TS] = math.max(record[WRITE_TS], previous[WRITE_TS])
-  end
-  return changed_one(change, { conversation = conversation, record = record, old = old, is_new = previous == nil })
-end
-
--- Leave. f (last readable seq). There is nothing to do if the user left before, or has joined again since.
-function changes.leave(change)
-  local conversation, last_seq = change.c, change.f
-  local record = get(conversation)
-  if record == nil then return UNKNOWN end
-  if record[LAST_READABLE_SEQ] or record[ACKNOWLEDGED_SEQ] > last_seq then return unchanged(conversation) end
-  -- The row was loaded before the user left, and the head after later messages, which the user may not read.
-  if record[WRITE_SEQ] > last_seq then return UNKNOWN end
-  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
-  record[LAST_READABLE_SEQ] = last_seq
-  return changed_one(change, move)
-end
-
--- ChannelChange. b (the record to begin with), r (seq) and rn (n) of a new read position, d (delivered seq), f (fields
--- to set), u (fields to remove), w (1: write_ts moves), m (seq of a message that mentions the user). All but b may be
--- absent.
+-- ChannelChange. c (a channel, or a thread), b (the record to begin with), r (seq) and rn (n) of a new read position, d
+-- (delivered seq), f (fields to set), u (fields to remove), w (1: write_ts moves), m (seq of a message that mentions
+-- the user). All but c and b may be absent.
 function changes.channel(change)
-  local is_loaded = find_channels()
+  local is_loaded = not is_channel(change.c) or find_channels()
   if is_loaded == nil then return UNKNOWN end
   if not is_loaded then
     -- A server that takes a message over repeats its mentions.
@@ -255,6 +216,8 @@ function changes.channel(change)
     return { noted = change }
   end
   local conversation, previous = change.c, get(change.c)
+  -- Access has come back.
+  if change.m and previous and previous[HIDDEN] then return UNKNOWN end
   local old, record, differs = contribution_before(conversation, previous), previous or change.b, previous == nil
   if change.r and change.r > record[ACKNOWLEDGED_SEQ] then
     read_up_to(record, change.r, change.rn)
@@ -279,17 +242,6 @@ function changes.channel(change)
   end
   if not differs then return unchanged(conversation) end
   return changed_one(change, { conversation = conversation, record = record, old = old, is_new = previous == nil })
-end
-
--- Dissolve.
-function changes.dissolve(change)
-  local conversation = change.c
-  local record = get(conversation)
-  if record == nil then return UNKNOWN end
-  if record[DISSOLVED] then return unchanged(conversation) end
-  local move = { conversation = conversation, record = record, old = contribution_before(conversation, record) }
-  record[DISSOLVED] = 1
-  return changed_one(change, move)
 end
 
 -- Invalidate. c (a session; absent: none): the state is up to date if it has this session.
@@ -333,14 +285,15 @@ local function apply(kind, text)
     drop_state()
     return { 'not_cached' }
   end
-  if decision.noted then
+  local logged = decision.logged or decision.noted
+  if logged then
     store_folded()
-    local noted, previous = decision.noted, state.clock
-    local tick = math.max(previous + 1, noted.at)
-    append_log(int(tick), int(previous), noted.e)
+    local previous = state.clock
+    local tick = math.max(previous + 1, logged.at)
+    append_log(int(tick), int(previous), logged.e)
     redis.call('HSET', META, 'clock', int(tick))
     state.clock = tick
-    note_channel_change(noted.c, int(tick), text)
+    if decision.noted then note_channel_change(logged.c, int(tick), text) end
     return { 'ok', int(tick), int(previous), state.total, -1, 0 }
   end
   if decision.unchanged then
@@ -355,6 +308,7 @@ local function apply(kind, text)
   end
   local tick, previous, changed = store_event(decision.moves, decision.at, decision.entry)
   if decision.following then append_events(decision.following) end
+  if decision.wakes then wake_hubs() end
   local old = decision.old or { read_seq = -1, unread = 0 }
   return { 'ok', int(tick), int(previous), state.total, old.read_seq, old.unread, unpack(changed) }
 end

@@ -3,7 +3,7 @@
 --
 --   channels          hash: channel -> record (JSON)
 --   channel_index     sorted set: channel by active_ts
---   channel_list      sorted set by name alone, "<list>\n<position>\n<channel>" (_sessions.lua)
+--   channel_list      sorted set by name alone, "<list>\n<position>\n<channel>" (_lists.lua)
 --   channel_ticks     hash: channel -> tick of its newest change that was made while this part was not loaded
 --   channels_loading  hash of the running load: token, epoch (of the state), pending (number of changes in that list)
 --   channels_pending  list of changes that were made during a load: tick and change in turn

@@ -1,118 +1,7 @@
--- Functions on a user's sessions, and on the lists and sums that are derived from them.
---
--- Lists, each newest position first:
---   m, b<subBiz>, c<category>, x<subBiz> <category>  by priority, then write_ts: the lists that clients page through
---   B<subBiz>, C<category>                           by write_ts: to find the newest session
---   o                                                unordered: sessions with messages that are not delivered
--- The lists of sessions in channels are in the key `channel_list`:
---   f<workspace>  unordered: followed channels, by the workspace's part of their ids
---   q             by number of unread mentions: channels with mentions that are not muted
-
--- Returns the position of a session in its lists: by priority, then by write_ts.
-local function list_position(priority, write_ts)
-  return priority * PRIORITY_WEIGHT + write_ts
-end
-
--- Returns the member of the key `list` that stands for a session in one of the lists.
-local function list_entry(list, position, conversation)
-  return string.format('%s\n%016.0f\n%s', list, position, conversation)
-end
-
-local function is_gateway(conversation)
-  return string.sub(conversation, 1, 2) == 'b_'
-end
-
--- The same rule as Session.valid in session.py: a private conversation exists from its first message on, and a deleted
--- session is valid again after the next countable message.
-local function is_valid(conversation, record)
-  if is_gateway(conversation) then return (record[VALID_INSIDE] or 0) > 0 end
-  if record[DISSOLVED] or (record[WRITE_SEQ] == 0 and is_private(conversation)) then return false end
-  return record[DELETED_N] == nil or record[N] > record[DELETED_N]
-end
-
-local function unread_count(conversation, record)
-  if is_gateway(conversation) then return record[UNREAD_INSIDE] or 0 end
-  if not is_valid(conversation, record) then return 0 end
-  return count_unread(record[N], record[READ_N], record[DELETED_N])
-end
-
--- Returns the unread mentions of a valid session.
-local function unread_mention_count(conversation, record)
-  if is_gateway(conversation) then return record[MENTIONS_INSIDE] or 0 end
-  if not record[MENTIONS] then return 0 end
-  local count, read_seq = 0, math.max(record[ACKNOWLEDGED_SEQ], record[DELETED_SEQ] or 0)
-  for _, seq in ipairs(record[MENTIONS]) do
-    if seq > read_seq then count = count + 1 end
-  end
-  return count
-end
-
--- Returns the record of a session, or nil. A record that `fold` has changed has to be stored if it is changed further.
-local function get(conversation)
-  local folded = state and state.folded[conversation]
-  if folded then return folded.record end
-  local text = redis.call('HGET', records_key(conversation), conversation)
-  if not text then return nil end
-  return cjson.decode(text)
-end
-
--- Returns what a session contributes to lists and sums: entries (a set), sums (by field of meta), mute_end (ms, as
--- text). It is computed before and after a change; `put` writes the difference.
-local function contribution(conversation, record)
-  local result = { entries = {}, sums = {} }
-  if record == nil then return result end
-  local muted = record[MUTED] == 1
-  if muted then result.mute_end = record[MUTED_UNTIL_MS] end
-  if is_channel(conversation) then
-    -- In no list of sessions. Its mentions are summed when they are read, because the user may not see the channel.
-    local mentions = muted and 0 or unread_mention_count(conversation, record)
-    if mentions > 0 then result.entries[list_entry(MENTIONED, mentions, conversation)] = true end
-    if record[FOLLOWS] then
-      local workspace = string.match(conversation, '^c_([^.]*)')
-      result.entries[list_entry(FOLLOWED .. workspace, 0, conversation)] = true
-    end
-    return result
-  end
-  if not is_valid(conversation, record) then return result end
-  local entries, sums, sub_biz, category = result.entries, result.sums, record[SUB_BIZ], record[CATEGORY]
-  local position = list_position(record[PRIORITY], record[WRITE_TS])
-  local counted = muted and 0 or unread_count(conversation, record)
-  local mentions = muted and 0 or unread_mention_count(conversation, record)
-  entries[list_entry(sub_biz and 'b' .. sub_biz or 'm', position, conversation)] = true
-  -- A session inside a subBiz counts in the totals through its gateway.
-  if not sub_biz then
-    sums.total = counted
-    if mentions > 0 then sums.mentions = mentions end
-  end
-  if is_gateway(conversation) then return result end
-  if math.max(record[RECEIVED_SEQ], record[DELETED_SEQ] or 0) < record[WRITE_SEQ] then
-    entries[list_entry('o', 0, conversation)] = true
-  end
-  local summed_lists = {}
-  if sub_biz then
-    entries[list_entry('B' .. sub_biz, record[WRITE_TS], conversation)] = true
-    summed_lists[1] = 'b' .. sub_biz
-  end
-  if category then
-    entries[list_entry('c' .. category, position, conversation)] = true
-    entries[list_entry('C' .. category, record[WRITE_TS], conversation)] = true
-    summed_lists[#summed_lists + 1] = 'c' .. category
-    if sub_biz then entries[list_entry('x' .. sub_biz .. ' ' .. category, position, conversation)] = true end
-  end
-  for _, list in ipairs(summed_lists) do
-    sums['n' .. list], sums['u' .. list], sums['q' .. list] = 1, counted, mentions
-  end
-  return result
-end
-
--- Returns what a session contributes before a change. record: as `get` returned it, and not changed yet.
-local function contribution_before(conversation, record)
-  local folded = state.folded[conversation]
-  return folded and folded.old or contribution(conversation, record)
-end
+-- Functions that store a user's sessions with their lists and sums (_lists.lua), and bring a cached state up to date.
 
 -- Adds to numbers in meta, by field. Those that are known are set by one command, with further fields and values.
--- Sums of lists that become empty are removed, and the number of mentions if there are none.
+-- Sums of lists that become empty are removed, and the numbers of mentions and threads if there are none.
 local function add_to_meta(changes, ...)
   local fields = { ... }
   for field, change in pairs(changes) do
@@ -124,7 +13,7 @@ local function add_to_meta(changes, ...)
       fields[#fields + 1], fields[#fields + 2] = field, int(known + change)
     else
       local value = redis.call('HINCRBY', META, field, int(change))
-      local is_removed_at_zero = field == 'mentions' or string.find(field, '^[nuq][bc]')
+      local is_removed_at_zero = field == 'mentions' or field == 'threads' or string.find(field, '^[nuqt][bc]')
       if value == 0 and is_removed_at_zero then redis.call('HDEL', META, field) end
       if (field == 'listed' or field == 'channels_listed') and value == change then key_created = true end
     end
@@ -155,9 +44,9 @@ local function call_with(command, key, arguments)
 end
 
 -- Returns what changes in the keys with records and lists: of channels, or of all other sessions.
-local function new_part(records, index, list, stored, listed)
+local function new_part(records, index, list, number, listed)
   return {
-    records_key = records, index_key = index, list_key = list, stored = stored, listed = listed,
+    records_key = records, index_key = index, list_key = list, number = number, listed = listed,
     records = {}, ticks = {}, entries = {},
   }
 end
@@ -185,7 +74,7 @@ end
 -- Returns the records as text, by conversation.
 local function store(moves, ...)
   local texts, changes, in_channels = {}, {}, nil
-  local sessions = new_part(SESSIONS, INDEX, LIST, 'stored', 'listed')
+  local sessions = new_part(SESSIONS, INDEX, LIST, 'records', 'listed')
   if state and state.waiting_fields then
     for conversation, folded in pairs(state.folded) do moves[conversation] = moves[conversation] or folded end
     redis.call('HDEL', META, unpack(state.waiting_fields))
@@ -204,7 +93,7 @@ local function store(moves, ...)
     records[#records + 1], records[#records + 2] = conversation, text
     ticks[#ticks + 1], ticks[#ticks + 2] = int(record[ACTIVE_TS]), conversation
     if move.is_new then
-      changes[part.stored] = (changes[part.stored] or 0) + 1
+      changes[part.number] = (changes[part.number] or 0) + 1
       key_created = true
     end
     for entry in pairs(new.entries) do entries[entry] = 1 end
@@ -242,11 +131,12 @@ local function put_gateway(sub_biz, tick)
     record = new_record()
     record[OWN_WRITE_TS] = 0
   end
-  local sums = redis.call('HMGET', META, 'n' .. list, 'u' .. list, 'q' .. list)
+  local sums = redis.call('HMGET', META, 'n' .. list, 'u' .. list, 'q' .. list, 't' .. list)
   local newest, written_ms = first_of('B' .. sub_biz)
   record[VALID_INSIDE] = tonumber(sums[1]) or 0
   record[UNREAD_INSIDE] = tonumber(sums[2]) or 0
   record[MENTIONS_INSIDE] = tonumber(sums[3]) or 0
+  record[THREADS_INSIDE] = tonumber(sums[4]) or nil
   record[NEWEST_INSIDE], record[WRITE_TS] = newest, math.max(record[OWN_WRITE_TS], written_ms or 0)
   record[ACTIVE_TS] = math.max(record[ACTIVE_TS], tick)
   return gateway, put(gateway, record, old, is_new)
@@ -271,7 +161,7 @@ end
 -- Stores changed records as one event of the user's chain. Each gets the next tick, which is at least `at` (ms). Then
 -- the gateways of records in a subBiz get theirs. What `fold` has changed is stored too.
 -- moves: in order, each with conversation, record, old (contribution before the change), is_new, keeps_tick (its
--- active_ts stays).
+-- active_ts stays), sub_biz (the one that it was in until now).
 -- Returns the event's tick, the tick before it, and a list of conversations and records as text in turn.
 local function store_event(moves, at, entry)
   local previous, changed, sub_bizs = state.clock, {}, {}
@@ -280,7 +170,7 @@ local function store_event(moves, at, entry)
     tick = math.max(tick + 1, at)
     if not move.keeps_tick then move.record[ACTIVE_TS] = tick end
     by_conversation[move.conversation] = move
-    local sub_biz = move.record[SUB_BIZ]
+    local sub_biz = move.record[SUB_BIZ] or move.sub_biz
     if sub_biz and not move.keeps_tick and not sub_bizs[sub_biz] then
       sub_bizs[sub_biz] = true
       sub_bizs[#sub_bizs + 1] = sub_biz

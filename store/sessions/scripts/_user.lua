@@ -4,15 +4,16 @@
 -- the current time, ms.
 --
 --   meta      hash: epoch (of this cached state; absent: not cached), clock, total (unread messages), mentions (unread
---             mentions; absent: 0), held (token of the lock's holder), due (end of the next mute, ms, or ''), touched
---             (when all keys got time to live, ms), stored, listed, timed (number of members of sessions, list and
---             mutes), servers (copy of the key routes: "<until ms> <server>", separated by spaces), sums by list:
---             n<list> valid sessions, u<list> unread messages, q<list> unread mentions; and messages that are in the
---             log and not yet in the sessions (_append.lua): waiting (number of conversations) and w:<conversation>
+--             mentions; absent: 0), threads (unread threads; absent: 0), held (token of the lock's holder), due (end of
+--             the next mute, ms, or ''), touched (when all keys got time to live, ms), records, listed, timed (number
+--             of members of sessions, list and mutes), servers (copy of the key routes: "<until ms> <server>",
+--             separated by spaces), sums by list: n<list> valid sessions, u<list> unread messages, q<list> unread
+--             mentions, t<list> unread threads; and messages that are in the log and not yet in the sessions
+--             (_append.lua): waiting (number of conversations) and w:<conversation>
 --   sessions  hash: conversation -> record (JSON), without channels (_channels.lua). Its fields:
 --             store/sessions/fields.py
 --   index     sorted set: conversation by active_ts
---   list      sorted set by name alone, "<list>\n<position>\n<conversation>": one key holds every list (_sessions.lua)
+--   list      sorted set by name alone, "<list>\n<position>\n<conversation>": one key holds every list (_lists.lua)
 --   mutes     sorted set: conversation by the end of its mute, ms
 --   log       stream of events: p (tick of the event before), e (log entry); the id is "<tick>-0"
 --   routes    sorted set: server that holds connections of the user, by the time until which that is known, ms
@@ -114,10 +115,11 @@ end
 
 -- Returns whether no key of the cached state was evicted, and no change of it was interrupted: if the lock expired
 -- while its holder was making a change, MongoDB may have that change.
--- stored, listed, timed (numbers of members), held (token of the lock's holder): the fields of `meta`.
-local function is_complete(stored, listed, timed, held)
-  return redis.call('HLEN', SESSIONS) == tonumber(stored)
-    and redis.call('ZCARD', INDEX) == tonumber(stored)
+-- records, listed, timed (numbers of members), held (token of the lock's holder): the fields of `meta`. A version
+-- without threads has another name for `records`: it drops a state of this one, and this one drops its states.
+local function is_complete(records, listed, timed, held)
+  return redis.call('HLEN', SESSIONS) == tonumber(records)
+    and redis.call('ZCARD', INDEX) == tonumber(records)
     and redis.call('ZCARD', LIST) == tonumber(listed)
     and (timed == '0' or redis.call('ZCARD', MUTES) == tonumber(timed))
     and not (held and redis.call('EXISTS', LOCK) == 0)
@@ -127,18 +129,18 @@ end
 -- state that is not complete.
 local function check_state()
   local meta = redis.call(
-    'HMGET', META, 'epoch', 'stored', 'listed', 'timed', 'held', 'due', 'touched', 'clock', 'total', 'waiting',
+    'HMGET', META, 'epoch', 'records', 'listed', 'timed', 'held', 'due', 'touched', 'clock', 'total', 'waiting',
     'servers')
-  local epoch, stored, listed = meta[1], tonumber(meta[2]), tonumber(meta[3])
+  local epoch, records, listed = meta[1], tonumber(meta[2]), tonumber(meta[3])
   state = nil
   if not epoch then return nil end
-  if not is_complete(stored, listed, meta[4], meta[5]) then
+  if not is_complete(records, listed, meta[4], meta[5]) then
     drop_state()
     return nil
   end
   touched = tonumber(meta[7])
   state = {
-    stored = stored, listed = listed, due = tonumber(meta[6]), clock = tonumber(meta[8]),
+    records = records, listed = listed, due = tonumber(meta[6]), clock = tonumber(meta[8]),
     total = tonumber(meta[9]) or 0, waiting = tonumber(meta[10]) or 0, routes = meta[11],
     folded = {}, gateway_ticks = {},
   }

@@ -17,9 +17,11 @@ local apply_all -- created when it is first needed: most calls only append
 
 local MESSAGE_KINDS = { message = true, own = true, mention = true }
 
--- Returns a change as a table: kind, text; and for messages conversation, seq, n, at (commit timestamp, ms), written_ms
--- (the same; 0 if the message is not countable), entry, and the numbers as text.
+-- Returns a change as a table: kind, text; for EventOnly event (the decoded text); and for messages conversation, seq,
+-- n, at (commit timestamp, ms), written_ms (the same; 0 if the message is not countable), entry, and the numbers as
+-- text.
 local function read_change(kind, text)
+  if kind == 'event' then return { kind = kind, text = text, event = cjson.decode(text) } end
   if not MESSAGE_KINDS[kind] then return { kind = kind, text = text } end
   local conversation, seq, n, countable, at, entry = string.match(text, MESSAGE_PATTERN)
   return {
@@ -61,11 +63,17 @@ local function answer_of(outcomes)
   return { outcomes.epoch, set_numbers[servers], outcomes.previous, unpack(outcomes) }
 end
 
+-- Appends a single run, if it has only messages or one event. Returns what `append` returns.
+local function append_run(run, outcomes)
+  if run[1].event then return append_event(run[1].event, outcomes) end
+  return run[1].seq and append(run, outcomes)
+end
+
 -- Applies all runs to the selected user's state, appending what can be appended. Returns the answer for the user.
 local function apply_runs(runs)
   local outcomes, is_cached = {}, true
   for _, run in ipairs(runs) do
-    local status = run[1].seq and append(run, outcomes)
+    local status = append_run(run, outcomes)
     if not status then
       local flat = {}
       for _, change in ipairs(run) do flat[#flat + 1], flat[#flat + 2] = change.kind, change.text end
@@ -95,10 +103,10 @@ end
 
 -- Returns the answer for the selected user.
 local function serve(runs)
-  if #runs == 1 and runs[1][1].seq then
+  if #runs == 1 then
     -- On the former node of a slot that is moving, an append fails before its first write.
     local outcomes = {}
-    local is_done, status = pcall(append, runs[1], outcomes)
+    local is_done, status = pcall(append_run, runs[1], outcomes)
     if is_done and status then return status == APPENDED and answer_of(outcomes) or status end
   end
   if not is_whole_slot(META) then return ELSEWHERE end

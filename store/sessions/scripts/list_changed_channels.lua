@@ -2,16 +2,16 @@
 -- the user has in channels.
 -- ARGV: now (ms), position (ms), limit.
 -- Returns {} if the state is not cached, { epoch } if sessions in channels are not loaded, else { epoch, clock, total,
--- unread mentions elsewhere, number of channels with mentions, number of mentions and channel in turn, ..., number of
--- followed channels, followed channel, ..., conversation, record, ... }.
+-- unread mentions elsewhere, unread threads, number of channels with mentions, number of mentions and channel in turn,
+-- ..., number of followed channels, followed channel, ..., conversation, record, ... }.
 local after, limit = ARGV[2], ARGV[3]
 local epoch = current_epoch()
 if not epoch then return {} end
 local is_loaded = find_channels()
 if is_loaded == nil then return {} end
 if not is_loaded then return { epoch } end
-local meta = redis.call('HMGET', META, 'clock', 'total', 'mentions')
-local answer = { epoch, meta[1], tonumber(meta[2]) or 0, tonumber(meta[3]) or 0 }
+local meta = redis.call('HMGET', META, 'clock', 'total', 'mentions', 'threads')
+local answer = { epoch, meta[1], tonumber(meta[2]) or 0, tonumber(meta[3]) or 0, tonumber(meta[4]) or 0 }
 add_mentions(answer)
 local followed = redis.call('ZRANGEBYLEX', TAG .. 'channel_list', '[' .. FOLLOWED, '(' .. FOLLOWED .. '~')
 answer[#answer + 1] = #followed

@@ -1,5 +1,5 @@
 -- Returns the sessions of channels that the user follows, in no order.
--- ARGV: now (ms), list (_sessions.lua): of one workspace, or the prefix of all these lists.
+-- ARGV: now (ms), list (_lists.lua): of one workspace, or the prefix of all these lists.
 -- Returns {} if the state is not cached, { epoch } if sessions in channels are not loaded, else { epoch, clock, total,
 -- conversation, record, ... }.
 local list = ARGV[2]

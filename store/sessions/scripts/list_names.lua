@@ -1,5 +1,5 @@
 -- Returns the conversations of a list.
--- ARGV: now (ms), list (_sessions.lua).
+-- ARGV: now (ms), list (_lists.lua).
 -- Returns {} if the state is not cached, else { epoch, conversation, ... }.
 local list = ARGV[2]
 local epoch = current_epoch()

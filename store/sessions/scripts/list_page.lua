@@ -1,5 +1,5 @@
 -- Returns one page of a list, newest position first.
--- ARGV: now (ms), list (_sessions.lua), limit, position and conversation to continue after, or '' and ''.
+-- ARGV: now (ms), list (_lists.lua), limit, position and conversation to continue after, or '' and ''.
 -- Returns {} if the state is not cached, else { epoch, clock, total, position, conversation, record, ... }.
 local list, limit, after_position, after_conversation = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local epoch = current_epoch()

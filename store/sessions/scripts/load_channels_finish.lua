@@ -39,7 +39,7 @@ end
 local newest = redis.call('ZRANGE', TAG .. 'channel_index', -1, -1, 'WITHSCORES')
 local tick = tonumber(newest[2] or 0)
 if tick > state.clock then
-  append_log(int(tick), int(state.clock), string.format(CHANNEL_CHANGED_ENTRY, cjson.encode({ newest[1] })))
+  append_log(int(tick), int(state.clock), string.format(MEMBERSHIP_ENTRY, cjson.encode({ newest[1] })))
   redis.call('HSET', META, 'clock', int(tick))
   state.clock = tick
   wake_hubs()

@@ -10,7 +10,7 @@ local loading = redis.call('HMGET', LOADING, 'token', 'pending')
 if loading[1] ~= token then return 0 end
 redis.call('DEL', LOADING)
 redis.call(
-  'HSET', META, 'epoch', epoch, 'clock', clock, 'stored', count, 'listed', listed, 'timed', timed, 'total', total,
+  'HSET', META, 'epoch', epoch, 'clock', clock, 'records', count, 'listed', listed, 'timed', timed, 'total', total,
   'due', due)
 for i = first_sum, #ARGV, 2 do redis.call('HSET', META, ARGV[i], ARGV[i + 1]) end
 copy_routes()

@@ -27,6 +27,13 @@ It may be called again for the same change. Raises StoreError if a server does n
 """
 
 
+UpdateThreads = Callable[[Policy, PendingChange], Awaitable[None]]
+"""Hides threads in cached states from users who can't see their channel any more. It may be called again.
+
+Raises StoreError.
+"""
+
+
 async def _announce_nothing(_policy: Policy, _change: PendingChange) -> None:
     """Do nothing: there are no subscribers."""
 
@@ -54,7 +61,7 @@ class _Queue:
 class Completions:
     """Completes changes. Changes that wait while others are completed are then completed together.
 
-    `announce` is set by the layer that knows other servers and events.
+    `announce` is set by the layer that knows other servers and events, and `update_threads` by the store.
     """
 
     def __init__(self, mongo: Mongo, cache: Cache, fence: PolicyFence) -> None:
@@ -65,6 +72,7 @@ class Completions:
         self.incomplete: set[WorkspaceId] = set()
         """Workspaces with changes that this process could not complete."""
         self.announce: Announce = _announce_nothing
+        self.update_threads: UpdateThreads = _announce_nothing
 
     async def complete(self, policy: Policy, changes: Sequence[PendingChange]) -> None:
         """Complete changes that a policy includes. Raises StoreError: `incomplete` has the workspace then.
@@ -127,6 +135,8 @@ class Completions:
         together = newest.after(*earlier)
         if not together.only_renames:
             await self._fence.raise_versions(policy.workspace, policy.version, together.heads)
+            # Later loads judge under this policy.
+            await self.update_threads(policy, together)
         await self.announce(policy, together)
         # Only these: each later change is completed by the request that made it.
         done = {WorkspaceField.PENDING: {PendingField.ID: {"$in": [change.id for change in changes]}}}

@@ -12,7 +12,7 @@ versions: they never change. A script writes the log entry of a mute that ends
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -220,9 +220,31 @@ class LogEntry(ABC):
         """The group whose current state a replay of this entry shows; None for other entries."""
         return None
 
+    @property
+    def shown_once(self) -> Hashable | None:
+        """Key of the entries of which a replay shows only the last one, with the present state. None: all are shown."""
+        return None
+
     @abstractmethod
     def replay(self, content: ReplayContent) -> Event | None:
         """Return the event with its present content; None if there is nothing left to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEntry(LogEntry):
+    """Base of log entries that name a message by its place."""
+
+    conversation: ConversationId
+    seq: int
+
+    @property
+    def message_places(self) -> Collection[MessagePlace]:
+        """The place of the message."""
+        return ((self.conversation, self.seq),)
+
+    def find_message(self, content: ReplayContent) -> Message | None:
+        """Return the message as it is at present; None if the user may not read it, or it does not exist."""
+        return content.messages.get((self.conversation, self.seq))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Self
 
@@ -78,6 +79,11 @@ class GroupReference(LogEntry):
     def group(self) -> ConversationId | None:
         """The group."""
         return self.conversation
+
+    @property
+    def shown_once(self) -> Hashable | None:
+        """The group."""
+        return GroupChanged.code, self.conversation
 
     def replay(self, content: ReplayContent) -> Event | None:
         """Return the event with the group as the user may see it; None if the group has ended."""

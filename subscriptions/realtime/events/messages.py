@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ from subscriptions.realtime.events.base import (
     Event,
     Fields,
     LogEntry,
-    MessagePlace,
+    MessageEntry,
     MessageStreamEvent,
     ReplayContent,
     encode_entry,
@@ -43,7 +42,7 @@ class MessageEvent(Event):
     @classmethod
     def parse_entry(cls, fields: Fields) -> LogEntry:
         """Return a reference to the message."""
-        return MessageReference(cls, ConversationId(fields["c"]), fields["s"])
+        return MessageReference(ConversationId(fields["c"]), fields["s"], cls)
 
     @classmethod
     def present(cls, message: Message) -> Self | None:
@@ -67,21 +66,14 @@ class MessageEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageReference(LogEntry):
-    """A log entry that names a message."""
+class MessageReference(MessageEntry):
+    """A log entry of an event that shows a message."""
 
     kind: type[MessageEvent]
-    conversation: ConversationId
-    seq: int
-
-    @property
-    def message_places(self) -> Collection[MessagePlace]:
-        """The message."""
-        return ((self.conversation, self.seq),)
 
     def replay(self, content: ReplayContent) -> Event | None:
         """Return the event with the present state of the message."""
-        message = content.messages.get((self.conversation, self.seq))
+        message = self.find_message(content)
         return self.kind.present(message) if message is not None else None
 
 
@@ -110,8 +102,8 @@ class MessageRevised(MessageEvent):
 
     @classmethod
     def log_entry(cls, message: Message) -> str:
-        """Return the log entry, with the number of edits: no two entries of one message are the same."""
-        return encode_entry({"k": cls.code, "c": message.conversation, "s": message.seq, "v": message.edits})
+        """Return the log entry, with the state of the message: no two entries of one message are the same."""
+        return encode_entry({"k": cls.code, "c": message.conversation, "s": message.seq} | state_fields(message))
 
     @property
     def follows_message(self) -> MessageId | None:
@@ -121,7 +113,7 @@ class MessageRevised(MessageEvent):
 
 @dataclass(frozen=True, slots=True)
 class MessageUpdated(MessageRevised):
-    """A message was edited."""
+    """A message was edited, or its embeds have changed."""
 
     code = RevisionKind.EDIT.value
 
@@ -138,11 +130,75 @@ class MessageRecalled(MessageRevised):
     code = RevisionKind.RECALL.value
 
 
+@dataclass(frozen=True, slots=True)
+class PinsChanged(MessageEvent):
+    """A message was pinned or unpinned. It shows which of the two.
+
+    for_watchers: Only those who look at the conversation see it.
+    """
+
+    code = "p"
+
+    for_watchers: bool = False
+
+    def wire_fields(self) -> Fields:
+        """Return the whole message."""
+        return {"m": message_fields(self.message)} | watchers_fields(self.for_watchers)
+
+    @classmethod
+    def from_wire(cls, fields: Fields) -> Self:
+        """Return the event that another server sent."""
+        return cls(message_from(fields["m"]), bool(fields.get("w")))
+
+    @classmethod
+    def log_entry(cls, message: Message, number: int = 0, *, for_watchers: bool = False) -> str:
+        """Return the log entry. number: that of the change, so that no two entries are the same."""
+        fields: Fields = {"k": cls.code, "c": message.conversation, "s": message.seq, "v": number}
+        return encode_entry(fields | watchers_fields(for_watchers))
+
+    @classmethod
+    def parse_entry(cls, fields: Fields) -> LogEntry:
+        """Return a reference to the message."""
+        return _PinsReference(ConversationId(fields["c"]), fields["s"], bool(fields.get("w")))
+
+    @property
+    def message_event(self) -> MessageStreamEvent | None:
+        """The event itself, unless it is for watchers."""
+        return None if self.for_watchers else self
+
+    @property
+    def follows_message(self) -> MessageId | None:
+        """The message."""
+        return self.message.id
+
+
+@dataclass(frozen=True, slots=True)
+class _PinsReference(MessageEntry):
+    for_watchers: bool
+
+    def replay(self, content: ReplayContent) -> Event | None:
+        """Return the event with the present state of the message."""
+        message = self.find_message(content)
+        return PinsChanged(message, self.for_watchers) if message is not None else None
+
+
 REVISION_EVENTS: dict[RevisionKind, type[MessageRevised]] = {
     RevisionKind.EDIT: MessageUpdated,
     RevisionKind.RECALL: MessageRecalled,
+    RevisionKind.EMBEDS: MessageUpdated,
 }
 """The event of each kind of revision."""
+
+
+def state_fields(message: Message) -> Fields:
+    """Return the fields of a log entry that differ after each revision of a message."""
+    version = message.embeds.version
+    return {"v": message.edits} | ({"e": version} if version else {})
+
+
+def watchers_fields(for_watchers: bool) -> Fields:
+    """Return the mark of an event that only those who look at the conversation see."""
+    return {"w": 1} if for_watchers else {}
 
 
 def message_fields(message: Message) -> dict[str, Any]:

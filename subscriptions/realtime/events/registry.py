@@ -6,10 +6,19 @@ import orjson
 
 from subscriptions.realtime.events.base import EphemeralEvent, Event, Fields, LogEntry, ReplayContent
 from subscriptions.realtime.events.groups import GroupChanged
-from subscriptions.realtime.events.messages import Mentioned, MessageCreated, MessageRecalled, MessageUpdated
+from subscriptions.realtime.events.messages import (
+    Mentioned,
+    MessageCreated,
+    MessageRecalled,
+    MessageUpdated,
+    PinsChanged,
+)
+from subscriptions.realtime.events.reactions import ReactionsChanged
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from subscriptions.realtime.events.sessions import SessionChanged
+from subscriptions.realtime.events.threads import ThreadChanged
 from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
+from subscriptions.realtime.events.watched import WatchedMessage
 
 EVENT_KINDS: tuple[type[Event], ...] = (
     MessageCreated,
@@ -19,6 +28,10 @@ EVENT_KINDS: tuple[type[Event], ...] = (
     GroupChanged,
     SessionChanged,
     Mentioned,
+    PinsChanged,
+    ReactionsChanged,
+    ThreadChanged,
+    WatchedMessage,
 )
 EPHEMERAL_KINDS: tuple[type[EphemeralEvent], ...] = (TypingStarted, TypingStopped)
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
-import orjson
-
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, UserId, without_thread
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.clocks.shared_clocks import ChangeList
 from store.messages.message import Message, message_from
@@ -22,12 +20,12 @@ from subscriptions.realtime.events.base import (
     Event,
     Fields,
     LogEntry,
-    MessagePlace,
+    MessageEntry,
     ReplayContent,
     WholeEvent,
     encode_entry,
 )
-from subscriptions.realtime.events.messages import message_fields
+from subscriptions.realtime.events.messages import message_fields, state_fields
 
 WORKSPACE_OBJECT = "w"
 """The workspace itself, in the list of changed objects: name, picture, roles, categories."""
@@ -71,15 +69,20 @@ class MessageChange(StrEnum):
     UPDATED = RevisionKind.EDIT.value
     RECALLED = RevisionKind.RECALL.value
 
+    @classmethod
+    def of_revision(cls, kind: RevisionKind) -> MessageChange:
+        """Return the change that readers see. Other embeds are an update."""
+        return cls.UPDATED if kind is RevisionKind.EMBEDS else cls(kind)
+
 
 @dataclass(frozen=True, slots=True)
-class ChannelMessage(SharedEvent):
-    """A message was created, edited or recalled. The log has a reference; a replay shows the message as it is then."""
+class ChannelEvent(SharedEvent):
+    """Base of events about a message, for those who look at its conversation: `channelEvents` shows them.
 
-    code = "M"
+    message: They are shown to those who may see it.
+    """
 
     message: Message
-    change: MessageChange
 
     @property
     def conversation(self) -> ConversationId:
@@ -93,13 +96,37 @@ class ChannelMessage(SharedEvent):
 
     @property
     def subject(self) -> str:
-        """The channel."""
-        return self.message.conversation
+        """The channel, or the thread in one."""
+        return self.conversation
+
+    @property
+    def begins_message(self) -> bool:
+        """True for the event of a new message."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMessage(ChannelEvent):
+    """A message was created, edited or recalled. The log has a reference; a replay shows the message as it is then."""
+
+    code = "M"
+
+    change: MessageChange
+
+    @property
+    def begins_message(self) -> bool:
+        """True for the event of a new message."""
+        return self.change is MessageChange.CREATED
+
+    @property
+    def is_activity(self) -> bool:
+        """True for a new message of the channel itself. A reply in a thread is no activity of the channel."""
+        return self.begins_message and without_thread(self.conversation) == self.conversation
 
     @property
     def objects(self) -> Collection[tuple[ChangeList, str]]:
-        """The channel, for a new message."""
-        return ((ChangeList.RECENT, self.conversation),) if self.change is MessageChange.CREATED else ()
+        """The channel, if it has a new message."""
+        return ((ChangeList.RECENT, self.conversation),) if self.is_activity else ()
 
     @property
     def full_message(self) -> Message | None:
@@ -107,11 +134,11 @@ class ChannelMessage(SharedEvent):
         return self.message
 
     def log_entry(self) -> str:
-        """Return the log entry, with the number of edits: no two entries of one message are the same."""
+        """Return the log entry, with the state of the message: no two entries of one message are the same."""
         message = self.message
-        edits = 0 if self.change is MessageChange.CREATED else message.edits
+        state = {"v": 0} if self.change is MessageChange.CREATED else state_fields(message)
         return encode_entry(
-            {"k": self.code, "h": self.change.value, "c": message.conversation, "s": message.seq, "v": edits}
+            {"k": self.code, "h": self.change.value, "c": message.conversation, "s": message.seq} | state
         )
 
     def wire_fields(self) -> Fields:
@@ -130,22 +157,60 @@ class ChannelMessage(SharedEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class _ChannelMessageEntry(LogEntry):
-    conversation: ConversationId
-    seq: int
+class _ChannelMessageEntry(MessageEntry):
     change: MessageChange
-
-    @property
-    def message_places(self) -> Collection[MessagePlace]:
-        """The message."""
-        return ((self.conversation, self.seq),)
 
     def replay(self, content: ReplayContent) -> Event | None:
         """Return the event with the present state of the message; None for an edit that a recall has overtaken."""
-        message = content.messages.get((self.conversation, self.seq))
+        message = self.find_message(content)
         if message is None or (self.change is MessageChange.UPDATED and message.is_recalled):
             return None
         return ChannelMessage(message, self.change)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPins(ChannelEvent):
+    """A message was pinned or unpinned; it shows which of the two. The log has a reference.
+
+    number: That of the change in its conversation.
+    """
+
+    code = "P"
+
+    number: int
+
+    @property
+    def full_message(self) -> Message | None:
+        """The message."""
+        return self.message
+
+    def log_entry(self) -> str:
+        """Return the log entry. No two changes in a conversation have the same number."""
+        return encode_entry({"k": self.code, "c": self.conversation, "s": self.message.seq, "v": self.number})
+
+    def wire_fields(self) -> Fields:
+        """Return the whole message, and the number."""
+        return {"m": message_fields(self.message), "v": self.number}
+
+    @classmethod
+    def from_wire(cls, fields: Fields) -> Self:
+        """Return the event that another server sent."""
+        return cls(message_from(fields["m"]), fields["v"])
+
+    @classmethod
+    def parse_entry(cls, fields: Fields) -> LogEntry:
+        """Return a reference to the message."""
+        return _ChannelPinsEntry(ConversationId(fields["c"]), fields["s"], fields["v"])
+
+
+@dataclass(frozen=True, slots=True)
+class _ChannelPinsEntry(MessageEntry):
+    number: int
+
+    def replay(self, content: ReplayContent) -> Event | None:
+        """Return the event with the present state of the message."""
+        message = self.find_message(content)
+        return ChannelPins(message, self.number) if message is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,27 +359,3 @@ class ChannelActivity(SharedEvent):
     def parse_entry(cls, fields: Fields) -> LogEntry:
         """Never called: it is in no log."""
         raise NotImplementedError
-
-
-SHARED_EVENT_KINDS: tuple[type[SharedEvent], ...] = (ChannelMessage, WorkspaceUpdate)
-
-_BY_CODE = {kind.code: kind for kind in SHARED_EVENT_KINDS}
-
-
-class _UnknownEntry(LogEntry):
-    def replay(self, content: ReplayContent) -> Event | None:
-        """Return None: only servers of a newer version know this kind."""
-        return None
-
-
-def parse_shared_entry(text: bytes) -> LogEntry:
-    """Return an entry of the log of a shared clock."""
-    fields = orjson.loads(text)
-    kind = _BY_CODE.get(fields["k"])
-    return kind.parse_entry(fields) if kind is not None else _UnknownEntry()
-
-
-def decode_shared_event(fields: Fields) -> SharedEvent | None:
-    """Return the event from the fields of `Event.encode`; None for a kind that only newer servers know."""
-    kind = _BY_CODE.get(fields["k"])
-    return kind.from_wire(fields) if kind is not None else None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from store.base.ids import ConversationId
 from subscriptions.realtime.events.base import Event
-from subscriptions.realtime.events.shared import ChannelActivity, ChannelMessage, MessageChange
+from subscriptions.realtime.events.shared import ChannelActivity, ChannelMessage
 from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, Position
 
 SECONDS_BETWEEN = 1.0
@@ -40,7 +40,7 @@ class ActivityFeed:
 
     def _receive(self, _position: Position, event: Event) -> bool:
         """Take an event of the workspace, each one once and in the order of its clock."""
-        if isinstance(event, ChannelMessage) and event.change is MessageChange.CREATED:
+        if isinstance(event, ChannelMessage) and event.is_activity:
             activity = activity_of(event)
             if activity.channel not in self._sent:
                 self._send(activity)

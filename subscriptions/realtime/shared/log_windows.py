@@ -13,7 +13,8 @@ from store.clocks.clock_constants import LOG_LENGTH
 from store.clocks.shared_clocks import LoggedEvent, SharedClocks
 from store.messages.message import Message
 from subscriptions.realtime.events.base import LogEntry, MessagePlace, ReplayContent
-from subscriptions.realtime.events.shared import ChannelMessage, parse_shared_entry
+from subscriptions.realtime.events.shared import ChannelEvent
+from subscriptions.realtime.events.shared_registry import parse_shared_entry
 
 FindMessages = Callable[[Collection[MessagePlace]], Awaitable[Mapping[MessagePlace, Message]]]
 
@@ -31,7 +32,7 @@ _MAX_REPLAYED = 5_000
 
 
 class WindowEvent(NamedTuple):
-    """An event of a message, with its tick."""
+    """An event about a message, with its tick."""
 
     tick: int
     place: MessagePlace
@@ -39,7 +40,7 @@ class WindowEvent(NamedTuple):
 
 
 class LogWindow:
-    """The events of messages on one clock after `first`, up to `last`.
+    """The events about messages on one clock after `first`, up to `last`.
 
     Attributes:
         epoch: The clock's epoch.
@@ -57,7 +58,7 @@ class LogWindow:
         """The log has no events before that."""
         self._channels: dict[str, list[WindowEvent]] = {}
         self._ticks: dict[MessagePlace, list[int]] = {}
-        self._replayed: dict[int, ChannelMessage | None] = {}
+        self._replayed: dict[int, ChannelEvent | None] = {}
         self._replaying = asyncio.Lock()
         self.size = 0
 
@@ -99,7 +100,7 @@ class LogWindow:
                     self.size += 1
                     yield WindowEvent(event.tick, place, entry)
 
-    async def replay(self, events: Sequence[WindowEvent], find: FindMessages) -> list[ChannelMessage]:
+    async def replay(self, events: Sequence[WindowEvent], find: FindMessages) -> list[ChannelEvent]:
         """Return events with their messages as they are at `last` or later; without those that show nothing.
 
         The same objects for all callers, so that each is executed once. Raises StoreError.
@@ -114,11 +115,11 @@ class LogWindow:
                 content = ReplayContent(await find({event.place for event in missing}), {}, 0)
                 for event in missing:
                     replayed = event.entry.replay(content)
-                    message = replayed.at(event.tick) if isinstance(replayed, ChannelMessage) else None
-                    shown[event.tick] = message
+                    placed = replayed.at(event.tick) if isinstance(replayed, ChannelEvent) else None
+                    shown[event.tick] = placed
                     if self._ticks[event.place][-1] <= read_at:
-                        self._replayed[event.tick] = message
-        return [message for event in events if (message := shown[event.tick]) is not None]
+                        self._replayed[event.tick] = placed
+        return [found for event in events if (found := shown[event.tick]) is not None]
 
 
 def _tick(event: WindowEvent) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from store.base.ids import ConversationId, UserId
 from store.clocks.shared_clocks import LoggedEvent, SharedClocks
 from store.messages.message_store import MessageStore
 from subscriptions.realtime.events.base import MessagePlace, ReplayContent, WholeEvent
-from subscriptions.realtime.events.shared import ChannelMessage, SharedEvent, WorkspaceUpdate, parse_shared_entry
+from subscriptions.realtime.events.shared import ChannelEvent, SharedEvent, WorkspaceUpdate
+from subscriptions.realtime.events.shared_registry import parse_shared_entry
 from subscriptions.realtime.mailboxes import MailboxEvent, Position
+from subscriptions.realtime.replay import last_entries
 from subscriptions.realtime.shared.log_windows import PAGE, LogWindow, LogWindows, WindowEvent
 
 ListReadable = Callable[[Collection[MessagePlace]], Awaitable[Collection[MessagePlace]]]
@@ -24,9 +26,9 @@ LONGEST_REPLAY = 5_000
 
 
 class ChannelReplay(NamedTuple):
-    """Missed events of messages, in the order of the clock, and the channels whose position can be resumed."""
+    """Missed events about messages, in the order of the clock, and the channels whose position can be resumed."""
 
-    items: list[tuple[Position, ChannelMessage]]
+    items: list[tuple[Position, ChannelEvent]]
     resumed: frozenset[ConversationId]
 
 
@@ -51,13 +53,13 @@ class SharedReplayer:
         logged = await self._read_log(owner, position)
         if logged is None:
             return None
-        entries = [(event.tick, parse_shared_entry(event.entry)) for event in logged]
+        entries = [(Position(position.epoch, event.tick), parse_shared_entry(event.entry)) for event in logged]
         whole = [entry.event for _, entry in entries if isinstance(entry, WholeEvent)]
         renamed = {user for event in whole if isinstance(event, WorkspaceUpdate) for user in event.renamed}
         await self._wait_for_rights(owner, max((int(event.version or 0) for event in logged), default=0), renamed)
         places = {place for _, entry in entries for place in entry.message_places}
         content = ReplayContent(await self._messages.find_many(places) if places else {}, {}, 0)
-        replayed = [(tick, entry.replay(content)) for tick, entry in entries]
+        replayed = [(at.tick, entry.replay(content)) for at, entry in last_entries(entries)]
         return [
             MailboxEvent(Position(position.epoch, tick), event.at(tick))
             for tick, event in replayed
@@ -102,8 +104,8 @@ class SharedReplayer:
         await self._wait_for_rights(owner, window.version, ())
         readable = set(await list_readable({event.place for event in wanted})) if wanted else set()
         events = [event for event in wanted if event.place in readable]
-        messages = await window.replay(events, self._messages.find_many) if events else []
-        return ChannelReplay([(Position(start.epoch, message.rev), message) for message in messages], resumed)
+        shown = await window.replay(_last_events(events), self._messages.find_many) if events else []
+        return ChannelReplay([(Position(start.epoch, event.rev), event) for event in shown], resumed)
 
 
 def _select(
@@ -121,3 +123,9 @@ def _select(
             wanted += events
     wanted.sort(key=lambda event: event.tick)
     return frozenset(resumed), wanted
+
+
+def _last_events(events: Sequence[WindowEvent]) -> list[WindowEvent]:
+    """Return the events without those for which a later one shows the present state of the same thing."""
+    last = {key: event.tick for event in events if (key := event.entry.shown_once) is not None}
+    return [event for event in events if last.get(event.entry.shown_once, event.tick) == event.tick]

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import structlog
 
 from store.base.errors import StoreError
-from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.ids import ConversationId, UserId, without_thread
 from store.base.tasks import end_tasks
-from store.base.workspace_ids import WorkspaceId, workspace_of_channel
+from store.base.workspace_ids import WorkspaceId, is_in_workspace, workspace_of_channel
 from store.clocks.shared_clocks import Appended, ClockEntry, parse_appended
 from store.messages.message import Message
 from store.redis.cache import Call
@@ -26,12 +26,13 @@ from store.workspaces.policy import PendingChange, Policy
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.base import EphemeralEvent
 from subscriptions.realtime.events.shared import (
+    ChannelEvent,
     ChannelMessage,
     MessageChange,
     SharedEvent,
     WorkspaceUpdate,
-    decode_shared_event,
 )
+from subscriptions.realtime.events.shared_registry import decode_shared_event
 from subscriptions.realtime.hub import Hub
 from subscriptions.realtime.mailboxes import Mailbox, QueueBudget
 from subscriptions.realtime.ring.server_ring import ServerRing
@@ -43,7 +44,7 @@ from subscriptions.realtime.shared.hub_clocks import HubClocks
 from subscriptions.realtime.shared.replay import SharedReplayer
 from subscriptions.realtime.shared.subscription import SharedSubscription
 from subscriptions.realtime.shared.typing_relay import TypingRelay
-from subscriptions.realtime.shared.user_clock_messages import UserClockMessages
+from subscriptions.realtime.shared.user_clock_events import UserClockEvents
 
 _log = structlog.get_logger()
 
@@ -80,7 +81,7 @@ class SharedEvents:
         self._store = store
         self._bus = bus
         self._audiences: dict[str, Audience] = {}
-        self.user_clock_messages = UserClockMessages()
+        self.user_clock_events = UserClockEvents()
         self.counters = SharedCounters()
         self._activities: dict[str, ActivityFeed] = {}
         self.viewers: dict[ConversationId, dict[Mailbox, UserId]] = {}
@@ -119,11 +120,13 @@ class SharedEvents:
             change: What happened to it.
             may_repeat: True if another server may have appended the event.
         """
-        event = ChannelMessage(message, change)
+        return self.append_call(ChannelMessage(message, change), may_repeat=may_repeat)
+
+    def append_call(self, event: ChannelEvent, *, may_repeat: bool = False) -> Call:
+        """Return the call that appends an event about a message. `publish_appended` takes its answer."""
         known = self._store.policies.known(WorkspaceId(event.owner))
         version = str(known.version) if known is not None else ""
-        channel = message.conversation
-        entry = ClockEntry(event.log_entry(), version, tuple(event.objects), channel, may_repeat)
+        entry = ClockEntry(event.log_entry(), version, tuple(event.objects), event.conversation, may_repeat)
         return self._store.clocks.append_call(event.owner, entry)
 
     def publish_message(self, message: Message, change: MessageChange, answer: Any) -> None:
@@ -134,6 +137,10 @@ class SharedEvents:
         is_overtaken = change is MessageChange.UPDATED and message.is_recalled
         event = ChannelMessage(message, change) if not is_overtaken else None
         self._publish(workspace_of_channel(message.conversation), event, parse_appended(answer))
+
+    def publish_appended(self, event: ChannelEvent, answer: Any) -> None:
+        """Send an event that was appended, with the message as it is by then: see `publish_message`."""
+        self._publish(event.owner, event, parse_appended(answer))
 
     async def append(self, event: SharedEvent) -> int:
         """Append an event to its clock and send it. Returns its rev. Raises StoreError: it may have been appended."""
@@ -268,7 +275,7 @@ class SharedEvents:
             self.hub.detach(activity.mailbox)
 
     async def send_typing(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
-        """Announce that a user types in a channel, or has stopped, on the servers that look at its clock. Best effort.
+        """Announce that a user types in a channel or a thread in one, or has stopped. Best effort.
 
         Returns False if nobody else who sees the channel looks at it. Only the other servers know that if nobody does
         so here.
@@ -294,11 +301,11 @@ class SharedEvents:
         return {"has_viewer": self._has_viewer(*question[_VIEWERS])}
 
     def _has_viewer(self, channel: ConversationId, user: UserId) -> bool:
-        """Return whether somebody else looks at a channel on this process, and sees it."""
+        """Return whether somebody else looks at a channel, or at a thread in one, on this process, and sees it."""
         audience = self._audiences.get(workspace_of_channel(channel))
-        viewers = self.viewers.get(channel, {}).values()
+        viewers, seen = self.viewers.get(channel, {}).values(), without_thread(channel)
         return audience is not None and any(
-            viewer != user and audience.find_access(viewer, channel) is not None for viewer in viewers
+            viewer != user and audience.find_access(viewer, seen) is not None for viewer in viewers
         )
 
     def _deliver_ephemeral(self, event: EphemeralEvent) -> None:
@@ -379,4 +386,4 @@ class SharedEvents:
 
 def is_on_workspace_clock(conversation: ConversationId) -> bool:
     """Return whether the events of a conversation are on the clock of its workspace."""
-    return kind_of(conversation) is ConversationKind.CHANNEL
+    return is_in_workspace(conversation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, UserId, without_thread
 from subscriptions.realtime.events.shared import ACTIVITY
 from subscriptions.realtime.mailboxes import Mailbox, Position, QueueBudget
 from subscriptions.realtime.shared.audience import Audience
@@ -22,6 +22,8 @@ class SharedSubscription:
         self._events = events
         self._user = user
         self._audiences: dict[str, tuple[Audience, Collection[ConversationId] | None]] = {}
+        self._viewed: dict[str, Collection[ConversationId]] = {}
+        """The conversations that are looked at, by owner."""
         self._mailboxes: dict[str, Mailbox] = {}
         self._watched: list[str] = []
         """Owners whose activity is shown."""
@@ -40,9 +42,20 @@ class SharedSubscription:
         return self._audiences[owner][0]
 
     async def add(self, owner: str, conversations: Collection[ConversationId] | None, budget: QueueBudget) -> None:
-        """Subscribe to another clock. Raises StoreError."""
-        audience = self._events.join(self._user, owner, conversations)
-        self._audiences[owner] = (audience, conversations)
+        """Subscribe to another clock.
+
+        Args:
+            owner: The clock's owner.
+            conversations: The channels, and threads in channels, that are looked at; None: all channels.
+            budget: Bounds the events that wait.
+
+        Raises:
+            StoreError: A database is unavailable.
+        """
+        channels = set(map(without_thread, conversations)) if conversations is not None else None
+        audience = self._events.join(self._user, owner, channels)
+        self._audiences[owner] = (audience, channels)
+        self._viewed[owner] = conversations or ()
         subjects = (ACTIVITY,) if conversations is None else frozenset(conversations)
         mailbox = await self._events.hub.attach(owner, budget, self._user, subjects)
         self._mailboxes[owner] = mailbox
@@ -59,9 +72,9 @@ class SharedSubscription:
         for owner in watched:
             self._events.unwatch_activity(owner)
         audiences, self._audiences = self._audiences, {}
-        for owner, (_, conversations) in audiences.items():
-            self._events.leave(self._user, owner, conversations)
-            for conversation in conversations or ():
+        for owner, (_, channels) in audiences.items():
+            self._events.leave(self._user, owner, channels)
+            for conversation in self._viewed[owner]:
                 viewers = self._events.viewers.get(conversation, {})
                 if owner in self._mailboxes:
                     viewers.pop(self._mailboxes[owner], None)

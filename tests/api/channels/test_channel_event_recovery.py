@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from store.base.errors import Unreachable
-from store.base.ids import PARTITIONS
+from store.base.ids import PARTITIONS, partition_of
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
+from tests.api.channels.calls import UPDATE
 from tests.api.channels.channel_subscriber import live, look_at, tell, texts
 from tests.api.client import SEND, Api, message_input
 from tests.api.sample_channels import SampleChannels
@@ -38,6 +40,63 @@ async def test_an_event_of_a_server_that_stopped_is_shown_once(
     again = await look_at(api, workspace.owner, (workspace.general, start))
     assert await texts(again, 1) == [("CREATED", "a")]
     for subscriber in (here, there):
+        await subscriber.expect_no_event()
+
+
+async def test_an_announcement_that_two_servers_send_is_shown_once(
+    api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow server announces a new topic, Redis loses the outbox, and another server takes the change over."""
+    here, _ = await live(api, workspace.member, workspace.general)
+    there, _ = await live(other_api, workspace.other, workspace.general)
+    store, other = api.services.app.store, other_api.services.app.store
+    reached, goes_on, commit = asyncio.Event(), asyncio.Event(), store.commits.commit
+
+    async def wait(*arguments: Any, **options: Any) -> Any:
+        reached.set()
+        await goes_on.wait()
+        return await commit(*arguments, **options)
+
+    monkeypatch.setattr(store.commits, "commit", wait)
+    change = asyncio.create_task(api.run(workspace.owner, UPDATE, id=workspace.general, input={"topic": "news"}))
+    await reached.wait()
+    await store.cache.one(Call("DEL", (store.keys.outbox(partition_of(workspace.general)),)))
+    policy = await other.policies.read(workspace.id)
+    assert policy is not None and policy.pending
+    await other.policy_changes.completions.complete(policy, policy.pending)
+    goes_on.set()
+    await change
+    for process in (api, other_api):
+        await process.wait_until_idle()
+    for subscriber in (here, there):
+        assert await texts(subscriber, 1) == [("CREATED", "changed the topic to news")]
+        await subscriber.expect_no_event()
+
+
+async def test_a_message_that_another_server_takes_over_from_a_slow_one_is_shown_once(
+    api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subscriptions.delivery.in_flight_messages._SHARED_AFTER_SECONDS", 0.0)
+    here, _ = await live(api, workspace.owner, workspace.general)
+    there, _ = await live(other_api, workspace.other, workspace.general)
+    commits: Any = api.services.app.store.commits
+    reached, goes_on, commit = asyncio.Event(), asyncio.Event(), commits.commit
+
+    async def wait(*arguments: Any, **options: Any) -> Any:
+        reached.set()
+        await goes_on.wait()
+        return await commit(*arguments, **options)
+
+    monkeypatch.setattr(commits, "commit", wait)
+    sending = asyncio.create_task(api.send(workspace.member, workspace.general, "a"))
+    await reached.wait()
+    await other_api.services.housekeeper.sweep(range(PARTITIONS), 0)
+    await other_api.wait_until_idle()
+    goes_on.set()
+    await sending
+    await api.wait_until_idle()
+    for subscriber in (here, there):
+        assert await texts(subscriber, 1) == [("CREATED", "a")]
         await subscriber.expect_no_event()
 
 

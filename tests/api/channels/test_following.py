@@ -50,9 +50,9 @@ async def test_following_again_changes_nothing(api: Api, workspace: SampleChanne
     for follow in (True, False):
         first = await change(api, workspace.member, FOLLOW, id=workspace.general, follow=follow)
         device = await api.listen(workspace.member, LIVE)
-        before = await api.stored_documents()
+        before = await api.stored_hashes()
         assert await change(api, workspace.member, FOLLOW, id=workspace.general, follow=follow) == first
-        assert await api.stored_documents() == before
+        assert await api.stored_hashes() == before
         await device.expect_no_event()
 
 
@@ -84,19 +84,19 @@ async def test_channels_that_a_user_cannot_see_cannot_be_followed(
     api: Api, workspace: SampleChannels, follow: bool
 ) -> None:
     await workspace.overwrite(workspace.general, workspace.member, Permission.VIEW_CHANNEL)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     places = [(workspace.owner, workspace.staff), (workspace.outsider, workspace.general)]
     for user, channel in [*places, (workspace.member, workspace.general), (workspace.member, "c_1.1")]:
         refusal = await api.expect_refusal(user, FOLLOW, id=channel, follow=follow)
         assert refusal == Refusal("NOT_FOUND", "channelId")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_an_archived_channel_gets_no_new_followers(api: Api, workspace: SampleChannels) -> None:
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_refusal(workspace.member, FOLLOW, id=workspace.old)
     assert refusal == Refusal("ARCHIVED", "channelId")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     await change(api, workspace.member, FOLLOW, id=workspace.general)
     await workspace.change_channel(workspace.general, is_archived=True)
     assert await followed_by(api, workspace.member, workspace.id) == [workspace.general]
@@ -110,9 +110,9 @@ async def test_the_number_of_followed_channels_is_limited(
     monkeypatch.setattr(channel_follows, "MAX_FOLLOWED", 1)
     await workspace.change_channel(workspace.old, is_archived=False)
     await change(api, workspace.member, FOLLOW, id=workspace.general)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert (await api.expect_refusal(workspace.member, FOLLOW, id=workspace.old)).code == "LIMIT_REACHED"
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_followed_channels_are_listed_by_position(api: Api, workspace: SampleChannels) -> None:

@@ -112,10 +112,10 @@ async def test_refused_changes_of_members_change_nothing(
             return [named(each) for each in value]
         return workspace.users[value[1:]] if isinstance(value, str) and value.startswith("@") else value
 
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     given = {key: named(value) for key, value in variables.items()}
     assert await api.expect_refusal(workspace.users[name], query, id=workspace.staff, **given) == refusal
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_reading_all_followed_channels_is_one_event(api: Api, workspace: SampleChannels) -> None:

@@ -131,7 +131,7 @@ async def test_a_level_changes_no_counts_in_a_channel(api: Api, workspace: Sampl
     [("outsider", "general"), ("outsider", "id"), ("owner", "staff"), ("other", "staff"), ("outsider", "staff")],
 )
 async def test_levels_of_hidden_places_are_refused(api: Api, workspace: SampleChannels, name: str, target: str) -> None:
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     refusal = await api.expect_refusal(getattr(workspace, name), SET_LEVEL, id=getattr(workspace, target), level="NONE")
     assert refusal == Refusal("NOT_FOUND", "id")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored

@@ -129,14 +129,14 @@ async def test_a_revision_needs_rights_of_the_moment_it_is_announced(
 ) -> None:
     author, actor = (workspace.member,) * 2 if kind == "edit" else (workspace.member, workspace.moderator)
     sent = (await api.send(author, workspace.general))["message"]["id"]
-    revisions = api.services.app.revisions
-    is_delivered = revisions._is_delivered
+    delivery = api.services.app.delivery
+    is_delivered = delivery._is_delivered
 
     async def after_a_change(message: Message) -> bool:
         await workspace.overwrite(workspace.general, actor, Permission.SEND_MESSAGES | Permission.MANAGE_MESSAGES)
         return await is_delivered(message)
 
-    monkeypatch.setattr(revisions, "_is_delivered", after_a_change)
+    monkeypatch.setattr(delivery, "_is_delivered", after_a_change)
     revise = {
         "edit": 'mutation ($id: ID!) { editMessage(messageId: $id, content: "new") { id } }',
         "recall": "mutation ($id: ID!) { recallMessage(messageId: $id) { id } }",

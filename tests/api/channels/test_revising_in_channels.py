@@ -13,10 +13,10 @@ NO_MESSAGE = Refusal("NOT_FOUND", "messageId")
 
 async def expect_refusals(api: Api, user: str, message: str, refusal: Refusal) -> None:
     """Fail unless the user can neither edit nor recall a message. Nothing stored may change."""
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.expect_refusal(user, EDIT, id=message, content="other") == refusal
     assert await api.expect_refusal(user, RECALL, id=message) == refusal
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_senders_without_read_history_edit_and_recall(api: Api, workspace: SampleChannels) -> None:

@@ -81,10 +81,10 @@ async def test_a_message_without_the_right_to_write_changes_nothing(
     api: Api, workspace: SampleChannels, sender: str, channel: str, code: str
 ) -> None:
     target, user = getattr(workspace, channel), getattr(workspace, sender)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_send_refusal(user, target)
     assert refusal == Refusal(code, "conversationId")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_a_private_channel_cannot_be_told_from_one_that_does_not_exist(
@@ -191,12 +191,12 @@ async def test_wrong_mentions_are_refused(
         return getattr(workspace, value[1:]) if isinstance(value, str) and value.startswith("@") else value
 
     user = getattr(workspace, sender)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_send_refusal(
         user, workspace.general, **{name: fill_in(value) for name, value in more.items()}
     )
     assert refusal == Refusal(code, field)
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_mentions_need_people_who_can_see_the_channel(api: Api, workspace: SampleChannels) -> None:

@@ -42,6 +42,17 @@ async def test_a_session_begins_with_the_first_message_or_reading(api: Api, work
     assert found["lastMessage"]["content"] == "four" and found["conversation"]["id"] == workspace.general
 
 
+async def test_the_write_time_stays_if_a_server_whose_clock_is_behind_writes_next(
+    api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = (await api.send(workspace.member, workspace.general, "one"))["session"]["writeTs"]
+    commits: Any = api.services.app.delivery.commit_stage
+    monkeypatch.setattr(commits._timestamps, "take", lambda count: [first - 5_000] * count)
+    sent = (await api.send(workspace.member, workspace.general, "two"))["session"]
+    assert (sent["writeTs"], sent["writeSeq"]) == (first, 2)
+    assert await session_of(api, workspace.member, workspace.general) == sent
+
+
 async def test_sessions_in_channels_are_in_no_list_and_no_sum(api: Api, workspace: SampleChannels) -> None:
     await api.send(workspace.member, workspace.general, "one")
     await api.send(workspace.other, workspace.general, "two")
@@ -118,21 +129,21 @@ async def test_operations_that_do_not_apply_to_channels_are_refused(
     api: Api, workspace: SampleChannels, query: str, variables: dict[str, object], field: str
 ) -> None:
     await api.send(workspace.member, workspace.general)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     ids = {"id": workspace.general} if field == "conversationId" else {"ids": [workspace.general]}
     refusal = await api.expect_refusal(workspace.member, query, **ids, **variables)
     assert refusal == Refusal("INVALID_INPUT", field)
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 @pytest.mark.parametrize("query", [READ, MUTE, UNREAD, ACK])
 async def test_channels_that_a_user_cannot_see_do_not_exist(api: Api, workspace: SampleChannels, query: str) -> None:
     await api.send(workspace.member, workspace.staff)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     variables = {"id": workspace.staff, "muted": True, "seq": 1} if query in (MUTE, ACK) else {"id": workspace.staff}
     for user in (workspace.owner, workspace.outsider):
         assert (await api.expect_refusal(user, query, **variables)).code == "NOT_FOUND"
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_a_session_is_gone_while_its_channel_is_hidden(api: Api, workspace: SampleChannels) -> None:

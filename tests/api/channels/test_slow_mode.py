@@ -39,10 +39,10 @@ async def wait(api: Api, clock: ManualClock, seconds: int) -> None:
 async def test_a_member_waits_between_two_messages(api: Api, workspace: SampleChannels, clock: ManualClock) -> None:
     await api.send(workspace.member, workspace.general)
     await wait(api, clock, 10)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     (error,) = (await api.run(workspace.member, SEND, input=message_input(workspace.general)))["errors"]
     assert error["extensions"] == {"code": "SLOW_MODE", "retryable": True, "retryAfterMs": 20_000}
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     await api.send(workspace.other, workspace.general)
     await api.send(workspace.member, workspace.staff)
     await wait(api, clock, 20)

@@ -193,7 +193,17 @@ async def check_state(
     return state, views
 
 
-@pytest.mark.parametrize("calls", CONFLICTS.values(), ids=CONFLICTS.keys())
+WITH_OWN_TESTS = ("two transfers", "two removals", "leaving twice", "leaving and being removed")
+"""Conflicts whose outcomes other tests check in more detail."""
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        pytest.param(calls, id=name, marks=[pytest.mark.long] * (name in WITH_OWN_TESTS))
+        for name, calls in CONFLICTS.items()
+    ],
+)
 async def test_concurrent_changes_end_in_a_valid_state(
     api: Api, other_api: Api, deployments: Deployments, calls: list[ConcurrentCall]
 ) -> None:
@@ -241,7 +251,13 @@ EndingCall = tuple[ConcurrentCall, str]
 
 
 @pytest.mark.parametrize("end_call", ENDINGS.values(), ids=ENDINGS.keys())
-@pytest.mark.parametrize("other_index", [*range(len(ALL_CALLS)), None], ids=str)
+@pytest.mark.parametrize(
+    "other_index",
+    [
+        pytest.param(None, id="all at once"),
+        *(pytest.param(index, id=str(index), marks=pytest.mark.long) for index in range(len(ALL_CALLS))),
+    ],
+)
 async def test_a_group_that_ends_during_a_change_has_ended_for_everybody(
     api: Api, other_api: Api, deployments: Deployments, end_call: EndingCall, other_index: int | None
 ) -> None:

@@ -100,40 +100,40 @@ async def test_repeated_members_and_the_creator_count_once(api: Api) -> None:
 @pytest.mark.parametrize("members", [[], ["bob"], ["alice"], ["alice", "bob"], ["bob", "bob", "alice"]], ids=str)
 async def test_a_group_needs_at_least_three_members(api: Api, members: list[str]) -> None:
     alice, bob = await api.create_users("alice", "bob")
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     ids = [{"alice": alice, "bob": bob}[name] for name in members]
     refusal = await api.expect_refusal(alice, CREATE_GROUP, input={"name": "x", "memberIds": ids})
     assert refusal == Refusal("GROUP_TOO_SMALL", "memberIds")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_a_group_has_at_most_the_configured_number_of_members(api: Api) -> None:
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(6)))
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     refusal = await api.expect_refusal(alice, CREATE_GROUP, input={"name": "x", "memberIds": others})
     assert refusal == Refusal("GROUP_FULL", "memberIds")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert await api.create_group(alice, *others[:5])
 
 
 async def test_unknown_members_are_not_found(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for unknown in ("nobody", "not an id", "", bob.upper(), "g_1", "\ud800"):
         for key in (None, "key"):
             new_group = {"name": "x", "memberIds": [bob, unknown, carol], "idempotencyKey": key}
             refusal = await api.expect_refusal(alice, CREATE_GROUP, input=new_group)
             assert refusal == Refusal("NOT_FOUND", "memberIds"), ascii(unknown)
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 @pytest.mark.parametrize("name", ["", " ", "\u3000", "x" * 101, "🙂" * 101, "a\x00", "a\nb", "\ud800"], ids=ascii)
 async def test_an_invalid_name_is_refused(api: Api, name: str) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     refusal = await api.expect_refusal(alice, CREATE_GROUP, input={"name": name, "memberIds": [bob, carol]})
     assert refusal == Refusal("INVALID_INPUT", "name")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 @pytest.mark.parametrize("name", ["x", "x" * 100, "🙂" * 100, " x ", "<b>&amp;"], ids=ascii)
@@ -147,22 +147,22 @@ async def test_a_valid_name_is_kept_unchanged(api: Api, name: str) -> None:
 @pytest.mark.parametrize("field", ["avatarUrl", "idempotencyKey"])
 async def test_invalid_avatar_urls_and_keys_are_refused(api: Api, field: str) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for invalid in {"avatarUrl": ("", "x", "javascript:x", "ftp://x/"), "idempotencyKey": ("", "k" * 129, "\ud800")}[
         field
     ]:
         new_group = {"name": "x", "memberIds": [bob, carol], field: invalid}
         assert await api.expect_refusal(alice, CREATE_GROUP, input=new_group) == Refusal("INVALID_INPUT", field)
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_the_same_key_returns_the_first_group(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     first = await api.create_group(alice, bob, carol, idempotencyKey="k")
     await api.send(bob, first)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.create_group(alice, carol, bob, bob, idempotencyKey="k") == first
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert await api.create_group(bob, alice, carol, idempotencyKey="k") != first
 
 
@@ -177,9 +177,9 @@ async def test_the_same_key_with_other_fields_returns_the_first_group(api: Api, 
         "avatar": {"avatarUrl": "https://example.org/a.png"},
         "visibility": {"historyVisibility": "FULL"},
     }
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.data(alice, CREATE_GROUP, input=new_group | changed_fields[change]) == first
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_concurrent_equal_requests_create_one_group(api: Api, other_api: Api) -> None:

@@ -132,10 +132,10 @@ async def test_inviting_current_members_changes_nothing(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     listener = await api.listen(alice)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for users in ([], [bob], [alice], [alice, bob, carol, bob]):
         assert await api.invite(alice, group, *users) == {"id": group, "memberCount": 3}
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     await listener.expect_no_event(0.02)
 
 
@@ -151,7 +151,7 @@ async def test_unknown_groups_and_users_are_not_found(api: Api) -> None:
     alice, bob, carol, dave, erin = await api.create_users("alice", "bob", "carol", "dave", "erin")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, bob)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for inviter, group_id, field in (
         (dave, group, "groupId"),
         (alice, "g_1", "groupId"),
@@ -161,15 +161,15 @@ async def test_unknown_groups_and_users_are_not_found(api: Api) -> None:
         assert await api.expect_refusal(inviter, INVITE, id=group_id, users=[erin]) == Refusal("NOT_FOUND", field)
     for users in (["nobody"], [erin, "nobody"], [""], ["not an id"], [group]):
         assert await api.expect_refusal(alice, INVITE, id=group, users=users) == Refusal("NOT_FOUND", "userIds")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_the_last_place_of_a_group_is_taken_once(api: Api) -> None:
     users = await api.create_users(*"abcdefgh")
     group = await api.create_group(*users[:5])
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.expect_refusal(users[0], INVITE, id=group, users=users[5:7]) == Refusal("GROUP_FULL", "userIds")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     outcomes = await gather_all(
         *(api.run(inviter, INVITE, id=group, users=[user]) for inviter in users[:2] for user in users[5:])
     )

@@ -160,9 +160,9 @@ async def test_unread_messages_stay_unread_after_a_departure(api: Api, depart: D
     assert (read_in_part["readSeq"], read_in_part["unreadCount"], read_in_part["unreadMentionCount"]) == (3, 1, 1)
     read = await api.mark_read(bob, group, 99)
     assert (read["writeSeq"], read["readSeq"], read["deliveredSeq"], read["unreadCount"]) == (4, 4, 4, 0)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.mark_read(bob, group) == read
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 @both_departures
@@ -193,9 +193,9 @@ async def test_a_former_member_can_delete_the_session(api: Api, depart: Departur
 async def test_a_former_member_cannot_be_mentioned(api: Api, depart: Departure) -> None:
     alice, bob, carol, group = await create_group_with_messages(api)
     await depart(api, alice, group, bob)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.expect_send_refusal(carol, group, mentions=[bob]) == Refusal("INVALID_INPUT", "mentions")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 @both_departures

@@ -222,10 +222,11 @@ async def test_the_end_of_typing_is_sent_once_to_those_who_saw_its_start(
         # The limit of one announcement in three seconds stays.
         assert not await type_in(api, alice, group)
     pair.clock.ms += 1
-    assert await type_in(pair.second, alice, group)
-    assert await stop_in(pair.second, alice, group)
-    for device in devices:
-        assert [(await device.next())["__typename"] for _ in range(2)] == ["TypingStarted", "TypingStopped"]
+    # The bus may reorder frames, so the start has to arrive before the end is sent.
+    for call, kind in ((type_in, "TypingStarted"), (stop_in, "TypingStopped")):
+        assert await call(pair.second, alice, group)
+        for device in devices:
+            assert (await device.next())["__typename"] == kind
     await gather_all(*(device.expect_no_event(SHORT) for device in (*devices, *others)))
 
 

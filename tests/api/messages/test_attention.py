@@ -84,7 +84,7 @@ async def test_attention_survives_the_loss_of_the_cache(
         assert await read_attention(api, bob) == (3, 2)
 
 
-async def test_a_cached_state_of_a_version_that_did_not_count_mentions_is_loaded_again(api: Api) -> None:
+async def test_a_cached_state_of_a_version_without_threads_is_loaded_again(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, mentions=[bob])
     assert await read_attention(api, bob) == (1, 1)
@@ -92,10 +92,10 @@ async def test_a_cached_state_of_a_version_that_did_not_count_mentions_is_loaded
     meta = store.keys.of_user(UserId(bob), "meta")
     await store.cache.run(
         [
-            Call("HSET", (meta,), ("size", 1)),
-            Call("HDEL", (meta,), ("stored", "mentions")),
+            Call("HSET", (meta,), ("stored", 1)),
+            Call("HDEL", (meta,), ("records",)),
         ]
     )
     assert await read_attention(api, bob) == (1, 1)
     # Earlier versions look at this field, and drop a state that does not have it.
-    assert await store.cache.one(Call("HMGET", (meta,), ("size", "stored", "mentions"))) == [None, b"1", b"1"]
+    assert await store.cache.one(Call("HMGET", (meta,), ("stored", "records", "mentions"))) == [None, b"1", b"1"]

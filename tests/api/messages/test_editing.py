@@ -16,9 +16,9 @@ NO_MESSAGE = Refusal("NOT_FOUND", "messageId")
 
 async def expect_edit_refusal(api: Api, user: str, message: str, content: str = "changed") -> Refusal:
     """Return the refusal. Nothing stored may change."""
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     refusal = await api.expect_refusal(user, EDIT, id=message, content=content)
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     return refusal
 
 
@@ -75,15 +75,23 @@ async def test_the_same_content_again_changes_nothing(api: Api, variant: str) ->
         await api.recall(alice, (await api.send(alice, bob, "same"))["message"]["id"])
     devices = [await api.listen(user) for user in (alice, bob)]
     sessions = [await api.own_session(user, private_id(alice, bob)) for user in (alice, bob)]
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.edit(alice, sent["id"], "same") == sent
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert [await api.own_session(user, private_id(alice, bob)) for user in (alice, bob)] == sessions
     for device in devices:
         await device.expect_no_event(0.05)
 
 
-@pytest.mark.parametrize("content", ["", " \n", "x" * 4001, "a\0b"])
+async def test_empty_content_is_refused_for_a_message_without_files(api: Api) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    sent = (await api.send(alice, bob))["message"]["id"]
+    assert await expect_edit_refusal(api, alice, sent, "") == Refusal("INVALID_INPUT", "content")
+    assert await expect_edit_refusal(api, bob, sent, "") == Refusal("FORBIDDEN", "messageId")
+    assert await expect_edit_refusal(api, carol, sent, "") == Refusal("NOT_FOUND", "messageId")
+
+
+@pytest.mark.parametrize("content", [" \n", "x" * 4001, "a\0b"])
 async def test_invalid_content_is_refused_before_any_other_check(api: Api, content: str) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     sent = (await api.send(alice, bob))["message"]["id"]
@@ -143,8 +151,17 @@ async def test_a_recalled_message_cannot_be_edited(api: Api) -> None:
     assert await api.history(alice, private_id(alice, bob)) == [recalled]
 
 
-@pytest.mark.parametrize("cached", ["cached", "loaded later", "lost afterwards"])
-@pytest.mark.parametrize("newest", [True, False], ids=["newest message", "older message"])
+@pytest.mark.parametrize(
+    ("newest", "cached"),
+    [
+        (True, "cached"),
+        (True, "loaded later"),
+        (True, "lost afterwards"),
+        (False, "cached"),
+        pytest.param(False, "loaded later", marks=pytest.mark.long),
+        pytest.param(False, "lost afterwards", marks=pytest.mark.long),
+    ],
+)
 async def test_only_an_edit_of_the_newest_message_changes_active_ts(
     open_api: OpenApi, deployments: Deployments, newest: bool, cached: str
 ) -> None:

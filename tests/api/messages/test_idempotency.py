@@ -28,13 +28,13 @@ async def test_a_repeated_request_returns_the_first_message(api: Api) -> None:
     await api.send(bob, alice, "in between")
     await api.wait_until_idle()
     listeners = [await api.listen(user) for user in (alice, bob)]
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for _ in range(3):
         repeated = await api.send(alice, bob, "once", idempotencyKey="k")
         assert repeated["replayed"] is True
         assert repeated["message"] == first["message"]
         assert repeated["session"] == await api.session(alice, private_id(alice, bob))
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     for listener in listeners:
         await listener.expect_no_event(0.03)
     assert (await api.send(alice, bob, "next"))["message"]["seq"] == 3
@@ -89,9 +89,9 @@ async def test_a_different_input_is_a_conflict(api: Api, difference: str) -> Non
             changes = {"mentionAll": True}
         case "reply":
             changes = {"replyToId": earlier_message}
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.expect_send_refusal(alice, to, **({"content": "x", "idempotencyKey": "k"} | changes)) == CONFLICT
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert (await api.send(alice, group, "x", idempotencyKey="k"))["replayed"] is True
     assert (await api.send(alice, group, "next"))["message"]["seq"] == 3
 
@@ -277,7 +277,7 @@ async def test_after_a_loss_keys_are_found_for_a_day(
 async def test_a_replay_without_a_session_is_a_retryable_error(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob = await api.create_users("alice", "bob")
     first = await api.send(alice, bob, "once", idempotencyKey="k")
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     app = api.services.app
 
     async def store_only(reserved: ReservedMessage, *, recovered: bool) -> Sent:
@@ -292,7 +292,7 @@ async def test_a_replay_without_a_session_is_a_retryable_error(api: Api, monkeyp
         patch.setattr(app.delivery, "send", store_only)
         refused = await api.expect_send_refusal(alice, bob, "once", idempotencyKey="k")
     assert (refused.code, refused.retryable) == ("UNAVAILABLE", True)
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     assert (await api.send(alice, bob, "once", idempotencyKey="k"))["message"]["id"] == first["message"]["id"]
 
 

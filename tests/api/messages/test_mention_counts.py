@@ -220,38 +220,38 @@ async def test_concurrent_messages_are_counted_exactly(api: Api, other_api: Api)
 
 @pytest.mark.parametrize("counted_before", [True, False], ids=["counted before", "not counted before"])
 async def test_the_counts_survive_the_loss_of_the_cache(
-    open_api: OpenApi, deployments: Deployments, counted_before: bool
+    losing_api: Api, deployments: Deployments, counted_before: bool
 ) -> None:
-    async with open_api("lost") as api:
-        group, (alice, bob, carol, dave) = await create_group_of_three(api, "dave")
-        conversation = private_id(alice, bob)
-        for number in range(9):
-            await api.send(alice, group, mentions=[bob] if number % 2 == 0 else [carol], mentionAll=number == 7)
-            await api.send(alice, bob, mentions=[bob] if number % 3 == 0 else [])
-        await api.mark_read(bob, group, 3)
-        await api.delete(carol, group)
-        await api.send(dave, group, mentions=[carol])
-        await api.send(alice, group)
-        expected = [(bob, group, (8, 4)), (bob, conversation, (9, 3)), (carol, group, (2, 1)), (dave, group, (1, 0))]
-        if counted_before:
-            for user, conversation, expected_counts in expected:
-                assert await read_counts(api, user, conversation) == expected_counts, user
-        await api.wait_until_idle()
-        for _ in range(2):
-            deployments.flush_redis("lost")
-            for user, conversation, expected_counts in expected:
-                assert await read_counts(api, user, conversation) == expected_counts, user
-        await api.send(alice, group, mentionAll=True)
-        assert await read_counts(api, bob, group) == (9, 5)
-        await api.wait_until_idle()
+    api = losing_api
+    group, (alice, bob, carol, dave) = await create_group_of_three(api, "dave")
+    conversation = private_id(alice, bob)
+    for number in range(9):
+        await api.send(alice, group, mentions=[bob] if number % 2 == 0 else [carol], mentionAll=number == 7)
+        await api.send(alice, bob, mentions=[bob] if number % 3 == 0 else [])
+    await api.mark_read(bob, group, 3)
+    await api.delete(carol, group)
+    await api.send(dave, group, mentions=[carol])
+    await api.send(alice, group)
+    expected = [(bob, group, (8, 4)), (bob, conversation, (9, 3)), (carol, group, (2, 1)), (dave, group, (1, 0))]
+    if counted_before:
+        for user, conversation, expected_counts in expected:
+            assert await read_counts(api, user, conversation) == expected_counts, user
+    await api.wait_until_idle()
+    for _ in range(2):
         deployments.flush_redis("lost")
-        assert (await api.mark_read(bob, group, 9))["unreadMentionCount"] == 1
-        await api.wait_until_idle()
-        deployments.flush_redis("lost")
-        assert await read_counts(api, bob, group) == (3, 1)
+        for user, conversation, expected_counts in expected:
+            assert await read_counts(api, user, conversation) == expected_counts, user
+    await api.send(alice, group, mentionAll=True)
+    assert await read_counts(api, bob, group) == (9, 5)
+    await api.wait_until_idle()
+    deployments.flush_redis("lost")
+    assert (await api.mark_read(bob, group, 9))["unreadMentionCount"] == 1
+    await api.wait_until_idle()
+    deployments.flush_redis("lost")
+    assert await read_counts(api, bob, group) == (3, 1)
 
 
-@pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
+@pytest.mark.parametrize("lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["kept", "lost"])
 async def test_hundreds_of_mentions_are_counted_exactly(
     open_api: OpenApi, deployments: Deployments, lost: bool
 ) -> None:

@@ -97,11 +97,11 @@ async def test_metadata_beyond_the_limits_is_refused_and_stores_nothing(api: Api
     await api.send(alice, bob)
     await api.wait_until_idle()
     cursor = await current_cursor(api, bob)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for name, value in REFUSED.items():
         refusal = await api.expect_send_refusal(alice, bob, metadata=value, idempotencyKey=name)
         assert refusal == Refusal("INVALID_INPUT", "metadata"), name
-    assert (await api.stored_documents(), await current_cursor(api, bob)) == (stored, cursor)
+    assert (await api.stored_hashes(), await current_cursor(api, bob)) == (stored, cursor)
     for name in REFUSED:
         assert (await api.send(alice, bob, idempotencyKey=name, metadata=["x" * 8188]))["replayed"] is False
 

@@ -119,13 +119,14 @@ async def stop_server_after(dead_process: Api, monkeypatch: pytest.MonkeyPatch, 
         case "announced":
             for name in ("edit", "recall"):
                 monkeypatch.setattr(dead_process.services.app.store.revisions, name, stop_here)
+            monkeypatch.setattr(dead_process.services.app.store.embeds, "set_previews", stop_here)
         case "stored":
-            monkeypatch.setattr(revisions, "_begin", stop_here)
+            monkeypatch.setattr(revisions.publisher, "begin", stop_here)
         case "head updated":
-            monkeypatch.setattr(revisions, "_changes", lambda *_: [])
-            monkeypatch.setattr(revisions, "_publish", stop_here)
+            monkeypatch.setattr(revisions.publisher, "_changes", lambda *_: [])
+            monkeypatch.setattr(revisions.publisher, "_publish", stop_here)
         case "applied":
-            monkeypatch.setattr(revisions, "_publish", stop_here)
+            monkeypatch.setattr(revisions.publisher, "_publish", stop_here)
         case "events sent":
             monkeypatch.setattr(dead_process.services.app.store.revisions, "clear_call", lambda _: Call("PING", ()))
     task = asyncio.create_task(revision)
@@ -139,8 +140,14 @@ async def stop_server_after(dead_process: Api, monkeypatch: pytest.MonkeyPatch, 
     await asyncio.gather(task, return_exceptions=True)
 
 
-@pytest.mark.parametrize("revision", ["edit", "recall"])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("step", "revision"),
+    [
+        *((step, "edit") for step in STEPS),
+        ("stored", "recall"),
+        *(pytest.param(step, "recall", marks=pytest.mark.long) for step in STEPS if step != "stored"),
+    ],
+)
 async def test_another_server_finishes_the_revision_of_a_dead_server_once(
     open_api: OpenApi, monkeypatch: pytest.MonkeyPatch, step: str, revision: str
 ) -> None:
@@ -194,7 +201,7 @@ async def test_a_revision_finished_by_another_server_is_not_sent_twice(
     sent = (await api.send(alice, bob, "before"))["message"]["id"]
     await api.wait_until_idle()
     device = await api.listen(bob)
-    paused = PausedStep(api.services.app.revisions, "_begin", monkeypatch)
+    paused = PausedStep(api.services.app.revisions.publisher, "begin", monkeypatch)
     recall = asyncio.create_task(api.recall(alice, sent))
     await paused.reached.wait()
     # Its own server leaves the revision alone; another server takes it for abandoned.
@@ -202,7 +209,7 @@ async def test_a_revision_finished_by_another_server_is_not_sent_twice(
     assert await other_api.services.housekeeper.sweep(ALL_PARTITIONS, idle_ms=0) == 1
     assert (await device.next())["__typename"] == "MessageRecalled"
     # The first server checks now whether others have sent the events.
-    monkeypatch.setattr("subscriptions.delivery.revisions._SHARED_AFTER_SECONDS", -1)
+    monkeypatch.setattr("subscriptions.delivery.announcements.revision_publisher._SHARED_AFTER_SECONDS", -1)
     paused.resume.set()
     assert (await recall)["state"] == "RECALLED"
     await device.expect_no_event(0.1)
@@ -233,7 +240,7 @@ async def test_a_revision_continues_when_its_caller_disconnects(api: Api, monkey
     sent = (await api.send(alice, bob))["message"]["id"]
     await api.wait_until_idle()
     device = await api.listen(bob)
-    paused = PausedStep(api.services.app.revisions, "_begin", monkeypatch)
+    paused = PausedStep(api.services.app.revisions.publisher, "begin", monkeypatch)
     recall = asyncio.create_task(api.recall(alice, sent))
     await paused.reached.wait()
     recall.cancel()

@@ -60,9 +60,9 @@ async def test_messages_of_a_deleted_session_are_not_acknowledged(api: Api) -> N
     conversation = private_id(alice, bob)
     message = (await api.send(alice, bob))["message"]
     deleted = await api.delete(bob, conversation)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.ack(bob, conversation, 1) == deleted
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert await Receipts(api).statuses(alice, message) == {bob: "SENT"}
     # A later message can be acknowledged. That covers the messages before it too: positions are high-water marks.
     await api.send(alice, bob)
@@ -74,9 +74,9 @@ async def test_acknowledging_works_inside_a_sub_biz_but_not_for_its_gateway(api:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, subBiz="shop")
     await api.sessions(bob)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.expect_refusal(bob, ACK, id="b_shop", seq=1) == Refusal("INVALID_INPUT", "conversationId")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     live = await api.listen(bob, LIVE_SESSIONS)
     session = await api.ack(bob, private_id(alice, bob, "shop"), 1)
     assert session["deliveredSeq"] == 1

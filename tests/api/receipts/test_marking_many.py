@@ -16,8 +16,8 @@ def ids_of(sessions: list[Json]) -> list[str]:
 
 
 async def snapshot(api: Api, users: list[str]) -> list[Json]:
-    """Return everything that is stored, and the sessions of users with their clocks."""
-    stored = await api.stored_documents()
+    """Return hashes of everything that is stored, and the sessions of users with their clocks."""
+    stored = await api.stored_hashes()
     return [stored, *[(await api.data(user, SYNC))["syncSessions"] for user in users]]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.client import Api, Json, Refusal, gather_all, private_id
-from tests.api.conftest import Deployments, OpenApi
+from tests.api.conftest import Deployments
 from tests.api.receipt_calls import OFFLINE, Receipts
 
 
@@ -114,18 +114,18 @@ async def test_pages_are_stable_while_messages_arrive(receipts: Receipts) -> Non
     assert listed == message_ids(sent[::-1])
 
 
-async def test_the_queue_survives_the_loss_of_redis(open_api: OpenApi, deployments: Deployments) -> None:
-    async with open_api("lost") as api:
-        receipts = Receipts(api)
-        alice, bob, carol = await api.create_users("alice", "bob", "carol")
-        group = await api.create_group(alice, bob, carol)
-        sent = [(await api.send(sender, to))["message"] for sender, to in ((alice, bob), (carol, group)) * 3]
-        await api.ack(bob, group, 1)
-        await api.wait_until_idle()
-        deployments.flush_redis("lost")
-        assert message_ids(await receipts.offline(bob)) == [
-            m["id"] for m in sent[::-1] if (m["conversationId"], m["seq"]) != (group, 1)
-        ]
+async def test_the_queue_survives_the_loss_of_redis(losing_api: Api, deployments: Deployments) -> None:
+    api = losing_api
+    receipts = Receipts(api)
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol)
+    sent = [(await api.send(sender, to))["message"] for sender, to in ((alice, bob), (carol, group)) * 3]
+    await api.ack(bob, group, 1)
+    await api.wait_until_idle()
+    deployments.flush_redis("lost")
+    assert message_ids(await receipts.offline(bob)) == [
+        m["id"] for m in sent[::-1] if (m["conversationId"], m["seq"]) != (group, 1)
+    ]
 
 
 async def test_conversations_of_several_queries_make_one_queue(

@@ -37,7 +37,7 @@ async def test_read_count_leaves_out_system_messages(api: Api) -> None:
     assert (await api.mark_read(carol, group, 2))["readCount"] == 1
 
 
-@pytest.mark.parametrize("is_lost", [False, True], ids=["kept", "lost"])
+@pytest.mark.parametrize("is_lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["kept", "lost"])
 async def test_a_deletion_moves_read_count_with_read_seq(
     open_api: OpenApi, deployments: Deployments, is_lost: bool
 ) -> None:

@@ -34,8 +34,15 @@ async def stored_receipts(api: Api) -> set[Any]:
     return set((await api.stored_documents()).get("receipts", {}))
 
 
-@pytest.mark.parametrize("kind", ["private", "group"])
-@pytest.mark.parametrize("cached", [True, False], ids=["sender cached", "sender not cached"])
+@pytest.mark.parametrize(
+    ("kind", "cached"),
+    [
+        ("private", True),
+        ("group", False),
+        pytest.param("private", False, marks=pytest.mark.long),
+        pytest.param("group", True, marks=pytest.mark.long),
+    ],
+)
 async def test_the_read_receipt_of_sending_survives_the_servers_death(
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, kind: str, cached: bool
 ) -> None:
@@ -73,8 +80,15 @@ async def test_sending_with_nothing_unread_stores_no_receipt(api: Api) -> None:
     assert await stored_receipts(api) - before == {f"{group} {alice} R{5:08x}"}
 
 
-@pytest.mark.parametrize("step", ["reserved", "committed"])
-@pytest.mark.parametrize("kind", ["private", "group"])
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        ("private", "reserved"),
+        ("group", "committed"),
+        pytest.param("private", "committed", marks=pytest.mark.long),
+        pytest.param("group", "reserved", marks=pytest.mark.long),
+    ],
+)
 async def test_a_message_finished_by_another_server_reads_and_sends_receipts(
     open_api: OpenApi, kind: str, step: str
 ) -> None:

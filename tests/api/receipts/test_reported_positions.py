@@ -73,10 +73,10 @@ async def test_a_position_reported_before_changes_nothing(
     session = await report.send(api, bob, conversation, first)
     await api.wait_until_idle()
     listeners = [await api.listen(user, query) for user in (alice, bob) for query in (LIVE_SESSIONS, LIVE_MESSAGES)]
-    stored, cursor = await api.stored_documents(), await current_cursor(api, bob)
+    stored, cursor = await api.stored_hashes(), await current_cursor(api, bob)
     for seq in repeated:
         assert await report.send(api, bob, conversation, seq) == session
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert await current_cursor(api, bob) == cursor
     for listener in listeners:
         await listener.expect_no_event(0.03)
@@ -88,10 +88,10 @@ async def test_a_negative_position_is_refused(api: Api, report: Report, seq: int
     alice, bob = await api.create_users("alice", "bob")
     conversation = private_id(alice, bob)
     await api.send(alice, bob)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     refusal = await api.expect_refusal(bob, report.mutation, id=conversation, seq=seq)
     assert refusal == Refusal("INVALID_INPUT", "upToSeq")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert (await api.own_session(bob, conversation))["deliveredSeq"] == 0
     assert await api.unread(bob, conversation) == 1
 
@@ -102,7 +102,7 @@ async def test_a_conversation_of_others_is_not_found(api: Api, report: Report) -
     await api.send(alice, bob)
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for conversation in (
         private_id(alice, bob),
         group,
@@ -116,7 +116,7 @@ async def test_a_conversation_of_others_is_not_found(api: Api, report: Report) -
     ):
         refusal = await api.expect_refusal(dave, report.mutation, id=conversation, seq=1)
         assert refusal == Refusal("NOT_FOUND", "conversationId"), conversation
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 @both_reports

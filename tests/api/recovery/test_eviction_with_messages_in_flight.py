@@ -56,7 +56,16 @@ def commits(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldCommits]:
     held.release()
 
 
-@pytest.mark.parametrize("evicted", [("head",), ("members",), ("head", "members"), ("loading",)], ids="+".join)
+@pytest.mark.parametrize(
+    "evicted",
+    [
+        pytest.param(("head",), marks=pytest.mark.long),
+        pytest.param(("members",), marks=pytest.mark.long),
+        ("head", "members"),
+        ("loading",),
+    ],
+    ids="+".join,
+)
 async def test_in_flight_messages_keep_their_seq_and_count(
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, evicted: tuple[str, ...]
 ) -> None:
@@ -145,7 +154,7 @@ async def test_a_head_evicted_during_a_load_is_not_cached_stale(api: Api, monkey
     store = api.services.app.store
     message = (await api.send(alice, conversation.id))["message"]
     await api.wait_until_idle()
-    read_mongo, reads = store.conversations._loader._read_mongo, 0
+    read_mongo, reads = store.conversations._loader.read, 0
 
     async def read_and_evict(*args: Any) -> Any:
         nonlocal reads
@@ -159,7 +168,7 @@ async def test_a_head_evicted_during_a_load_is_not_cached_stale(api: Api, monkey
         return rows, members
 
     await evict(api, conversation.id, "members")
-    monkeypatch.setattr(store.conversations._loader, "_read_mongo", read_and_evict)
+    monkeypatch.setattr(store.conversations._loader, "read", read_and_evict)
     sent = await gather_all(*(api.send(user, conversation.id) for user in (bob, carol)))
     assert reads == 2
     assert sorted(payload["message"]["seq"] for payload in sent) == [message["seq"] + 1, message["seq"] + 2]

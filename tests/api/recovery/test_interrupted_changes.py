@@ -217,7 +217,11 @@ async def _repeat(scene: Scene, change: Change, server: Api) -> None:
 @pytest.mark.parametrize(
     ("name", "fault", "at"),
     [
-        *((name, Fault.DEATH, 9) for name in CHANGES),
+        *((name, Fault.DEATH, 9) for name in ("join", "add", "remove", "delete")),
+        *(
+            pytest.param(name, Fault.DEATH, 9, marks=pytest.mark.long)
+            for name in ("follow", "unfollow", "add a follower", "set roles")
+        ),
         ("join", Fault.REDIS_AWAY, 3),
         ("join", Fault.FLUSH, 5),
         ("add", Fault.REDIS_AWAY, 3),

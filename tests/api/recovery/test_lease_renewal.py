@@ -67,7 +67,20 @@ async def test_a_renewal_takes_few_steps_of_a_busy_event_loop(api: Api) -> None:
 async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     app = api.services.app
     ring = ServerRing(app.hub.server, app.bus.calls)
-    housekeeper = Housekeeper(app.store, app.hub, app.shared_events.hub, app.delivery, app.revisions, ring, 0)
+    housekeeper = Housekeeper(
+        app.store,
+        app.hub,
+        app.shared_events.hub,
+        app.watches,
+        app.delivery,
+        app.revisions,
+        app.pins,
+        app.reactions,
+        app.previews,
+        app.threads,
+        ring,
+        0,
+    )
     slept: list[float] = []
     attempts = 0
 

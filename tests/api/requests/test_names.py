@@ -160,11 +160,11 @@ async def test_hidden_characters_are_removed_from_users_of_services(api: Api) ->
     users = [{"id": user, "displayName": "\u202eBo\u200bb\ufeff 👨\u200d👩\u200d👧"}]
     (answer,) = (await api.data(service, UPSERT_USERS, input=users))["upsertUsers"]
     assert answer["displayName"] == "Bob 👨\u200d👩\u200d👧"
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for name in ("\u200b", "\u3164 \u2800"):
         refusal = await api.expect_refusal(service, UPSERT_USERS, input=[{"id": user, "displayName": name}])
         assert (refusal.code, refusal.field) == ("INVALID_INPUT", "displayName")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_hidden_characters_are_removed_from_names_of_groups(api: Api) -> None:
@@ -176,7 +176,7 @@ async def test_hidden_characters_are_removed_from_names_of_groups(api: Api) -> N
     assert created["name"] == "Team"
     renamed = (await api.data(alice, update, id=created["id"], input={"name": "\ufeffTeam é"}))["updateGroup"]
     assert renamed["name"] == "Team é"
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for refused in (
         await api.expect_refusal(alice, create, input=group | {"name": "\u200b"}),
         await api.expect_refusal(alice, update, id=created["id"], input={"name": "\u2060\u3164"}),
@@ -184,4 +184,4 @@ async def test_hidden_characters_are_removed_from_names_of_groups(api: Api) -> N
         assert (refused.code, refused.field) == ("INVALID_INPUT", "name")
     # The same name with a hidden character is no change.
     await api.data(alice, update, id=created["id"], input={"name": "Team\u200d é"})
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored

@@ -14,12 +14,19 @@ from schema.sdl import print_sdl
 from store.base.ids import UserId, kind_of
 from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
+from store.previews.preview_cache import CachedPreview
 from store.store import Store
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.policy import MemberFacts, Policy
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.files.calls import CANCEL, complete, create_upload, find_file, put
+from tests.api.pins.calls import PIN, PINNED, UNPIN
+from tests.api.previews.site import SUPPRESS, FakeSite, send
+from tests.api.reactions.calls import clear, react, reactors_of, take_back
 from tests.api.requests.workspace_operations import WorkspaceOperations
+from tests.api.threads.calls import FOLLOW, LOCK, find_thread, list_threads
+from tests.files.blobs.contents import all_names, in_parts, read_all
 from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
 
@@ -66,6 +73,32 @@ async def use_workspaces(store: Store) -> None:
 
     assert await store.policy_changes.change(W, delete_channels)
     assert await store.policy_changes.complete_abandoned() == 0
+
+
+async def use_previews(api: Api, user: str, group: str) -> None:
+    """Fetch the links of a message, and of one that another server has left."""
+    previews, site = api.services.app.previews, FakeSite()
+    previews.is_enabled, previews.find_preview = True, site.find_preview
+    await send(api, user, group, "https://site.test/a https://site.test/nothing")
+    left = await send(api, user, group, "https://site.test/nothing")
+    place = {"c": group, "s": left["seq"]}
+    api.database["messages"].update_one(place, {"$set": {"em.p": 1}})
+    await previews.continue_due()
+    await api.wait_until_idle()
+    previews.is_enabled = False
+
+
+async def use_blobs(store: Store) -> None:
+    blobs = store.blobs
+    await blobs.write("1/a", in_parts(b"content"))
+    assert await read_all(blobs, "1/a", 3) == b"tent"
+    assert "1/a" in await all_names(blobs)
+    await blobs.delete(["1/a"])
+
+
+async def use_preview_cache(store: Store) -> None:
+    await store.preview_cache.store("https://a.example/", None, 60_000)
+    assert await store.preview_cache.find("https://a.example/") == CachedPreview(None)
 
 
 async def test_every_operation_names_its_shards(
@@ -125,15 +158,41 @@ async def test_every_operation_names_its_shards(
             assert (await api.data(alice, MESSAGE, id=message["id"]))["message"]["seq"] == message["seq"]
         for status in ("SENT", "DELIVERED", "READ"):
             await api.data(alice, RECEIPTS, id=group_message["id"], status=status)
+        reply = (await api.send(bob, group_message["id"], "in a thread", mentions=[carol]))["message"]
+        thread = reply["conversationId"]
+        for document in (FOLLOW, LOCK):
+            for on in (True, False):
+                await api.data(alice, document, id=thread, on=on)
+        await api.edit(bob, reply["id"], "edited https://site.test/a")
+        await api.data(bob, SUPPRESS, id=reply["id"])
+        await use_previews(api, bob, group)
+        await api.recall(bob, reply["id"])
+        await api.history(carol, thread)
+        assert await find_thread(api, carol, thread) and await list_threads(api, bob, group) == [thread]
         assert await api.data(alice, MESSAGE, id="m_77") == {"message": None}
         await api.wait_until_idle()
         deployments.flush_redis("shards")
         await api.services.app.store.deployment.check_redis()
+    for number in range(2):
+        upload = await create_upload(api, alice, group, idempotencyKey=f"f{number}")
+        await put(api, upload["url"])
+        await complete(api, alice, upload["id"])
+        assert await find_file(api, bob, upload["id"]) is None
+    assert await api.data(alice, CANCEL, id=upload["id"]) == {"cancelUpload": True}
     repeated = await api.send(alice, bob, "once", idempotencyKey="k")
     assert repeated["replayed"] and repeated["message"]["id"] == first["id"]
     refusal = await api.expect_send_refusal(alice, carol, "once", idempotencyKey="k")
     assert refusal == Refusal("IDEMPOTENCY_CONFLICT", "idempotencyKey")
+    for user in (alice, bob, carol):
+        await react(api, user, group_message["id"])
+    await take_back(api, bob, group_message["id"])
+    assert await reactors_of(api, bob, group_message["id"]) == [alice, carol]
+    await clear(api, alice, group_message["id"])
     await api.edit(alice, first["id"], "twice")
+    for message, document in ((group_message, PIN), (first, PIN), (first, UNPIN)):
+        await api.data(alice, document, id=message["id"])
+    await api.data(alice, PINNED, id=group)
+    assert await api.services.app.pins.announce_abandoned(0) == 0
     await api.recall(alice, group_message["id"])
     await api.ack_many(carol, (group, 1))
     await api.mark_many_read(carol, group)
@@ -160,6 +219,8 @@ async def test_every_operation_names_its_shards(
     assert await looking.next()
     await api.expect_refusal(alice, 'mutation { renewAuth(token: "x") }')
     await use_workspaces(api.services.app.store)
+    await use_blobs(api.services.app.store)
+    await use_preview_cache(api.services.app.store)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])
     await resumed.next()
     await api.wait_until_idle()
@@ -193,12 +254,14 @@ async def test_a_transaction_touches_one_conversation_and_its_users(watch: Watch
 
 async def test_unique_indexes_begin_with_the_shard_key(sharded: Api) -> None:
     unique_indexes = 0
+    await sharded.services.app.store.blobs.write("1/a", in_parts(b"x"))
     for name, key in SHARD_KEYS.items():
         for index in sharded.database[name].list_indexes():
             if index.get("unique"):
                 assert list(index["key"])[: len(key)] == list(key)
                 unique_indexes += 1
-    assert unique_indexes == 1
+    # Messages by place, chunks of blobs by position.
+    assert unique_indexes == 2
 
 
 async def test_messages_from_before_sharding_are_found(watch: Watch, sharded: Api) -> None:

@@ -64,7 +64,7 @@ async def test_queries_return_null_without_an_error(case_: IdCase, id: str) -> N
 @given(id=arbitrary_ids)
 async def test_mutations_and_subscriptions_return_not_found(case_: IdCase, id: str) -> None:
     api, alice = case_.api, case_.alice
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for query in (MARK_READ, DELETE, MUTE, PIN, SET_UNREAD):
         variables = {"id": id} | ({"muted": True} if query is MUTE else {})
         assert await api.expect_refusal(alice, query, **variables) == Refusal("NOT_FOUND", "conversationId")
@@ -80,7 +80,7 @@ async def test_mutations_and_subscriptions_return_not_found(case_: IdCase, id: s
     with pytest.raises(RequestRefused) as caught:
         await api.subscribe(alice, LIVE_MESSAGES, id=id)
     assert parse_refusal(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 @few_examples

@@ -9,6 +9,7 @@ from tests.api.channels import calls as channels
 from tests.api.channels import session_calls as sessions
 from tests.api.channels.session_calls import ADD, READ_ALL, REMOVE
 from tests.api.client import HISTORY, Api, Subscriber
+from tests.api.pins import calls as pins
 from tests.api.workspaces import calls as workspaces
 from tests.api.workspaces import role_calls as roles
 
@@ -76,6 +77,8 @@ class WorkspaceOperations:
             sent = await api.send(self.bob, channel, "hello", mentions=[self.alice], idempotencyKey=None)
             await api.edit(self.bob, sent["message"]["id"], "hello you")
             await api.data(self.alice, HISTORY, id=channel, last=10)
+            await pins.pin(api, self.alice, sent["message"]["id"])
+            assert await pins.pinned(api, self.bob, channel)
             await api.own_session(self.bob, channel)
             await api.data(self.bob, sessions.MUTE, id=channel, muted=True)
             await api.data(self.alice, sessions.READ, id=channel, seq=1)

@@ -7,9 +7,14 @@ from typing import Any
 from store.workspaces.permissions import NOTHING, Permission
 from tests.api.channels import calls, session_calls
 from tests.api.client import EDIT, RECALL, SEND, Json
-from tests.api.rights.expectations import ARCHIVED, EMPTY, INVALID, NULL, OK, REFUSED, Operation
+from tests.api.files import calls as file_calls
+from tests.api.pins import calls as pin_calls
+from tests.api.previews.site import SUPPRESS
+from tests.api.reactions import calls as reaction_calls
+from tests.api.rights.expectations import ARCHIVED, EMPTY, INVALID, INVISIBLE, NULL, OK, REFUSED, Operation
 from tests.api.session_calls import ACK_MANY, ASSIGN, PIN
 from tests.api.session_calls import DELETE as DELETE_SESSION
+from tests.api.threads import calls as thread_calls
 from tests.api.workspaces import calls as workspace_calls
 from tests.api.workspaces import role_calls
 
@@ -67,6 +72,10 @@ READS = {
     "seeing a message as a node": in_channel(
         NODE, P.READ_HISTORY, outside=NULL, refused=NULL, variables={"id": "@message"}, **_HISTORY
     ),
+    "listing pinned messages": in_channel(pin_calls.PINNED, P.READ_HISTORY, refused=EMPTY, done=EMPTY, **_HISTORY),
+    "listing threads": in_channel(thread_calls.LIST, P.READ_HISTORY, refused=EMPTY, done=EMPTY, **_HISTORY),
+    "seeing no thread by the id of its channel": in_channel(thread_calls.FIND, outside=NULL, done=NULL),
+    "seeing an own file": in_channel(file_calls.ATTACHMENT, outside=OK, variables={"id": "@file"}),
     "seeing the own session": in_channel(SESSION, outside=NULL, done=NULL),
     "explaining own permissions": in_channel(role_calls.EXPLAIN, variables={"channel": "@channel"}),
     "explaining permissions of others": in_channel(
@@ -82,6 +91,27 @@ READS = {
     "watching the workspace": in_workspace(LIVE_WORKSPACE),
 }
 
+_WAVE: Json = {"id": "@message", "emoji": ":wave:"}
+
+REACTIONS = {
+    "listing who reacted": in_channel(
+        reaction_calls.REACTORS, P.READ_HISTORY, refused=INVISIBLE, done=EMPTY, variables=_WAVE, **_HISTORY
+    ),
+    "adding a reaction": in_channel(reaction_calls.ADD, P.ADD_REACTIONS, variables=_WAVE, archived=ARCHIVED),
+    "taking a reaction back": in_channel(
+        reaction_calls.REMOVE,
+        P.READ_HISTORY,
+        refused=INVISIBLE,
+        variables=_WAVE,
+        archived=ARCHIVED,
+        archived_comes_last=True,
+        **_HISTORY,
+    ),
+    "clearing reactions": in_channel(
+        reaction_calls.CLEAR, P.MANAGE_MESSAGES, variables={"id": "@message"}, archived=ARCHIVED
+    ),
+}
+
 SENDING = {
     "sending": in_channel(SEND, P.SEND_MESSAGES, variables=_message(), archived=ARCHIVED),
     "mentioning everybody": in_channel(
@@ -90,9 +120,31 @@ SENDING = {
     "mentioning a role": in_channel(
         SEND, P.MENTION_EVERYONE, also=P.SEND_MESSAGES, variables=_message(mentionRoleIds=["@role"]), archived=ARCHIVED
     ),
+    "uploading a file": in_channel(
+        file_calls.CREATE_UPLOAD,
+        P.ATTACH_FILES,
+        also=P.SEND_MESSAGES,
+        variables={"input": {"conversationId": "@channel", "filename": "a", "sizeBytes": 1}},
+        archived=ARCHIVED,
+    ),
+    "sending a file": in_channel(
+        SEND, P.ATTACH_FILES, also=P.SEND_MESSAGES, variables=_message(attachmentIds=["@file"]), archived=ARCHIVED
+    ),
+    "replying with a file": in_channel(
+        SEND,
+        P.ATTACH_FILES,
+        also=P.SEND_MESSAGES | P.SEND_THREADS | P.CREATE_THREADS,
+        variables={"input": {"threadOf": "@message", "content": "", "attachmentIds": ["@file"]}},
+        archived=ARCHIVED,
+    ),
     "editing a message of another": in_channel(
         EDIT, P.MANAGE_MESSAGES, variables={"id": "@message", "content": "changed"}, done=REFUSED
     ),
+    "suppressing embeds of another": in_channel(
+        SUPPRESS, P.MANAGE_MESSAGES, variables={"id": "@message"}, done=REFUSED
+    ),
+    "pinning": in_channel(pin_calls.PIN, P.PIN_MESSAGES, variables={"id": "@message"}, archived=ARCHIVED),
+    "unpinning": in_channel(pin_calls.UNPIN, P.PIN_MESSAGES, variables={"id": "@message"}, archived=ARCHIVED),
     "recalling a message of another": in_channel(RECALL, P.MANAGE_MESSAGES, variables={"id": "@message"}),
     "typing": in_channel(TYPE % "start", P.SEND_MESSAGES, archived=ARCHIVED),
     "ending to type": in_channel(TYPE % "stop", P.SEND_MESSAGES, archived=ARCHIVED),
@@ -205,4 +257,4 @@ WORKSPACES = {
 }
 """The last two end memberships, so they come last."""
 
-OPERATIONS = READS | SENDING | STATES | CHANNELS | WORKSPACES
+OPERATIONS = READS | REACTIONS | SENDING | STATES | CHANNELS | WORKSPACES

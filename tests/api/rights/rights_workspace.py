@@ -17,6 +17,7 @@ from store.workspaces.changing.proposed_change import MemberChange, ProposedPoli
 from store.workspaces.permissions import NOTHING, OF_EVERYONE, Permission
 from store.workspaces.policy import Channel, ChannelCategory, ChannelKind, Overwrite, Overwrites, Policy, Role
 from subscriptions.transport.engine import RequestRefused
+from tests.api.attaching.files import add_file
 from tests.api.client import Api, Json, gather_all
 from tests.api.rights.expectations import BASE, EMPTY, NULL, OK, Caller, Kind, Operation, Place, permissions_of
 from tests.api.rights.operations import OPERATIONS
@@ -50,11 +51,13 @@ class RightsWorkspace:
     """Tries operations in a workspace.
 
     The role of everyone has no permissions, so each member has just those of their own role. @target sees all channels,
-    and has written one message in each. What an operation removes exists once for each case that may do it.
+    and has written one message in each. What an operation removes exists once for each case that may do it, and so does
+    each file that is sent.
     """
 
-    def __init__(self, api: Api, allowed: list[Case]) -> None:
+    def __init__(self, api: Api, cases: list[Case], allowed: list[Case]) -> None:
         self._api = api
+        self._with_files = [case for case in cases if "@file" in str(case.operation.variables)]
         self._allowed = [case for case in allowed if case.operation.fresh]
         self._ids: dict[object, str] = {}
         self._users: dict[object, str] = {}
@@ -91,9 +94,17 @@ class RightsWorkspace:
         self.watched = [id for place, id in shared if place.kind is not Kind.HIDDEN]
         sent = await gather_all(*(api.send(self.target, id) for _, id in shared))
         self._messages = {s["message"]["conversationId"]: s["message"]["id"] for s in sent}
+        await self._add_files()
         assert await store.policy_changes.change(self.workspace, self._with_rights) is not None
         await api.wait_until_idle()
         return self
+
+    async def _add_files(self) -> None:
+        """Give each caller a file of their own for each case that names one."""
+        with_users = [(case, user) for case in self._with_files if (user := self._user_of(case)) is not None]
+        files = await gather_all(*(add_file(self._api, user, self._id(case, "@channel")) for case, user in with_users))
+        self._ids |= {("file", case): file for (case, _), file in zip(with_users, files, strict=True)}
+        self._ids["file", None] = "f_1"
 
     def _fresh(self, what: str) -> Iterator[Case]:
         return (case for case in self._allowed if case.operation.fresh == what)

@@ -42,10 +42,10 @@ async def expect_limit(api: Api, other_api: Api, owner: str, workspace: str, doc
     assert codes == ["LIMIT_REACHED"] * (len(each) - _MISSING)
     failed = next(one for one, answer in zip(each, answers, strict=True) if "errors" in answer)
     watching, _ = await live(other_api, owner, workspace)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for where in (api, other_api):
         assert (await where.expect_refusal(owner, document, **failed)).code == "LIMIT_REACHED"
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     await watching.expect_no_event()
 
 

@@ -78,16 +78,16 @@ async def check(api: Api, newest_entries: Callable[[], dict[Any, Any]], cases: l
     """Try all cases: first those that change nothing, all in one workspace, then the others one after the other."""
     allowed = [case for case in cases if is_allowed(case)]
     refused = [case for case in cases if not is_allowed(case)]
-    workspace = await RightsWorkspace(api, allowed).create()
+    workspace = await RightsWorkspace(api, cases, allowed).create()
     watching = await watch(api, workspace)
-    documents, logs = await api.stored_documents(), newest_entries()
+    documents, logs = await api.stored_hashes(), newest_entries()
     found: dict[Case, str] = {}
     for start in range(0, len(refused), _AT_ONCE):
         part = refused[start : start + _AT_ONCE]
         found |= zip(part, await gather_all(*map(workspace.run, part)), strict=True)
     wrong = {case: found[case] for case in refused if found[case] != outcome_of(case)}
     assert not wrong, text_of(wrong)
-    assert await api.stored_documents() == documents
+    assert await api.stored_hashes() == documents
     assert newest_entries() == logs
     for subscriber in watching:
         await subscriber.expect_no_event(0)

@@ -152,16 +152,15 @@ async def test_names_of_1_to_128_characters_are_kept_unchanged(api: Api, name: s
         assert await api.titles(alice, category=similar_name) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["", " ", "\u3000\t", "x" * 129, "🙂" * 129, "a\x00", "a\nb", "\x7f", "\ud800"], ids=ascii
-)
-async def test_invalid_names_are_refused(api: Api, name: str) -> None:
+async def test_invalid_names_are_refused(api: Api) -> None:
     alice, _, (conversation,) = await create_conversations(api, 1)
-    stored = await api.stored_documents()
-    for ids in ([conversation], ["nonsense"], []):
-        assert await api.expect_refusal(alice, ASSIGN, ids=ids, category=name) == Refusal("INVALID_INPUT", "categoryId")
-    assert await api.expect_refusal(alice, SESSIONS, category=name) == Refusal("INVALID_INPUT", "categoryId")
-    assert await api.stored_documents() == stored
+    stored = await api.stored_hashes()
+    refusal = Refusal("INVALID_INPUT", "categoryId")
+    for name in ("", " ", "\u3000\t", "x" * 129, "🙂" * 129, "a\x00", "a\nb", "\x7f", "\ud800"):
+        for ids in ([conversation], ["nonsense"], []):
+            assert await api.expect_refusal(alice, ASSIGN, ids=ids, category=name) == refusal, ascii(name)
+        assert await api.expect_refusal(alice, SESSIONS, category=name) == refusal, ascii(name)
+    assert await api.stored_hashes() == stored
 
 
 async def test_an_unknown_category_is_empty(api: Api) -> None:
@@ -173,15 +172,14 @@ async def test_an_unknown_category_is_empty(api: Api) -> None:
 async def test_assigning_no_sessions_changes_nothing(api: Api) -> None:
     alice, _, _ = await create_conversations(api, 1)
     device = await api.listen(alice, LIVE_SESSIONS)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.assign(alice, "work") == []
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     await device.expect_no_event(0.02)
 
 
-@pytest.mark.parametrize("invalid_id", ["foreign", "unknown", "nonsense", "empty", "no messages", "lone surrogate"])
 @pytest.mark.parametrize("place", [0, 1, 2])
-async def test_one_foreign_session_refuses_the_whole_call(api: Api, invalid_id: str, place: int) -> None:
+async def test_one_foreign_session_refuses_the_whole_call(api: Api, place: int) -> None:
     alice, (bob, carol), conversations = await create_conversations(api, 2)
     await api.send(bob, carol)
     await api.set_unread(alice, conversations[0])
@@ -194,12 +192,12 @@ async def test_one_foreign_session_refuses_the_whole_call(api: Api, invalid_id: 
         "lone surrogate": "\ud800",
     }
     device = await api.listen(alice, LIVE_SESSIONS)
-    before, stored = await api.sessions(alice), await api.stored_documents()
-    given = [*conversations[:place], ids[invalid_id], *conversations[place:]]
-    assert await api.expect_refusal(alice, ASSIGN, ids=given, category="work") == Refusal(
-        "NOT_FOUND", "conversationIds"
-    )
-    assert await api.stored_documents() == stored
+    before, stored = await api.sessions(alice), await api.stored_hashes()
+    for name, invalid in ids.items():
+        given = [*conversations[:place], invalid, *conversations[place:]]
+        refusal = await api.expect_refusal(alice, ASSIGN, ids=given, category="work")
+        assert refusal == Refusal("NOT_FOUND", "conversationIds"), name
+    assert await api.stored_hashes() == stored
     assert await api.sessions(alice) == before
     await device.expect_no_event(0.02)
 
@@ -281,28 +279,28 @@ async def test_more_than_a_thousand_ids_are_refused_even_if_some_repeat(api: Api
     alice, conversations = owner_of_thousand.user, owner_of_thousand.conversations
     # Her first request creates the user.
     await api.sessions(alice)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for ids in ([*conversations, conversations[0]], [conversations[0]] * 1001, ["nonsense"] * 1001):
         refusal = await api.expect_refusal(alice, SHORT_ASSIGN, ids=ids, category="more")
         assert refusal == Refusal("INVALID_INPUT", "conversationIds")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     refusal = await api.expect_refusal(alice, SHORT_ASSIGN, ids=[*conversations[:-1], "nonsense"], category="more")
     assert refusal == Refusal("NOT_FOUND", "conversationIds")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
-async def test_categories_survive_the_loss_of_the_cache(open_api: OpenApi, deployments: Deployments) -> None:
-    async with open_api("lost") as api:
-        alice, others, conversations = await create_conversations(api, 4)
-        await api.assign(alice, "work", *conversations[:3])
-        await asyncio.sleep(0.002)
-        await api.assign(alice, "home", conversations[3], conversations[0])
-        await api.assign(alice, None, conversations[1])
-        await api.mute(alice, conversations[0])
-        await api.wait_until_idle()
-        before = await api.categories(alice)
-        assert counts_by_category(before) == {"work": (1, 1), "home": (2, 1)}
-        deployments.flush_redis("lost")
-        assert await api.categories(alice) == before
-        assert await api.titles(alice, category="home") == [others[3], others[0]]
-        assert await api.titles(alice, 1, category="work") == [others[2]]
+async def test_categories_survive_the_loss_of_the_cache(losing_api: Api, deployments: Deployments) -> None:
+    api = losing_api
+    alice, others, conversations = await create_conversations(api, 4)
+    await api.assign(alice, "work", *conversations[:3])
+    await asyncio.sleep(0.002)
+    await api.assign(alice, "home", conversations[3], conversations[0])
+    await api.assign(alice, None, conversations[1])
+    await api.mute(alice, conversations[0])
+    await api.wait_until_idle()
+    before = await api.categories(alice)
+    assert counts_by_category(before) == {"work": (1, 1), "home": (2, 1)}
+    deployments.flush_redis("lost")
+    assert await api.categories(alice) == before
+    assert await api.titles(alice, category="home") == [others[3], others[0]]
+    assert await api.titles(alice, 1, category="work") == [others[2]]

@@ -122,10 +122,10 @@ async def test_reading_a_gateway_clears_unread_marks_once(api: Api) -> None:
     read = await api.mark_read(alice, "b_shop")
     assert [(await api.own_session(alice, conversation))["unreadStatus"] for conversation in (a, b)] == [False, False]
     device = await api.listen(alice, LIVE_SESSIONS)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.mark_read(alice, "b_shop") == read
     assert await api.expect_refusal(alice, MARK_READ, id="b_shop", seq=-1) == Refusal("INVALID_INPUT", "upToSeq")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     await device.expect_no_event(0.02)
 
 
@@ -137,42 +137,42 @@ async def test_mutations_that_gateways_do_not_support_are_refused(api: Api, has_
     if not has_session:
         await api.delete(alice, a)
     device = await api.listen(alice, LIVE_SESSIONS)
-    before, stored = await api.session(alice, "b_shop"), await api.stored_documents()
+    before, stored = await api.session(alice, "b_shop"), await api.stored_hashes()
     for query in (SET_UNREAD, DELETE):
         assert await api.expect_refusal(alice, query, id="b_shop") == Refusal("INVALID_INPUT", "conversationId")
     for given in (["b_shop"], [private_id(alice, dave), "b_shop"]):
         refusal = await api.expect_refusal(alice, ASSIGN, ids=given, category="work")
         assert refusal == Refusal("INVALID_INPUT", "conversationIds")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert await api.session(alice, "b_shop") == before
     await device.expect_no_event(0.02)
 
 
-async def test_gateways_survive_the_loss_of_the_cache(open_api: OpenApi, deployments: Deployments) -> None:
-    async with open_api("lost") as api:
-        alice, others, (_, b, c) = await create_shop_conversations(api, 1, 2, 4)
-        await api.send(others[0], alice, subBiz="help", mentions=[alice])
-        await api.mute(alice, b)
-        await api.delete(alice, c)
-        await asyncio.sleep(0.002)
-        await api.pin(alice, "b_shop", 3)
-        await api.mute(alice, "b_help", 4_000_000_000_000)
-        await api.wait_until_idle()
-        before = [{n: v for n, v in s.items() if n != "activeTs"} for s in await api.sessions(alice)]
-        assert [(s["unreadCount"], s["muteStatus"], s["priority"]) for s in before] == [(1, False, 3), (1, True, 0)]
-        assert await api.total_unread(alice) == 1
-        deployments.flush_redis("lost")
-        after = [{n: v for n, v in s.items() if n != "activeTs"} for s in await api.sessions(alice)]
-        assert after == before
-        assert await api.total_unread(alice) == 1
-        assert await api.titles(alice, sub_biz="shop") == [others[1], others[0]]
-        await api.pin(alice, "b_shop", 0)
-        await api.unmute(alice, "b_help")
-        await api.wait_until_idle()
-        deployments.flush_redis("lost")
-        gateways = {session["conversation"]["title"]: session for session in await api.sessions(alice)}
-        assert (gateways["shop"]["priority"], gateways["help"]["muteStatus"]) == (0, False)
-        assert await api.total_unread(alice) == 2
+async def test_gateways_survive_the_loss_of_the_cache(losing_api: Api, deployments: Deployments) -> None:
+    api = losing_api
+    alice, others, (_, b, c) = await create_shop_conversations(api, 1, 2, 4)
+    await api.send(others[0], alice, subBiz="help", mentions=[alice])
+    await api.mute(alice, b)
+    await api.delete(alice, c)
+    await asyncio.sleep(0.002)
+    await api.pin(alice, "b_shop", 3)
+    await api.mute(alice, "b_help", 4_000_000_000_000)
+    await api.wait_until_idle()
+    before = [{n: v for n, v in s.items() if n != "activeTs"} for s in await api.sessions(alice)]
+    assert [(s["unreadCount"], s["muteStatus"], s["priority"]) for s in before] == [(1, False, 3), (1, True, 0)]
+    assert await api.total_unread(alice) == 1
+    deployments.flush_redis("lost")
+    after = [{n: v for n, v in s.items() if n != "activeTs"} for s in await api.sessions(alice)]
+    assert after == before
+    assert await api.total_unread(alice) == 1
+    assert await api.titles(alice, sub_biz="shop") == [others[1], others[0]]
+    await api.pin(alice, "b_shop", 0)
+    await api.unmute(alice, "b_help")
+    await api.wait_until_idle()
+    deployments.flush_redis("lost")
+    gateways = {session["conversation"]["title"]: session for session in await api.sessions(alice)}
+    assert (gateways["shop"]["priority"], gateways["help"]["muteStatus"]) == (0, False)
+    assert await api.total_unread(alice) == 2
 
 
 async def test_a_device_that_applies_events_matches_a_fresh_client(api: Api, other_api: Api) -> None:
@@ -193,22 +193,22 @@ async def test_a_device_that_applies_events_matches_a_fresh_client(api: Api, oth
         await device.agrees()
 
 
-async def test_a_gateway_without_sessions_keeps_its_settings(open_api: OpenApi, deployments: Deployments) -> None:
-    async with open_api("lost") as api:
-        alice, others, (conversation,) = await create_shop_conversations(api, 1)
-        await api.delete(alice, conversation)
-        gateway = await api.pin(alice, "b_shop", 3)
-        assert (gateway["status"], gateway["priority"], await api.sessions(alice)) == ("INVALID", 3, [])
-        before = await api.mute(alice, "b_shop")
-        await api.wait_until_idle()
-        deployments.flush_redis("lost")
-        after = await api.own_session(alice, "b_shop")
-        assert {name for name in before if before[name] != after[name]} <= {"activeTs"}
-        assert await api.sessions(alice) == []
-        await api.send(others[0], alice, subBiz="shop")
-        gateway = await api.own_session(alice, "b_shop")
-        assert (gateway["status"], gateway["priority"], gateway["muteStatus"]) == ("ACTIVE", 3, True)
-        assert (gateway["unreadCount"], await api.total_unread(alice)) == (1, 0)
+async def test_a_gateway_without_sessions_keeps_its_settings(losing_api: Api, deployments: Deployments) -> None:
+    api = losing_api
+    alice, others, (conversation,) = await create_shop_conversations(api, 1)
+    await api.delete(alice, conversation)
+    gateway = await api.pin(alice, "b_shop", 3)
+    assert (gateway["status"], gateway["priority"], await api.sessions(alice)) == ("INVALID", 3, [])
+    before = await api.mute(alice, "b_shop")
+    await api.wait_until_idle()
+    deployments.flush_redis("lost")
+    after = await api.own_session(alice, "b_shop")
+    assert {name for name in before if before[name] != after[name]} <= {"activeTs"}
+    assert await api.sessions(alice) == []
+    await api.send(others[0], alice, subBiz="shop")
+    gateway = await api.own_session(alice, "b_shop")
+    assert (gateway["status"], gateway["priority"], gateway["muteStatus"]) == ("ACTIVE", 3, True)
+    assert (gateway["unreadCount"], await api.total_unread(alice)) == (1, 0)
 
 
 async def test_one_call_reads_more_sessions_than_one_lock_covers(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,14 @@ def has_ended(session: Json, until: int) -> bool:
     return state == (False, None, until, 2)
 
 
-@pytest.mark.parametrize("late_ms", [0, 1, 15_000], ids=["at the end", "1 ms later", "15 s later"])
+@pytest.mark.parametrize(
+    "late_ms",
+    [
+        pytest.param(0, id="at the end"),
+        pytest.param(1, id="1 ms later", marks=pytest.mark.long),
+        pytest.param(15_000, id="15 s later", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("query", ["session", "list", "total", "sync"])
 async def test_every_query_sees_the_end_of_a_mute_at_once(open_api: OpenApi, query: str, late_ms: int) -> None:
     clock = ManualClock()

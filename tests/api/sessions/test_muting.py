@@ -97,10 +97,10 @@ async def test_the_latest_representable_end_is_accepted(api: Api, until: str) ->
 @pytest.mark.parametrize("until", ["9999-12-31T23:59:59.999-00:01", "9999-12-31T20:00:00-12:00"])
 async def test_an_end_outside_the_range_of_utc_dates_is_refused(api: Api, until: str) -> None:
     alice, _, conversation = await create_conversation(api)
-    before, stored = await api.sessions(alice), await api.stored_documents()
+    before, stored = await api.sessions(alice), await api.stored_hashes()
     refusal = await api.expect_refusal(alice, MUTE, id=conversation, muted=True, until=until)
     assert refusal.code == "INVALID_INPUT"
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert await api.sessions(alice) == before
 
 
@@ -111,12 +111,12 @@ async def test_an_end_in_the_past_or_for_unmuting_is_refused(open_api: OpenApi) 
         for muted in (False, True):
             if muted:
                 await api.mute(alice, conversation)
-            before, stored = await api.session(alice, conversation), await api.stored_documents()
+            before, stored = await api.session(alice, conversation), await api.stored_hashes()
             invalid = [(True, clock.ms), (True, clock.ms - 1), (True, 0), (False, clock.ms + 60_000), (False, 0)]
             for status, until in invalid:
                 refusal = await api.expect_refusal(alice, MUTE, id=conversation, muted=status, until=iso(until))
                 assert refusal == Refusal("INVALID_INPUT", "until"), (status, until)
-            assert await api.stored_documents() == stored
+            assert await api.stored_hashes() == stored
             assert await api.session(alice, conversation) == before
         assert (await api.mute(alice, conversation, clock.ms + 1))["muteStatus"] is True
 

@@ -63,10 +63,10 @@ async def test_all_devices_get_a_level_and_resume_it(api: Api, other_api: Api, p
 async def test_the_same_level_again_changes_nothing(api: Api, place: tuple[str, str, str]) -> None:
     alice, _, conversation = place
     assert await set_level(api, alice, conversation, "MENTIONS", suppress=True) == "MENTIONS"
-    device, stored = await api.listen(alice, LIVE), await api.stored_documents()
+    device, stored = await api.listen(alice, LIVE), await api.stored_hashes()
     assert await set_level(api, alice, conversation, "MENTIONS", suppress=True) == "MENTIONS"
     await device.expect_no_event()
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     # Another value of the second argument is a change.
     assert await set_level(api, alice, conversation, "MENTIONS", suppress=False) == "MENTIONS"
     assert (await device.next())["reason"] == "NOTIFICATIONS"
@@ -114,7 +114,7 @@ async def test_a_refused_target_changes_nothing(api: Api, target: str) -> None:
     await api.send(bob, carol)
     await api.send(bob, alice, subBiz="work")
     await api.sessions(alice)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     refusal = await api.expect_refusal(alice, SET_LEVEL, id=named.get(target, target), level="NONE")
     assert refusal == Refusal("INVALID_INPUT" if target == "b_work" else "NOT_FOUND", "id")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.api.client import LIVE_SESSIONS, Api, Json, Refusal, private_id
-from tests.api.conftest import Deployments, OpenApi
+from tests.api.conftest import Deployments
 from tests.api.session_calls import PIN
 
 
@@ -88,10 +88,10 @@ async def test_a_priority_out_of_range_is_refused(api: Api, priority: int | None
     alice, _, (conversation,) = await create_conversations(api, 1)
     await api.pin(alice, conversation, 7)
     device = await api.listen(alice, LIVE_SESSIONS)
-    before, stored = await api.session(alice, conversation), await api.stored_documents()
+    before, stored = await api.session(alice, conversation), await api.stored_hashes()
     refusal = await api.expect_refusal(alice, PIN, id=conversation, priority=priority)
     assert refusal == Refusal("INVALID_INPUT", "priority")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert await api.session(alice, conversation) == before
     await device.expect_no_event(0.02)
 
@@ -152,24 +152,24 @@ async def test_devices_receive_pinning_and_unpinning(api: Api, other_api: Api) -
             assert (event["reason"], event["sessions"], event["totalUnread"]) == (reason, [session], 1)
 
 
-async def test_the_order_survives_the_loss_of_the_cache(open_api: OpenApi, deployments: Deployments) -> None:
-    async with open_api("lost") as api:
-        alice, others, conversations = await create_conversations(api, 6)
-        for conversation, priority in ((1, 5), (3, 5), (0, 9), (4, 2), (5, 3)):
-            await api.pin(alice, conversations[conversation], priority)
-            await next_millisecond()
-        await api.pin(alice, conversations[4], 0)
+async def test_the_order_survives_the_loss_of_the_cache(losing_api: Api, deployments: Deployments) -> None:
+    api = losing_api
+    alice, others, conversations = await create_conversations(api, 6)
+    for conversation, priority in ((1, 5), (3, 5), (0, 9), (4, 2), (5, 3)):
+        await api.pin(alice, conversations[conversation], priority)
         await next_millisecond()
-        await api.send(others[2], alice)
-        await api.send(others[1], alice)
-        await api.wait_until_idle()
-        before = [(s["id"], s["priority"], s["writeTs"]) for s in await api.sessions(alice)]
-        expected = [others[number] for number in (0, 1, 3, 5, 2, 4)]
-        assert await api.titles(alice) == expected
-        deployments.flush_redis("lost")
-        assert await api.titles(alice, 2) == expected
-        assert [(s["id"], s["priority"], s["writeTs"]) for s in await api.sessions(alice)] == before
-        await api.pin(alice, conversations[0], 0)
-        await api.wait_until_idle()
-        deployments.flush_redis("lost")
-        assert await api.titles(alice) == [others[number] for number in (1, 3, 5, 2, 4, 0)]
+    await api.pin(alice, conversations[4], 0)
+    await next_millisecond()
+    await api.send(others[2], alice)
+    await api.send(others[1], alice)
+    await api.wait_until_idle()
+    before = [(s["id"], s["priority"], s["writeTs"]) for s in await api.sessions(alice)]
+    expected = [others[number] for number in (0, 1, 3, 5, 2, 4)]
+    assert await api.titles(alice) == expected
+    deployments.flush_redis("lost")
+    assert await api.titles(alice, 2) == expected
+    assert [(s["id"], s["priority"], s["writeTs"]) for s in await api.sessions(alice)] == before
+    await api.pin(alice, conversations[0], 0)
+    await api.wait_until_idle()
+    deployments.flush_redis("lost")
+    assert await api.titles(alice) == [others[number] for number in (1, 3, 5, 2, 4, 0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.client import LIVE_SESSIONS, SYNC, Api, Json, private_id
-from tests.api.conftest import Deployments, OpenApi
+from tests.api.conftest import Deployments
 
 soft_and_hard = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
 
@@ -175,10 +175,10 @@ async def test_reading_up_to_a_deleted_position_changes_nothing(api: Api, seq: i
     await api.send(bob, alice)
     await api.wait_until_idle()
     listeners = [await api.listen(bob), await api.listen(alice), await api.listen(alice, LIVE_SESSIONS)]
-    before, stored = await api.own_session(alice, conversation), await api.stored_documents()
+    before, stored = await api.own_session(alice, conversation), await api.stored_hashes()
     assert state(before) == ("ACTIVE", 4, 3, 1)
     assert await api.mark_read(alice, conversation, seq) == before
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     for listener in listeners:
         await listener.expect_no_event(0.03)
     assert (await api.own_session(bob, conversation))["peerReadSeq"] == 0
@@ -186,41 +186,41 @@ async def test_reading_up_to_a_deleted_position_changes_nothing(api: Api, seq: i
 
 @pytest.mark.parametrize("when", ["before the message", "before reading", "after reading"])
 async def test_a_revived_session_survives_the_loss_of_the_cache(
-    open_api: OpenApi, deployments: Deployments, when: str
+    losing_api: Api, deployments: Deployments, when: str
 ) -> None:
-    async with open_api("lost") as api:
-        alice, bob, conversation = await create_conversation(api)
-        await api.unmute(alice, conversation)
-        await api.delete(alice, conversation)
+    api = losing_api
+    alice, bob, conversation = await create_conversation(api)
+    await api.unmute(alice, conversation)
+    await api.delete(alice, conversation)
 
-        async def lose_redis_at(moment: str) -> None:
-            await api.wait_until_idle()
-            if moment == when:
-                deployments.flush_redis("lost")
+    async def lose_redis_at(moment: str) -> None:
+        await api.wait_until_idle()
+        if moment == when:
+            deployments.flush_redis("lost")
 
-        await lose_redis_at("before the message")
-        await api.send(bob, alice)
-        await lose_redis_at("before reading")
-        assert state(await api.own_session(alice, conversation)) == ("ACTIVE", 4, 3, 1)
-        peer = await api.own_session(bob, conversation)
-        assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (0, 0)
-        await api.mark_read(alice, conversation)
-        await lose_redis_at("after reading")
-        assert state(await api.own_session(alice, conversation)) == ("ACTIVE", 4, 4, 0)
-        peer = await api.own_session(bob, conversation)
-        assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (4, 4)
-        assert (await api.total_unread(alice), await api.total_unread(bob)) == (0, 0)
+    await lose_redis_at("before the message")
+    await api.send(bob, alice)
+    await lose_redis_at("before reading")
+    assert state(await api.own_session(alice, conversation)) == ("ACTIVE", 4, 3, 1)
+    peer = await api.own_session(bob, conversation)
+    assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (0, 0)
+    await api.mark_read(alice, conversation)
+    await lose_redis_at("after reading")
+    assert state(await api.own_session(alice, conversation)) == ("ACTIVE", 4, 4, 0)
+    peer = await api.own_session(bob, conversation)
+    assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (4, 4)
+    assert (await api.total_unread(alice), await api.total_unread(bob)) == (0, 0)
 
 
 async def test_the_peer_keeps_seeing_the_read_position_before_a_deletion(
-    open_api: OpenApi, deployments: Deployments
+    losing_api: Api, deployments: Deployments
 ) -> None:
-    async with open_api("lost") as api:
-        alice, bob, conversation = await create_conversation(api)
-        await api.mark_read(alice, conversation, 2)
-        await api.delete(alice, conversation)
-        await api.wait_until_idle()
-        for _ in range(2):
-            peer = await api.own_session(bob, conversation)
-            assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (2, 2)
-            deployments.flush_redis("lost")
+    api = losing_api
+    alice, bob, conversation = await create_conversation(api)
+    await api.mark_read(alice, conversation, 2)
+    await api.delete(alice, conversation)
+    await api.wait_until_idle()
+    for _ in range(2):
+        peer = await api.own_session(bob, conversation)
+        assert (peer["peerReadSeq"], peer["peerDeliveredSeq"]) == (2, 2)
+        deployments.flush_redis("lost")

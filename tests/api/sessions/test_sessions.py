@@ -234,8 +234,24 @@ class DelayedReads:
 
 # When an operation is cancelled, graphql-core leaves coroutines that it had not awaited yet.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-@pytest.mark.parametrize("cancelled_call", ["list", "synchronise", "mark read", "subscribe"])
-@pytest.mark.parametrize("order", ["first", "second"])
+@pytest.mark.parametrize(
+    ("cancelled_call", "order"),
+    [
+        ("list", "first"),
+        ("synchronise", "second"),
+        ("mark read", "first"),
+        ("subscribe", "second"),
+        *(
+            pytest.param(call, order, marks=pytest.mark.long)
+            for call, order in (
+                ("list", "second"),
+                ("synchronise", "first"),
+                ("mark read", "second"),
+                ("subscribe", "first"),
+            )
+        ),
+    ],
+)
 async def test_a_client_cancelled_while_its_state_is_read_blocks_no_other(
     open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, cancelled_call: str, order: str
 ) -> None:

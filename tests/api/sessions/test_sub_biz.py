@@ -19,7 +19,7 @@ from tests.api.client import (
     parse_refusal,
     private_id,
 )
-from tests.api.conftest import Deployments, OpenApi
+from tests.api.conftest import Deployments
 from tests.api.session_calls import ASSIGN, DELETE, MARK_READ, MUTE, PIN, SESSION, SESSIONS, SET_UNREAD
 
 VALID_NAMES = ["shop", "a", "-", "0", "x" * 32, "a-b-0"]
@@ -67,11 +67,11 @@ async def test_two_users_have_separate_conversations_in_each_sub_biz(api: Api) -
 async def test_a_conversation_id_does_not_create_the_conversation(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     conversation = private_id(alice, bob, "shop")
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for conversation_id in (conversation, private_id(alice, bob)):
         message = {"conversationId": conversation_id, "content": "x"}
         assert await api.expect_refusal(alice, SEND, input=message) == Refusal("NOT_FOUND", "conversationId")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     await api.send(alice, bob, subBiz="shop")
     assert (await api.send(bob, conversation))["message"]["seq"] == 2
     message = {"conversationId": private_id(alice, bob), "content": "x"}
@@ -81,23 +81,23 @@ async def test_a_conversation_id_does_not_create_the_conversation(api: Api) -> N
 @pytest.mark.parametrize("name", INVALID_NAMES, ids=ascii)
 async def test_an_invalid_name_is_refused(api: Api, name: str) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     assert await api.expect_send_refusal(alice, bob, subBiz=name) == Refusal("INVALID_INPUT", "subBiz")
     group_input = {"name": "x", "memberIds": [bob, carol], "subBiz": name}
     assert await api.expect_refusal(alice, CREATE_GROUP, input=group_input) == Refusal("INVALID_INPUT", "subBiz")
     assert await api.expect_refusal(alice, SESSIONS, subBiz=name) == Refusal("INVALID_INPUT", "subBiz")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_sub_biz_together_with_conversation_id_is_refused(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(alice, bob, subBiz="shop")
     group = await api.create_group(alice, bob, carol, subBiz="shop")
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for conversation_id in (private_id(alice, bob, "shop"), group, "g_1"):
         message = {"conversationId": conversation_id, "content": "x", "subBiz": "shop"}
         assert await api.expect_refusal(alice, SEND, input=message) == Refusal("INVALID_INPUT", "subBiz")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_null_is_the_same_as_no_sub_biz(api: Api) -> None:
@@ -125,18 +125,18 @@ async def test_a_group_in_a_sub_biz_is_listed_there_for_every_member(api: Api) -
 
 
 async def test_a_member_who_joins_after_a_cache_loss_has_it_in_the_sub_biz(
-    open_api: OpenApi, deployments: Deployments
+    losing_api: Api, deployments: Deployments
 ) -> None:
-    async with open_api("lost") as api:
-        alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
-        group = await api.create_group(alice, bob, carol, subBiz="shop")
-        for _ in range(2):
-            await api.wait_until_idle()
-            deployments.flush_redis("lost")
-            await api.invite(alice, group, dave)
-            for user in (alice, dave):
-                assert (await api.own_session(user, group))["subBiz"] == "shop"
-                assert await api.titles(user) == ["shop"]
+    api = losing_api
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
+    group = await api.create_group(alice, bob, carol, subBiz="shop")
+    for _ in range(2):
+        await api.wait_until_idle()
+        deployments.flush_redis("lost")
+        await api.invite(alice, group, dave)
+        for user in (alice, dave):
+            assert (await api.own_session(user, group))["subBiz"] == "shop"
+            assert await api.titles(user) == ["shop"]
 
 
 async def test_the_idempotency_key_covers_the_sub_biz(api: Api) -> None:
@@ -144,12 +144,12 @@ async def test_the_idempotency_key_covers_the_sub_biz(api: Api) -> None:
     first = await api.send(alice, bob, subBiz="shop", idempotencyKey="k")
     repeated = await api.send(alice, bob, subBiz="shop", idempotencyKey="k")
     assert (repeated["replayed"], repeated["message"]["id"]) == (True, first["message"]["id"])
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for name in (None, "help"):
         refusal = await api.expect_send_refusal(alice, bob, subBiz=name, idempotencyKey="k")
         assert refusal == Refusal("IDEMPOTENCY_CONFLICT", "idempotencyKey")
     group_input: Json = {"name": "x", "memberIds": [bob, carol], "idempotencyKey": "g"}
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     group = await api.data(alice, CREATE_GROUP, input=group_input | {"subBiz": "shop"})
     assert await api.data(alice, CREATE_GROUP, input=group_input) == group
 
@@ -234,7 +234,7 @@ async def test_a_gateway_exists_only_for_users_with_sessions_behind_it(api: Api)
             data = await api.data(mallory, BY_EVERY_FIELD, id=f"b_{name}", node=node)
             assert data == empty, (user, node)
     assert (await api.data(alice, BY_EVERY_FIELD, id=f"b_{name}", node=f"s_{bob}_b_{name}"))["session"] is None
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     for query, variables, field in (
         (MARK_READ, {}, "conversationId"),
         (MUTE, {"muted": True}, "conversationId"),
@@ -245,13 +245,13 @@ async def test_a_gateway_exists_only_for_users_with_sessions_behind_it(api: Api)
     ):
         arguments = variables if query is ASSIGN else {"id": f"b_{name}"} | variables
         assert await api.expect_refusal(mallory, query, **arguments) == Refusal("NOT_FOUND", field)
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_a_gateway_accepts_no_messages_and_no_members(api: Api) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(alice, bob, subBiz="shop")
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     data = await api.data(alice, BY_EVERY_FIELD, id="b_shop", node=f"s_{alice}_b_shop")
     assert (data["messages"], data["group"]) == (None, None)
     assert (data["node"], data["conversation"]) == ({"id": "b_shop"}, {"id": "b_shop"})
@@ -261,7 +261,7 @@ async def test_a_gateway_accepts_no_messages_and_no_members(api: Api) -> None:
     with pytest.raises(RequestRefused) as caught:
         await api.subscribe(alice, LIVE_MESSAGES, id="b_shop")
     assert parse_refusal(caught.value.errors[0]) == Refusal("NOT_FOUND", "conversationId")
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_a_conversation_inside_a_sub_biz_is_hidden_from_others(api: Api) -> None:

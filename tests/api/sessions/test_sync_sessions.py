@@ -156,20 +156,20 @@ async def test_synchronising_during_many_changes_ends_complete(api: Api) -> None
     assert known == {session["id"]: session for session in await api.sessions(alice)}
 
 
-async def test_a_cursor_from_before_a_redis_loss_misses_nothing(open_api: OpenApi, deployments: Deployments) -> None:
-    async with open_api("lost") as api:
-        alice, bob, carol = await api.create_users("alice", "bob", "carol")
-        await api.send(bob, alice)
-        await api.send(alice, carol)
-        cursor = (await sync_sessions(api, alice))["cursor"]
-        await api.send(bob, alice)
-        await api.mark_read(carol, private_id(alice, carol))
-        await api.wait_until_idle()
-        deployments.flush_redis("lost")
-        known = {session["id"]: session for session in (await sync_sessions(api, alice, cursor))["sessions"]}
-        fresh = {session["id"]: session for session in await api.sessions(alice)}
-        assert {known[name]["writeSeq"] for name in fresh} == {1, 2}
-        assert known == fresh
+async def test_a_cursor_from_before_a_redis_loss_misses_nothing(losing_api: Api, deployments: Deployments) -> None:
+    api = losing_api
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    await api.send(bob, alice)
+    await api.send(alice, carol)
+    cursor = (await sync_sessions(api, alice))["cursor"]
+    await api.send(bob, alice)
+    await api.mark_read(carol, private_id(alice, carol))
+    await api.wait_until_idle()
+    deployments.flush_redis("lost")
+    known = {session["id"]: session for session in (await sync_sessions(api, alice, cursor))["sessions"]}
+    fresh = {session["id"]: session for session in await api.sessions(alice)}
+    assert {known[name]["writeSeq"] for name in fresh} == {1, 2}
+    assert known == fresh
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])

@@ -130,36 +130,38 @@ async def test_a_change_by_the_user_removes_the_mark(api: Api, other_api: Api, c
         await device.expect_no_event(0.02)
 
 
-@pytest.mark.parametrize("lost", ["before", "after", "before and after"])
+@pytest.mark.parametrize(
+    "lost", [*(pytest.param(lost, marks=pytest.mark.long) for lost in ("before", "after")), "before and after"]
+)
 @pytest.mark.parametrize("change", RESETS)
 async def test_the_removal_of_the_mark_survives_the_loss_of_the_cache(
-    open_api: OpenApi, deployments: Deployments, change: str, lost: str
+    losing_api: Api, deployments: Deployments, change: str, lost: str
 ) -> None:
-    async with open_api("lost") as api:
-        alice, bob, conversation = await create_read_conversation(api)
-        await api.set_unread(alice, conversation)
-        await api.wait_until_idle()
-        if lost.startswith("before"):
-            deployments.flush_redis("lost")
-        await RESETS[change](api, alice, bob, conversation)
-        await api.wait_until_idle()
-        if lost.endswith("after"):
-            deployments.flush_redis("lost")
-        assert await is_marked(api, alice, conversation) is False
+    api = losing_api
+    alice, bob, conversation = await create_read_conversation(api)
+    await api.set_unread(alice, conversation)
+    await api.wait_until_idle()
+    if lost.startswith("before"):
+        deployments.flush_redis("lost")
+    await RESETS[change](api, alice, bob, conversation)
+    await api.wait_until_idle()
+    if lost.endswith("after"):
+        deployments.flush_redis("lost")
+    assert await is_marked(api, alice, conversation) is False
 
 
-async def test_the_mark_survives_the_loss_of_the_cache(open_api: OpenApi, deployments: Deployments) -> None:
-    async with open_api("lost") as api:
-        alice, bob, conversation = await create_read_conversation(api)
-        before = await api.set_unread(alice, conversation)
-        await api.wait_until_idle()
-        deployments.flush_redis("lost")
-        after = await api.own_session(alice, conversation)
-        assert (after["unreadStatus"], after["writeTs"]) == (True, before["writeTs"])
-        await api.send(bob, alice)
-        await api.wait_until_idle()
-        deployments.flush_redis("lost")
-        assert await is_marked(api, alice, conversation) is True
+async def test_the_mark_survives_the_loss_of_the_cache(losing_api: Api, deployments: Deployments) -> None:
+    api = losing_api
+    alice, bob, conversation = await create_read_conversation(api)
+    before = await api.set_unread(alice, conversation)
+    await api.wait_until_idle()
+    deployments.flush_redis("lost")
+    after = await api.own_session(alice, conversation)
+    assert (after["unreadStatus"], after["writeTs"]) == (True, before["writeTs"])
+    await api.send(bob, alice)
+    await api.wait_until_idle()
+    deployments.flush_redis("lost")
+    assert await is_marked(api, alice, conversation) is True
 
 
 async def test_changes_by_others_keep_the_mark(api: Api) -> None:
@@ -211,11 +213,11 @@ async def test_the_system_message_of_an_invitation_keeps_the_mark(api: Api) -> N
 async def test_a_refused_change_keeps_the_mark(api: Api, query: str, variables: Json) -> None:
     alice, bob, conversation = await create_read_conversation(api)
     await api.set_unread(alice, conversation)
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     target = {"ids": [conversation]} if query is ASSIGN else {"id": conversation}
     assert (await api.expect_refusal(alice, query, **target, **variables)).code == "INVALID_INPUT"
     assert (await api.expect_send_refusal(alice, bob, " ")).code == "INVALID_INPUT"
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     assert await is_marked(api, alice, conversation) is True
 
 

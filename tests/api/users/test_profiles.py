@@ -101,7 +101,7 @@ async def test_a_call_that_changes_nothing_is_not_announced(api: Api, monkeypatc
     fields = {"name": "Same", "avatar": "https://example.org/a", "metadata": {"b": 1, "a": 2}}
     await update_me(api, user, **fields)
     announced: list[object] = []
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
 
     async def announce(users: object) -> None:
         announced.append(users)
@@ -110,7 +110,7 @@ async def test_a_call_that_changes_nothing_is_not_announced(api: Api, monkeypatc
     for same in ({}, fields, {"metadata": {"a": 2, "b": 1}}, {"name": "Same"}):
         await update_me(api, user, **same)
     assert announced == []
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
     await update_me(api, user, avatar="")
     assert announced == [[user]]
 
@@ -151,14 +151,14 @@ async def test_services_replace_metadata_with_the_rest_of_the_profile(api: Api) 
 async def test_invalid_profiles_are_refused_and_change_nothing(api: Api, fields: Json, field: str) -> None:
     (user,) = await api.create_users("user")
     await api.data(SERVICE, "{ me { id } }")
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     # The other fields are valid.
     valid = {"name": "Valid", "avatar": "https://example.org/a", "metadata": 1}
     assert await api.expect_refusal(user, UPDATE_ME, **(valid | fields)) == Refusal("INVALID_INPUT", field)
     if field == "metadata":
         users = [{"id": "good", "displayName": "Good"}, {"id": user, "displayName": "Bad"} | fields]
         assert await api.expect_refusal(SERVICE, UPSERT, input=users) == Refusal("INVALID_INPUT", field)
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_metadata_may_have_8_kib_and_8_levels(api: Api) -> None:

@@ -53,11 +53,11 @@ async def test_one_field_changes_and_all_others_stay(api: Api, other_api: Api, f
     updated = (await api.data(bob, UPDATE, id=workspace, input={field: FIELDS[field]}))["updateWorkspace"]
     assert updated == await own_workspace(other_api, bob, workspace)
     assert await own_workspace(other_api, alice, workspace) == before | {field: FIELDS[field]}
-    stored = await api.stored_documents()
+    stored = await api.stored_hashes()
     await api.data(bob, UPDATE, id=workspace, input={field: FIELDS[field]})
     await api.data(bob, UPDATE, id=workspace, input={})
     await api.data(bob, UPDATE, id=workspace, input=dict.fromkeys(FIELDS.keys() - {"iconUrl"}))
-    assert await api.stored_documents() == stored
+    assert await api.stored_hashes() == stored
 
 
 async def test_an_icon_is_removed(api: Api) -> None:
@@ -100,10 +100,10 @@ async def test_open_workspaces_follow_the_changes(api: Api) -> None:
 async def test_invalid_values_change_nothing(api: Api, fields: Any, field: str | None) -> None:
     (alice,) = await api.create_users("alice")
     workspace = await create_workspace(api, alice)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_refusal(alice, UPDATE, id=workspace, input={"name": "New"} | fields)
     assert (refusal.code, refusal.field) == ("INVALID_INPUT", field or refusal.field)
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_only_services_set_the_plan(api: Api) -> None:
@@ -111,13 +111,13 @@ async def test_only_services_set_the_plan(api: Api) -> None:
     await api.create_users("service")
     workspace = await create_workspace(api, alice)
     await api.data(SERVICE, "{ me { id } }")
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_refusal(alice, UPDATE, id=workspace, input={"plan": "PRO"})
     assert refusal == Refusal("FORBIDDEN", "plan")
     assert await api.expect_refusal(SERVICE, UPDATE, id="w_1", input={"plan": "PRO"}) == OUTSIDE
     refusal = await api.expect_refusal(SERVICE, UPDATE, id=workspace, input={"plan": "PRO", "name": "X"})
     assert refusal == OUTSIDE
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     updated = (await api.data(SERVICE, UPDATE, id=workspace, input={"plan": "PRO"}))["updateWorkspace"]
     assert updated["plan"] == "PRO" == (await own_workspace(api, alice, workspace))["plan"]
     await api.data(SERVICE, UPDATE, id=workspace, input={"plan": "FREE"})
@@ -128,13 +128,13 @@ async def test_the_new_owner_gets_the_rights_that_the_old_owner_loses(api: Api, 
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     workspace = await create_workspace(api, alice)
     await add_members(api, workspace, bob, carol)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert await api.expect_refusal(bob, TRANSFER, id=workspace, user=bob) == Refusal("FORBIDDEN")
     assert await api.expect_refusal(alice, TRANSFER, id=workspace, user=alice) == Refusal("INVALID_INPUT", "userId")
     for unknown in ("nobody", ""):
         refusal = await api.expect_refusal(alice, TRANSFER, id=workspace, user=unknown)
         assert refusal == Refusal("NOT_A_MEMBER", "userId")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     assert (await other_api.data(bob, LEAVE, id=workspace)) == {"leaveWorkspace": True}
     await add_members(api, workspace, bob)
     moved = (await api.data(alice, TRANSFER, id=workspace, user=bob))["transferWorkspace"]
@@ -195,7 +195,7 @@ async def test_a_repeated_deletion_completes_one_that_failed(api: Api, monkeypat
 async def test_outsiders_change_nothing(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     closed, opened = await create_workspace(api, alice), await create_workspace(api, alice, isOpen=True)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for workspace in (closed, opened, "w_1", "", f"r_{closed[2:]}"):
         for query, variables in (
             (UPDATE, {"input": {"name": "Mine"}}),
@@ -205,7 +205,7 @@ async def test_outsiders_change_nothing(api: Api) -> None:
             (SET_NICKNAME, {"nickname": "x"}),
         ):
             assert await api.expect_refusal(bob, query, id=workspace, **variables) == OUTSIDE
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_members_without_the_permission_change_nothing(api: Api) -> None:
@@ -213,10 +213,10 @@ async def test_members_without_the_permission_change_nothing(api: Api) -> None:
     workspace = await create_workspace(api, alice)
     await add_members(api, workspace, bob)
     await give_role(api, workspace, bob, ~(Permission.MANAGE_WORKSPACE | Permission.ADMINISTRATOR))
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for query, variables in ((UPDATE, {"input": {"name": "Mine"}}), (DELETE, {}), (TRANSFER, {"user": alice})):
         assert (await api.expect_refusal(bob, query, id=workspace, **variables)).code == "FORBIDDEN"
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_changes_at_once_are_all_made(api: Api, other_api: Api) -> None:

@@ -91,9 +91,9 @@ async def test_everyone_has_the_default_permissions(api: Api) -> None:
 )
 async def test_invalid_input_creates_nothing(api: Api, fields: dict[str, Any], field: str) -> None:
     (alice,) = await api.create_users("alice")
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert await api.expect_refusal(alice, CREATE, input={"name": "Space"} | fields) == Refusal("INVALID_INPUT", field)
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_a_domain_belongs_to_one_workspace_also_in_races(api: Api) -> None:
@@ -129,12 +129,12 @@ async def test_a_user_has_at_most_so_many_workspaces_also_in_races(open_api: Ope
         assert set(refusals) == {"LIMIT_REACHED"}
         mine = await my_workspaces(api, alice)
         assert len(mine) == 3
-        before = await api.stored_documents()
+        before = await api.stored_hashes()
         assert (await api.expect_refusal(alice, CREATE, input={"name": "More"})).code == "LIMIT_REACHED"
         other = await create_workspace(api, bob, isOpen=True)
-        before = await api.stored_documents()
+        before = await api.stored_hashes()
         assert (await api.expect_refusal(alice, JOIN, id=other)).code == "LIMIT_REACHED"
-        assert await api.stored_documents() == before
+        assert await api.stored_hashes() == before
         for workspace in mine:
             expect_right_counts(api, workspace)
 

@@ -144,21 +144,21 @@ async def watch(api: Api, owner: str, *spaces: Space) -> list[Subscriber]:
 
 async def test_ids_of_two_workspaces_cannot_be_mixed(api: Api, spaces: tuple[str, Space, Space]) -> None:
     owner, one, two = spaces
-    subscribers, before = await watch(api, owner, one, two), await api.stored_documents()
+    subscribers, before = await watch(api, owner, one, two), await api.stored_hashes()
     tries = [(owner, *call) for call in (*mixed(one, two), *mixed(two, one))]
     accepted = [one for one in tries if not await refused(api, *one)]
     assert accepted == []
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     for subscriber in subscribers:
         await subscriber.expect_no_event()
 
 
 async def test_ids_of_other_kinds_and_unknown_ids_are_refused(api: Api, spaces: tuple[str, Space, Space]) -> None:
     owner, one, two = spaces
-    subscribers, before = await watch(api, owner, one, two), await api.stored_documents()
+    subscribers, before = await watch(api, owner, one, two), await api.stored_hashes()
     accepted = [call for call in wrong(one) if not await refused(api, owner, *call)]
     assert accepted == []
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     for subscriber in subscribers:
         await subscriber.expect_no_event()
 

@@ -84,10 +84,10 @@ async def test_members_do_not_use_up_an_invitation(api: Api) -> None:
     workspace = await create_workspace(api, alice)
     code = await create_invite(api, alice, workspace, maxUses=2)
     await api.data(bob, JOIN, code=code)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for member in (alice, bob):
         assert (await api.data(member, JOIN, code=code))["joinWorkspace"]["memberCount"] == 2
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     await api.data(carol, JOIN, code=code)
 
 
@@ -97,10 +97,10 @@ async def test_a_member_may_repeat_a_join_after_the_code_was_used_up(api: Api, o
     code = await create_invite(api, alice, workspace, maxUses=1)
     await api.data(bob, JOIN, code=code)
     for _ in range(2):
-        before = await api.stored_documents()
+        before = await api.stored_hashes()
         assert (await other_api.data(bob, JOIN, code=code))["joinWorkspace"]["id"] == workspace
         assert await api.expect_refusal(carol, JOIN, code=code) == UNUSABLE
-        assert await api.stored_documents() == before
+        assert await api.stored_hashes() == before
         await api.run(alice, REVOKE_INVITE, code=code)
 
 
@@ -114,10 +114,10 @@ async def test_an_expired_code_is_unusable(open_api: OpenApi) -> None:
         found = await preview(api, bob, code)
         assert found is not None and found["expiresAt"] == expires_at
         clock.ms += MINUTE_MS
-        before = await api.stored_documents()
+        before = await api.stored_hashes()
         assert await preview(api, bob, code) is None
         assert await api.expect_refusal(bob, JOIN, code=code) == UNUSABLE
-        assert await api.stored_documents() == before
+        assert await api.stored_hashes() == before
 
 
 async def test_a_revoked_code_is_unusable_everywhere_at_once(api: Api, other_api: Api) -> None:
@@ -127,11 +127,11 @@ async def test_a_revoked_code_is_unusable_everywhere_at_once(api: Api, other_api
     code = await create_invite(api, bob, workspace)
     assert await preview(other_api, carol, code) is not None
     assert (await api.data(bob, REVOKE_INVITE, code=code))["revokeInvite"] is True
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert await preview(other_api, carol, code) is None
     assert await other_api.expect_refusal(carol, JOIN, code=code) == UNUSABLE
     assert await api.expect_refusal(bob, REVOKE_INVITE, code=code) == UNUSABLE
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     assert invite_count(api, workspace) == 0
 
 
@@ -155,11 +155,11 @@ async def test_only_the_creator_and_managers_revoke(api: Api) -> None:
     workspace = await create_workspace(api, alice)
     await add_members(api, workspace, bob, carol)
     code = await create_invite(api, bob, workspace)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert await api.expect_refusal(carol, REVOKE_INVITE, code=code) == Refusal("FORBIDDEN")
     assert await api.expect_refusal(outsider, REVOKE_INVITE, code=code) == UNUSABLE
     assert await api.expect_refusal(carol, REVOKE_INVITE, code="1-aaaaaaaaaaaaaaaa") == UNUSABLE
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     assert (await api.data(alice, REVOKE_INVITE, code=code))["revokeInvite"] is True
 
 
@@ -175,31 +175,31 @@ async def test_only_the_creator_and_managers_revoke(api: Api) -> None:
 async def test_invalid_input_creates_no_code(api: Api, fields: dict[str, Any], field: str) -> None:
     (alice,) = await api.create_users("alice")
     workspace = await create_workspace(api, alice)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_refusal(alice, CREATE_INVITE, id=workspace, **fields)
     assert refusal == Refusal("INVALID_INPUT", field)
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_outsiders_create_no_codes(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     closed, opened = await create_workspace(api, alice), await create_workspace(api, alice, isOpen=True)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for workspace in (closed, opened, "w_1", ""):
         refusal = await api.expect_refusal(bob, CREATE_INVITE, id=workspace)
         assert refusal == Refusal("NOT_FOUND", "workspaceId")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_a_code_of_another_workspace_is_refused(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     one, other = await create_workspace(api, alice, "One"), await create_workspace(api, alice, "Other", isOpen=True)
     code = await create_invite(api, alice, one)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert await api.expect_refusal(bob, JOIN, id=other, code=code) == Refusal("INVALID_INPUT", "code")
     forged = f"{other[2:]}-{code.partition('-')[2]}"
     assert await api.expect_refusal(bob, JOIN, code=forged) == UNUSABLE
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_unusable_codes_make_room_for_new_ones(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,9 +210,9 @@ async def test_unusable_codes_make_room_for_new_ones(api: Api, monkeypatch: pyte
     answers = await gather_all(*(api.run(alice, CREATE_INVITE, id=workspace) for _ in range(5)))
     refusals = [answer["errors"][0]["extensions"]["code"] for answer in answers if "errors" in answer]
     assert refusals == ["LIMIT_REACHED"] * 3 and invite_count(api, workspace) == 3
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert (await api.expect_refusal(alice, CREATE_INVITE, id=workspace)).code == "LIMIT_REACHED"
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     await api.data(bob, JOIN, code=once)
     await create_invite(api, alice, workspace)
     assert invite_count(api, workspace) == 3

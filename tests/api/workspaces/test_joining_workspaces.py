@@ -47,20 +47,20 @@ async def test_joining_again_changes_nothing(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     workspace = await create_workspace(api, alice, isOpen=True)
     await api.data(bob, JOIN, id=workspace)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert (await api.data(bob, JOIN, id=workspace))["joinWorkspace"]["memberCount"] == 2
     assert (await api.data(alice, JOIN, id=workspace))["joinWorkspace"]["memberCount"] == 2
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_a_closed_workspace_cannot_be_joined_without_a_code(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     workspace = await create_workspace(api, alice)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for unknown in (workspace, "w_1", "w_x", "", f"c_{workspace[2:]}.1", bob):
         assert await api.expect_refusal(bob, JOIN, id=unknown) == Refusal("NOT_FOUND", "workspaceId")
     assert await api.expect_refusal(bob, JOIN) == Refusal("INVALID_INPUT", "workspaceId")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_the_member_count_is_right_when_many_join_at_once(api: Api, other_api: Api) -> None:
@@ -78,10 +78,10 @@ async def test_a_service_adds_users_once_each(api: Api) -> None:
     workspace = await create_workspace(api, alice)
     added = await add_members(api, workspace, bob, alice, carol, bob)
     assert (added["memberCount"], added["viewer"]) == (3, None)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert (await add_members(api, workspace, carol, bob))["memberCount"] == 3
     assert (await add_members(api, workspace))["memberCount"] == 3
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     assert await my_workspaces(api, carol) == [workspace]
     expect_right_counts(api, workspace)
 
@@ -99,7 +99,7 @@ async def test_adding_is_refused_as_a_whole(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     workspace = await create_workspace(api, alice, isOpen=True)
     admin = make_caller(alice, CallerRole.ADMIN)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for user in (alice, bob):
         assert await api.expect_refusal(user, ADD, id=workspace, users=[bob]) == Refusal("FORBIDDEN")
     assert await api.expect_refusal(admin, ADD, id="w_1", users=[bob]) == Refusal("NOT_FOUND", "workspaceId")
@@ -108,7 +108,7 @@ async def test_adding_is_refused_as_a_whole(api: Api) -> None:
         assert refusal == Refusal("NOT_FOUND", "userIds")
     refusal = await api.expect_refusal(admin, ADD, id=workspace, users=[bob] * 1_001)
     assert refusal == Refusal("INVALID_INPUT", "userIds")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_nobody_is_added_if_one_is_in_too_many_workspaces(open_api: OpenApi) -> None:
@@ -183,9 +183,9 @@ async def test_new_members_follow_the_default_channels_read_up_to_now(api: Api, 
     assert row is not None and row["mc"] == 3
     await api.send(alice, default, "after")
     assert (await other_api.data(carol, SESSION, id=default))["session"]["unreadCount"] == 1
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     await other_api.data(bob, JOIN, id=workspace)
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_users_who_leave_follow_no_channel_until_they_join_again(api: Api) -> None:

@@ -47,9 +47,9 @@ async def test_a_member_leaves_and_joins_again_as_a_new_one(api: Api, other_api:
         assert (await own_workspace(where, alice, workspace))["memberCount"] == 1
         assert await member_ids(where, alice, workspace) == [alice]
     expect_right_counts(api, workspace)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert await other_api.expect_refusal(bob, LEAVE, id=workspace) == OUTSIDE
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     joined = (await other_api.data(bob, JOIN, code=code))["joinWorkspace"]
     assert joined["viewer"]["nickname"] is None
     refusal = await api.expect_refusal(bob, SET_NICKNAME, id=workspace, user=alice, nickname="x")
@@ -60,9 +60,9 @@ async def test_a_member_leaves_and_joins_again_as_a_new_one(api: Api, other_api:
 async def test_the_owner_cannot_leave(api: Api) -> None:
     (alice,) = await api.create_users("alice")
     workspace = await create_workspace(api, alice)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert await api.expect_refusal(alice, LEAVE, id=workspace) == Refusal("OWNER_CANNOT_LEAVE")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_counts_are_right_when_users_join_and_leave_at_once(api: Api, other_api: Api) -> None:
@@ -106,13 +106,13 @@ async def test_members_are_listed_and_found_by_nickname(api: Api, other_api: Api
 async def test_the_same_nickname_changes_nothing(api: Api) -> None:
     (alice,) = await api.create_users("alice")
     workspace = await create_workspace(api, alice)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert (await nickname(api, alice, workspace, None))["nickname"] is None
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     await nickname(api, alice, workspace, "Al")
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert (await nickname(api, alice, workspace, "Al", alice))["nickname"] == "Al"
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_managers_name_members_below_them(api: Api) -> None:
@@ -121,7 +121,7 @@ async def test_managers_name_members_below_them(api: Api) -> None:
     await add_members(api, workspace, low, high, plain)
     await give_role(api, workspace, low, Permission.MANAGE_NICKNAMES, 3)
     await give_role(api, workspace, high, Permission.VIEW_CHANNEL, 3)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for user, of in ((low, high), (low, alice)):
         refusal = await api.expect_refusal(user, SET_NICKNAME, id=workspace, user=of, nickname="x")
         assert refusal == Refusal("FORBIDDEN", "userId")
@@ -131,7 +131,7 @@ async def test_managers_name_members_below_them(api: Api) -> None:
     for unknown in ("nobody", ""):
         refusal = await api.expect_refusal(low, SET_NICKNAME, id=workspace, user=unknown, nickname="x")
         assert refusal == Refusal("NOT_A_MEMBER", "userId")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     assert (await nickname(api, low, workspace, "Plain", plain))["nickname"] == "Plain"
     assert (await nickname(api, alice, workspace, "High", high))["nickname"] == "High"
     assert (await nickname(api, low, workspace, "Low"))["nickname"] == "Low"
@@ -141,10 +141,10 @@ async def test_managers_name_members_below_them(api: Api) -> None:
 async def test_an_invalid_nickname_is_refused(api: Api, name: Any) -> None:
     (alice,) = await api.create_users("alice")
     workspace = await create_workspace(api, alice)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_refusal(alice, SET_NICKNAME, id=workspace, nickname=name)
     assert refusal == Refusal("INVALID_INPUT", "nickname")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 CREATE_CHANNEL = "mutation ($input: CreateChannelInput!) { createChannel(input: $input) { id } }"

@@ -91,9 +91,9 @@ async def test_overwrites_are_set_replaced_and_removed(rooms: Rooms, api: Api, o
     assert len(await overwrite(api, alice, channel=channel, role=rooms.everyone)) == 1
     assert await overwrite(api, alice, channel=channel, user=carol) == []
     assert await permissions_in(other_api, carol, channel) == DEFAULT
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert await overwrite(api, alice, channel=channel, user=carol) == []
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_a_channel_uses_the_overwrites_of_its_category_until_it_has_its_own(
@@ -133,7 +133,7 @@ async def test_members_manage_only_permissions_that_they_have_there(rooms: Rooms
     alice, bob, carol, channel = rooms.alice, rooms.bob, rooms.carol, rooms.general
     for place in ({"channel": channel}, {"category": rooms.category}):
         await overwrite(api, bob, **place, user=carol, allow=["SPEAK"], deny=["VIDEO", "MANAGE_ROLES"])
-        before = await api.stored_documents()
+        before = await api.stored_hashes()
         for fields in (
             {"user": bob, "allow": ["BAN_MEMBERS"]},
             {"role": rooms.keeper, "allow": ["PIN_MESSAGES"]},
@@ -141,17 +141,17 @@ async def test_members_manage_only_permissions_that_they_have_there(rooms: Rooms
             {"role": rooms.everyone, "deny": ["KICK_MEMBERS"]},
         ):
             assert await api.expect_refusal(bob, SET_OVERWRITE, **place, **fields) == Refusal("FORBIDDEN"), fields
-        assert await api.stored_documents() == before
+        assert await api.stored_hashes() == before
     # Bob cannot take back what the owner denied him.
     await overwrite(api, alice, channel=channel, role=rooms.keeper, deny=["PIN_MESSAGES", "ADD_REACTIONS"])
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for allow in ([], ["ADD_REACTIONS"], ["SPEAK"]):
         refusal = await api.expect_refusal(bob, SET_OVERWRITE, channel=channel, role=rooms.keeper, allow=allow)
         assert refusal == Refusal("FORBIDDEN")
     assert await api.expect_refusal(bob, SET_OVERWRITE, channel=channel, user=bob, allow=["ADD_REACTIONS"]) == Refusal(
         "FORBIDDEN"
     )
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     # A right to manage roles in one channel is one in that channel only.
     await overwrite(api, alice, channel=channel, user=carol, allow=["MANAGE_ROLES"])
     await overwrite(api, carol, channel=channel, user=bob, deny=["SPEAK"])
@@ -165,12 +165,12 @@ async def test_moving_a_channel_grants_nobody_what_the_mover_lacks(rooms: Rooms,
         await overwrite(api, alice, channel=place, user=bob, allow=["MANAGE_CHANNELS"])
     await overwrite(api, alice, category=rooms.category, role=rooms.keeper, allow=["BAN_MEMBERS"])
     move = "mutation ($id: ID!, $input: UpdateChannelInput!) { updateChannel(channelId: $id, input: $input) { id } }"
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_refusal(bob, move, id=rooms.trail, input={"inheritsPermissions": True})
     assert refusal == Refusal("FORBIDDEN", "inheritsPermissions")
     fields = {"categoryId": rooms.category, "inheritsPermissions": True}
     assert (await api.expect_refusal(bob, move, id=rooms.general, input=fields)).code == "FORBIDDEN"
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     # With its own overwrites it stays as it is for everybody.
     await api.data(bob, move, id=rooms.general, input={"categoryId": rooms.category})
     assert "BAN_MEMBERS" not in (await permissions_in(api, bob, rooms.general) or ())
@@ -213,10 +213,10 @@ async def test_refused_overwrites_change_nothing(rooms: Rooms, api: Api) -> None
         (rooms.erin, {**channel, **role}, unseen),
         (rooms.erin, {"category": rooms.category, **role}, Refusal("NOT_FOUND", "categoryId")),
     ]
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for user, variables, refusal in cases:
         assert await api.expect_refusal(user, SET_OVERWRITE, **variables) == refusal, variables
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_the_overwrite_of_a_former_member_can_be_removed(rooms: Rooms, api: Api) -> None:
@@ -235,10 +235,10 @@ async def test_a_place_has_at_most_200_overwrites(rooms: Rooms, api: Api, monkey
     for place in ({"channel": rooms.general}, {"category": rooms.category}):
         for target in ({"role": rooms.keeper}, {"user": rooms.bob}, {"user": rooms.bob}):
             await overwrite(api, rooms.alice, **place, **target, allow=["SPEAK"])
-        before = await api.stored_documents()
+        before = await api.stored_hashes()
         refusal = await api.expect_refusal(rooms.alice, SET_OVERWRITE, **place, user=rooms.carol, allow=["SPEAK"])
         assert refusal == Refusal("LIMIT_REACHED")
-        assert await api.stored_documents() == before
+        assert await api.stored_hashes() == before
 
 
 async def test_permissions_are_explained(rooms: Rooms, api: Api, other_api: Api) -> None:

@@ -17,6 +17,7 @@ from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.policy import Channel, ChannelKind, Policy
 from tests.api.client import Api, gather_all
 from tests.api.conftest import OpenApi
+from tests.api.reactions.calls import react
 from tests.api.workspaces.calls import (
     DELETE,
     add_members,
@@ -58,7 +59,8 @@ async def fill_workspace(api: Api, owner: str, *members: str) -> str:
     for number in (1, 2):
         channel = await create_channel(api, workspace, number)
         for user in (owner, *members[:2]):
-            await api.send(user, channel, "hello", idempotencyKey=f"{channel} {user}")
+            sent = await api.send(user, channel, "hello", idempotencyKey=f"{channel} {user}")
+            await react(api, owner, sent["message"]["id"])
         await api.services.app.store.mongo.insert_one("members", {"_id": f"{channel} {members[0]}"})
     await api.wait_until_idle()
     return workspace

@@ -152,11 +152,11 @@ async def test_members_have_roles_and_roles_count_them(staff: Staff, api: Api, o
 
 async def test_a_call_that_changes_nothing_stores_nothing(staff: Staff, api: Api) -> None:
     alice, bob = staff.user["alice"], staff.user["bob"]
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     assert await set_roles(api, alice, staff.workspace, bob, staff.role["guide"]) == ["guide"]
     for change in ({}, {"name": "guide"}, {"position": 2}, {"permissions": ["PIN_MESSAGES", "MANAGE_ROLES"]}):
         await api.data(alice, UPDATE_ROLE, id=staff.role["guide"], input=change)
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_overwrites_of_a_deleted_role_go(staff: Staff, api: Api) -> None:
@@ -242,11 +242,11 @@ REFUSALS: list[tuple[str, tuple[str, Json], Refusal]] = [
 
 
 async def test_every_refused_change_of_roles_changes_nothing(staff: Staff, api: Api) -> None:
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     for user, (operation, variables), refusal in REFUSALS:
         answer = await api.expect_refusal(staff.user[user], operation, **staff.fill_in(variables))
         assert answer == refusal, (user, operation, variables)
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
 
 
 async def test_a_member_with_the_right_manages_roles_below_their_own(staff: Staff, api: Api) -> None:
@@ -269,10 +269,10 @@ async def test_a_member_with_the_right_manages_roles_below_their_own(staff: Staf
 async def test_a_role_is_not_given_by_those_who_lack_its_permissions(staff: Staff, api: Api) -> None:
     alice, bob, dave = (staff.user[name] for name in ("alice", "bob", "dave"))
     await api.data(alice, UPDATE_ROLE, id=staff.role["guest"], input={"permissions": ["BAN_MEMBERS"]})
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_refusal(bob, SET_ROLES, id=staff.workspace, user=dave, roles=[staff.role["guest"]])
     assert refusal == Refusal("FORBIDDEN", "roleIds")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     # What a role has already may stay, and may be taken away.
     await api.data(bob, UPDATE_ROLE, id=staff.role["guest"], input={"permissions": ["BAN_MEMBERS", "SPEAK"]})
     await api.data(bob, UPDATE_ROLE, id=staff.role["guest"], input={"permissions": []})
@@ -297,8 +297,8 @@ async def test_a_workspace_has_at_most_250_roles_and_a_member_100(api: Api, monk
     ids = [answer["data"]["createRole"]["id"] for answer in created if "errors" not in answer]
     codes = [answer["errors"][0]["extensions"]["code"] for answer in created if "errors" in answer]
     assert (len(set(ids)), codes) == (3, ["LIMIT_REACHED"] * 2)
-    before = await api.stored_documents()
+    before = await api.stored_hashes()
     refusal = await api.expect_refusal(alice, SET_ROLES, id=workspace, user=bob, roles=ids)
     assert refusal == Refusal("LIMIT_REACHED", "roleIds")
-    assert await api.stored_documents() == before
+    assert await api.stored_hashes() == before
     assert len(await set_roles(api, alice, workspace, bob, *ids[:2], ids[0], everyone(workspace))) == 2

@@ -12,9 +12,11 @@ from typing import Any
 import orjson
 
 from server.embedded import ports
+from server.settings import Settings, load_settings
 from tests.chaos.faults.databases import DatabaseUrls, freeze_process
 from tests.chaos.tally import RunTally
 from tests.processes import ServerProcess, start_server, until_ready
+from tests.server.tokens import SECRET
 
 SETTINGS = {"ws_max_queued_events": "100", "ws_ping_interval_seconds": "5"}
 """Small limits, which a stalled device reaches within the time of a run."""
@@ -52,6 +54,17 @@ class FaultyServers:
         self._clocks = clocks
         for _ in clocks:
             self._ports.append(ports.pick_free(*self._ports))
+
+    def settings(self) -> Settings:
+        """Return the settings of commands on the same deployment."""
+        databases = self._addresses[0]
+        return load_settings(
+            mongo_url=databases.mongo_url,
+            mongo_database=self._database,
+            redis_url=databases.redis_url,
+            redis_prefix=f"{self._database}:",
+            jwt_secret=SECRET,
+        )
 
     def pick(self, rng: random.Random) -> ServerProcess:
         """Return any server, also one that is down, like a name with several addresses."""

@@ -59,13 +59,15 @@ def lost(record: Record) -> Iterator[Violation]:
 def duplicated(record: Record) -> Iterator[Violation]:
     """Find messages that are stored or answered twice."""
     stored: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    copies: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for row in record.stored.values():
         if row["kind"] != "SYSTEM":
-            stored[row["sender"], row["key"] or row["text"]].add(row["id"])
+            # A reply with broadcast is stored once in its thread, and once in the conversation.
+            (copies if row.get("copy") else stored)[row["sender"], row["key"] or row["text"]].add(row["id"])
     for (user, text), tries in record.attempts().items():
         answered = {t.value["message"]["id"] for t in tries if t.succeeded and isinstance(t.value, dict)}
         ids = answered | stored[user, text]
-        if len(ids) > 1:
+        if len(ids) > 1 or len(copies[user, text]) > len(ids):
             began, ended = min(t.invoked for t in tries), max(t.answered for t in tries)
             excused = record.lost_between(began, ended, user) and "idempotencyKey" in tries[0].variables["input"]
             kind = DUPLICATED_WITH_KEY_LOSS if excused else "duplicated"

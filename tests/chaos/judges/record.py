@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from store.base.ids import parse_private
+from store.base.ids import parse_private, parse_thread
 from tests.chaos.judges.history import Json
 
 CACHE_FAULTS = frozenset({"lose keys in Redis", "lose a user in Redis", "flush Redis"})
@@ -147,6 +147,10 @@ class Record:
 
     def readable(self, user: str, conversation: str, seq: int) -> bool:
         """Return whether a seq lies in the user's membership. Private conversations and PUBLIC channels have no end."""
+        place = parse_thread(conversation)
+        if place is not None:
+            # Who may read a part of a thread is not judged, only who may read nothing of it.
+            return self._ever_inside(user, place.parent)
         people = parse_private(conversation)
         if people is not None:
             return user in people[:2]
@@ -154,6 +158,12 @@ class Record:
             # Users who can see the channel can read all of it. Rights are judged by channel_rights.py.
             return True
         return any(a <= seq <= b for a, b in self.intervals.get(f"{conversation} {user}", ()))
+
+    def _ever_inside(self, user: str, conversation: str) -> bool:
+        people = parse_private(conversation)
+        if people is not None:
+            return user in people[:2]
+        return conversation in self.channels or f"{conversation} {user}" in self.intervals
 
     def _take_answer(self, tried: Try) -> None:
         value = tried.value
@@ -178,7 +188,7 @@ class Record:
             assert isinstance(value, dict)
             for edge in value["edges"]:
                 self._see_message(tried.user, f"try {tried.id}", asked, at, tried.variables["id"], edge["node"])
-        for session in sessions_in(value):
+        for session in _without_hidden_threads(sessions_in(value)):
             source = f"{tried.operation}, try {tried.id}"
             self._see_session(tried.user, source, asked, at, session["conversation"]["id"], session)
 
@@ -190,7 +200,7 @@ class Record:
             if event["__typename"] == "MessageCreated" and line["live"]:
                 seen = {"writeSeq": message["seq"]}
                 self._see_session(user, f"the event of {message['id']}", -inf, at, conversation, seen)
-        for session in event.get("sessions", ()):
+        for session in _without_hidden_threads(event.get("sessions", ())):
             source = f"syncSession {event['reason']} to {line['device']}"
             self._see_session(user, source, -inf, at, session["conversation"]["id"], session)
 
@@ -205,6 +215,11 @@ class Record:
 
     def _see_session(self, *fields: object) -> None:
         self.sessions.append(SeenSession(*fields))  # type: ignore[arg-type]  # the fields of SeenSession, in order
+
+
+def _without_hidden_threads(sessions: Iterable[Json]) -> Iterator[Json]:
+    """Leave out sessions of threads that their user does not follow, or cannot see: these have no positions."""
+    return (s for s in sessions if s["status"] == "ACTIVE" or not s["conversation"]["id"].startswith("t_"))
 
 
 def sessions_in(value: Json | list[Json] | None) -> Iterator[Json]:

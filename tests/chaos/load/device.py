@@ -20,7 +20,7 @@ from tests.chaos.judges.history import Json
 from tests.chaos.load.connection import RETRIED, AnswerLost, LoadConnection, RequestFailed, retry_delay
 from tests.chaos.load.documents import LIVE_SESSIONS, live_messages
 from tests.chaos.load.event_chain import EventChain
-from tests.chaos.load.load_state import LoadState
+from tests.chaos.load.load_state import LoadState, is_of_threads, without_threads
 from tests.chaos.load.mirror import Mirror
 from tests.chaos.load.requester import FIRST_PAUSE, LONGEST_PAUSE, GaveUp, Requester
 from tests.chaos.load.view import View
@@ -254,7 +254,7 @@ class Device(Requester):
                 tally.problem(f"{self.name}: {name} was at {self._active[name]}, now {event['reason']} {session}")
             self._active[name] = max(active, self._active.get(name, 0))
         # Sessions in channels are in no session list.
-        listed = [session for session in event["sessions"] if not session["conversation"]["id"].startswith("c_")]
+        listed = [s for s in without_threads(event["sessions"]) if not s["conversation"]["id"].startswith("c_")]
         self.view.apply_sync(event | {"sessions": listed})
 
     def _handle_live(self, event: Json) -> None:
@@ -273,10 +273,14 @@ class Device(Requester):
                 self.chain.handle_mention(event)
             case "MessageCreated":
                 self.chain.handle_message(event)
-                self.view.apply_created(event["message"])
-            case _:
+                if not is_of_threads(event["message"]["conversationId"]):
+                    self.view.apply_created(event["message"])
+            case "MessageUpdated" | "MessageRecalled":
                 self.chain.handle_message(event)
-                self.view.apply_revised(event["message"])
+                if not is_of_threads(event["message"]["conversationId"]):
+                    self.view.apply_revised(event["message"])
+            case _:
+                self.chain.handle_mark()
         self.load.note_received(self.user, event)
 
     def _handle_one(self, event: Json) -> None:
@@ -290,9 +294,11 @@ class Device(Requester):
                 chain.handle_receipt(event)
             case "TypingStarted":
                 chain.handle_typing(event)
-            case _:
+            case "MessageCreated" | "MessageUpdated" | "MessageRecalled" | "Mentioned":
                 chain.handle_message(event)
-        if event.get("message", event)["conversationId"] != self.followed:
+            case _:
+                chain.handle_mark()
+        if event.get("message", event).get("conversationId", self.followed) != self.followed:
             tally.problem(f"{chain.name}: follows {self.followed} only, and received {event}")
         self.load.note_received(self.user, event)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.chaos.load.feature_documents import FEATURE_DOCUMENTS
 from tests.chaos.load.workspace_documents import WORKSPACE_DOCUMENTS
 
 SESSION = """{
@@ -52,6 +53,7 @@ DOCUMENTS = WORKSPACE_DOCUMENTS | {
     "delivery": """query ($id: ID!) { message(id: $id) {
         id delivery { status recipientCount deliveredCount readCount } } }""",
     "me": "{ me { id } }",
+    **FEATURE_DOCUMENTS,
 }
 LIVE_SESSIONS = f"""subscription ($since: Cursor) {{ syncSession(since: $since) {{
     reason hasMore totalUnread cursor reset sessions {SESSION} }} }}"""
@@ -66,5 +68,8 @@ def live_messages(*, delivery: bool) -> str:
         ... on MessageRecalled {{ cursor message {message} }}
         ... on Mentioned {{ cursor message {message} }}
         ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
+        ... on ReactionsChanged {{ cursor conversationId messageId reactions {{ emoji count }} }}
+        ... on PinsChanged {{ cursor conversationId pinCount }}
+        ... on ThreadChanged {{ cursor parentId thread {{ id replyCount }} }}
         ... on TypingStarted {{ conversationId at user {{ id }} }}
         ... on CaughtUp {{ cursor reset }} }} }}"""

@@ -13,6 +13,19 @@ from tests.chaos.faults.servers import FaultyServers
 from tests.chaos.judges.history import History, Json
 from tests.chaos.tally import RunTally
 
+INBOX = "b_@threads"
+"""The gateway of followed threads."""
+
+
+def is_of_threads(conversation: str) -> bool:
+    """Return whether a conversation is a thread, or the inbox of threads. Views and mirrors leave them out."""
+    return conversation.startswith("t_") or conversation == INBOX
+
+
+def without_threads(sessions: Iterable[Json]) -> list[Json]:
+    """Return the sessions that are not of threads."""
+    return [session for session in sessions if not is_of_threads(session["conversation"]["id"])]
+
 
 @dataclass
 class GroupState:
@@ -75,8 +88,8 @@ class LoadState:
         """Note that a device received a message, with the message it replies to, a receipt, or typing."""
         message = event.get("message")
         name = (message or event).get("conversationId")
-        if name is None or name.startswith("c_"):
-            # Rights in channels are judged by judges/channel_rights.py.
+        if name is None or name.startswith(("c_", "t_")):
+            # Rights in channels are judged by judges/channel_rights.py, threads by features/feature_check.py.
             return
         if not name.startswith("g_"):
             if user not in (parse_private(name) or ()):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.chaos.judges.history import Json
 from tests.chaos.load.connection import AnswerLost, LoadConnection, RequestFailed, request_by_http
-from tests.chaos.load.load_state import LoadState
+from tests.chaos.load.load_state import INBOX, LoadState, without_threads
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds before the next try: the first pause, and the longest."""
@@ -55,11 +56,20 @@ class Requester:
             RequestFailed: The API answered with an error that is final.
             GaveUp: No try was answered in time.
         """
+        return await self.repeat(operation, lambda: self._try(operation, variables))
+
+    async def repeat(self, operation: str, attempt: Callable[[], Awaitable[Any]]) -> Any:
+        """Repeat an attempt, which raises RequestFailed or AnswerLost, until it is answered.
+
+        Raises:
+            RequestFailed: The answer was an error that is final.
+            GaveUp: No try was answered in time.
+        """
         outcomes, pause = self.load.tally.operations[operation], FIRST_PAUSE
         began = time.monotonic()
         while True:
             try:
-                value = await self._try(operation, variables)
+                value = await attempt()
             except RequestFailed as failed:
                 outcomes[failed.code] += 1
                 if not failed.retryable:
@@ -98,7 +108,7 @@ class Requester:
         return await request_by_http(self.load.http, server, self.user, operation, variables)
 
     async def read_sessions(self, since: str | None = None, page: int = 100) -> tuple[list[Json], Json]:
-        """Follow syncSessions to its end. Returns the sessions in order, and the last answer."""
+        """Follow syncSessions to its end. Returns the sessions in order without threads, and the last answer."""
         delta = await self.request("syncSessions", since=since, first=page)
         found: list[Json] = delta["sessions"]
         reset = delta["reset"]
@@ -106,10 +116,12 @@ class Requester:
             delta = await self.request("syncSessions", since=delta["cursor"], first=page)
             found = delta["sessions"] if delta["reset"] else found + delta["sessions"]
             reset = reset or delta["reset"]
-        return found, delta | {"reset": reset}
+        inbox = [session for session in found if session["conversation"]["id"] == INBOX]
+        total = delta["totalUnread"] - sum(session["unreadCount"] for session in inbox)
+        return without_threads(found), delta | {"reset": reset, "totalUnread": total}
 
     async def read_list(self, sub_biz: str | None = None, category: str | None = None) -> list[Json]:
-        """Return a whole session list, in order."""
+        """Return a whole session list without the threads inbox, in order."""
         found: list[Json] = []
         after = None
         while True:
@@ -117,4 +129,4 @@ class Requester:
             found += [edge["node"] for edge in page["edges"]]
             after = page["pageInfo"]["endCursor"]
             if not page["pageInfo"]["hasNextPage"]:
-                return found
+                return without_threads(found)

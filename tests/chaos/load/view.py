@@ -119,7 +119,8 @@ class View(NaiveDevice):
         self._drop_below_floor(name)
         for message in newest:
             self._note_text(message)
-            self._hold(name, message)
+            # The event of an edit may have come while the page was asked for.
+            self._hold(name, message | (self._with_newest_text(message) or {}))
 
     # --- events
 

@@ -44,6 +44,9 @@ WORKSPACE_DOCUMENTS = {
 
 LIVE_CHANNELS = f"""subscription ($channels: [Position!]!) {{ channelEvents(channels: $channels) {{ __typename
     ... on ChannelMessage {{ conversationId change rev message {_MESSAGE} }}
+    ... on ChannelReactions {{ conversationId messageId rev reactions {{ emoji count }} }}
+    ... on ChannelPins {{ conversationId pinCount rev }}
+    ... on ChannelThread {{ conversationId parentId rev }}
     ... on TypingStarted {{ conversationId user {{ id }} }}
     ... on AccessEnded {{ conversationId }}
     ... on ChannelCaughtUp {{ conversationId rev reset }} }} }}"""

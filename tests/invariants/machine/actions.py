@@ -9,6 +9,7 @@ from tests.invariants.machine.checks import FOLDERS, SUB_BIZ
 from tests.invariants.machine.deployment import DOCUMENTS, ClockedDeployment
 from tests.invariants.model.groups import GROUP_KINDS
 from tests.invariants.model.messages import REVISIONS
+from tests.invariants.model.reactions import EMOJI, REACTION_KINDS
 from tests.invariants.model.sessions import Json, Op, SessionModel, gateway
 from tests.user_ids import private_id
 
@@ -27,6 +28,9 @@ GROUP_BURST = (
     "edit",
     "edit",
     "recall",
+    "react",
+    "react",
+    "unreact",
 )
 BAD = 16
 UPDATES: tuple[Json, ...] = (
@@ -136,12 +140,33 @@ class Actions:
         text = sent.texts[-1] if number == 3 and sent.texts else self._text()
         return Op(kind, author, name, (seq, text) if kind == "edit" else (seq,))
 
+    def react(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
+        """Return a change of the reactions to a known message, or a send if there is none. number: from 0 to 3."""
+        revision = self.revise(model, "recall", user, any_, 0)
+        if revision.kind == "send":
+            return revision
+        emoji = None if kind == "clear" and number == 3 else EMOJI[number % len(EMOJI)]
+        return Op(kind, user, revision.target, (revision.value[0], emoji))
+
+    def pin(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
+        """Return the pinning or unpinning of a known message, or a send if there is none. number: from 0 to 3."""
+        revision = self.revise(model, "recall", user, any_, 0)
+        if revision.kind == "send":
+            return revision
+        conversation = model.conversations[revision.target]
+        # Most members may not do it.
+        user = conversation.owner if number and conversation.owner in conversation.members else user
+        seq = conversation.pins[-1] if kind == "unpin_message" and conversation.pins else revision.value[0]
+        return Op(kind, user, revision.target, seq)
+
     def any(self, model: SessionModel, kind: str, user: str, any_: int, number: int) -> Op:
         """Return a mutation of a kind. number: from 0 to 3."""
         if kind == "send":
             return self.send(model, user, any_, number == 1)
         if kind in REVISIONS:
             return self.revise(model, kind, user, any_, number)
+        if kind in REACTION_KINDS:
+            return self.react(model, kind, user, any_, number)
         if kind in GROUP_KINDS:
             return self.group(model, kind, user, any_, [number], number)
         if kind == "read_many":

@@ -6,7 +6,8 @@ from typing import Any
 
 from tests.api.channels.session_calls import ChannelClient
 from tests.api.client import Api
-from tests.invariants.machine.channel_requests import ONE_CHANNEL, OVERVIEW, SYNC, ChannelRequests
+from tests.invariants.machine.channel_requests import ONE_CHANNEL, OVERVIEW, PINNED, SYNC, ChannelRequests
+from tests.invariants.model.channel_marks import shown_reactions
 from tests.invariants.model.channels import ChannelMessage, ChannelModel, ModelChannel
 from tests.invariants.model.sessions import Json
 
@@ -62,12 +63,17 @@ class ChannelChecks:
         found = dict(shown["channel"])
         assert set(found.pop("viewerPermissions")) == model.rights(user, channel), (user, channel.id)
         assert found.pop("memberCount") == len(channel.followers), channel.id
+        assert found.pop("pinCount") == len(channel.pins), channel.id
         assert found == self._channel(user, channel), user
         nodes = [edge["node"] for edge in shown["messages"]["edges"]]
         for node in nodes:
             self.requests.messages[channel.id, node["seq"]] = node.pop("id")
         history = model.history(user, channel) or []
-        assert [_shown(node) for node in nodes] == [_expected(message) for message in history], (user, channel.id)
+        expected = [_expected(message, user, channel) for message in history]
+        assert [_shown(node) for node in nodes] == expected, (user, channel.id)
+        pinned = (await api.data(user, PINNED, id=channel.id))["pinnedMessages"]
+        readable = {message.seq for message in history}
+        assert [edge["node"]["seq"] for edge in pinned["edges"]] == [s for s in reversed(channel.pins) if s in readable]
 
     async def check_client(self, api: Api, user: str, client: ChannelClient) -> None:
         """Check I5: what a client has, with what changed since, is what a new client gets."""
@@ -82,8 +88,13 @@ class ChannelChecks:
 
 def _shown(node: Json) -> tuple[Any, ...]:
     content = node["content"] if node["systemEvent"] is None else None
-    return (node["seq"], node["sender"]["id"], content, node["state"] == "RECALLED")
+    reactions = [
+        (each["emoji"], each["count"], each["viewerReacted"], [reactor["id"] for reactor in each["users"]])
+        for each in node["reactions"]
+    ]
+    return (node["seq"], node["sender"]["id"], content, node["state"] == "RECALLED", node["isPinned"], reactions)
 
 
-def _expected(message: ChannelMessage) -> tuple[Any, ...]:
-    return (message.seq, message.sender, message.content, message.is_recalled)
+def _expected(message: ChannelMessage, user: str, channel: ModelChannel) -> tuple[Any, ...]:
+    is_pinned, reactions = message.seq in channel.pins, shown_reactions(message, user)
+    return (message.seq, message.sender, message.content, message.is_recalled, is_pinned, reactions)

@@ -17,10 +17,12 @@ OVERVIEW = f"""query ($id: ID!) {{
     unread: followedChannels(workspaceId: $id, unreadOnly: true) {{ edges {{ node {{ id }} }} }}
     attention {{ unread mentions threads }} }}"""
 ONE_CHANNEL = f"""query ($id: ID!) {{
-    channel(id: $id) {{ {CHANNEL} memberCount viewerPermissions }}
+    channel(id: $id) {{ {CHANNEL} memberCount viewerPermissions pinCount }}
     session(conversationId: $id) {{ {STATE} }}
     messages(conversationId: $id, last: 100) {{
-        edges {{ node {{ id seq content state sender {{ id }} systemEvent {{ kind }} }} }} }} }}"""
+        edges {{ node {{ id seq content state isPinned sender {{ id }} systemEvent {{ kind }}
+            reactions {{ emoji count viewerReacted users {{ id }} }} }} }} }} }}"""
+PINNED = "query ($id: ID!) { pinnedMessages(conversationId: $id, first: 100) { edges { node { seq } } } }"
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncChannels(since: $since, first: $first) {{
     channels {{ {CHANNEL} }} gone cursor hasMore reset attention {{ unread mentions }} }} }}"""
 CREATE_ROLE = "mutation ($id: ID!, $input: RoleInput!) { createRole(workspaceId: $id, input: $input) { id } }"
@@ -46,6 +48,11 @@ _DOCUMENTS = {
     "send": "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id } } }",
     "edit": "mutation ($id: ID!, $content: String!) { editMessage(messageId: $id, content: $content) { id } }",
     "recall": "mutation ($id: ID!) { recallMessage(messageId: $id) { id } }",
+    "react": "mutation ($id: ID!, $emoji: String!) { addReaction(messageId: $id, emoji: $emoji) { id } }",
+    "unreact": "mutation ($id: ID!, $emoji: String!) { removeReaction(messageId: $id, emoji: $emoji) { id } }",
+    "clear": "mutation ($id: ID!, $emoji: String) { clearReactions(messageId: $id, emoji: $emoji) { id } }",
+    "pin": "mutation ($id: ID!) { pinMessage(messageId: $id) { id } }",
+    "unpin": "mutation ($id: ID!) { unpinMessage(messageId: $id) { id } }",
     "read": "mutation ($id: ID!, $value: Int) { markRead(conversationId: $id, upToSeq: $value) { id } }",
     "mute": "mutation ($id: ID!, $value: Boolean!) { muteSession(conversationId: $id, muted: $value) { id } }",
     "mark": "mutation ($id: ID!) { setUnread(conversationId: $id) { id } }",
@@ -95,7 +102,9 @@ class ChannelRequests:
                 }
             case "edit":
                 return {"id": self.messages[op.target, op.value[0]], "content": op.value[1]}
-            case "recall":
+            case "react" | "unreact" | "clear":
+                return {"id": self.messages[op.target, op.value[0]], "emoji": op.value[1]}
+            case "recall" | "pin" | "unpin":
                 return {"id": self.messages[op.target, op.value]}
             case _:
                 return {"id": op.target, "value": op.value}

@@ -13,6 +13,8 @@ from tests.invariants.machine.deployment import SESSION, SYNC, ClockedDeployment
 from tests.invariants.model.conversation import ModelConversation
 from tests.invariants.model.groups import GROUP_KINDS
 from tests.invariants.model.messages import REVISIONS
+from tests.invariants.model.pins import PIN_KINDS
+from tests.invariants.model.reactions import REACTION_KINDS
 from tests.invariants.model.sessions import Json, Op, SessionModel
 
 FOLDERS = ("work", "home")
@@ -27,7 +29,7 @@ VIEW = f"""query ($birth: Cursor) {{
     work: sessions(first: 60, categoryId: "work") {{ {_LIST} }}
     home: sessions(first: 60, categoryId: "home") {{ {_LIST} }}
     sessionCategories {{ categoryId sessionCount unreadCount writeTs
-        lastMessage {{ seq conversationId state editCount }} }}
+        lastMessage {{ seq conversationId state editCount reactions {{ emoji count }} }} }}
     syncSessions(since: $birth) {{ totalUnread hasMore reset sessions {{ {SESSION} }} }} }}"""
 LISTED = f"query {{ sessions(first: 60) {{ edges {{ node {{ {SESSION} }} }} }} }}"
 
@@ -78,7 +80,7 @@ class Checks:
                 self._answers.append((op.user, answer["session"]))
             case "assign" | "read_many" | "receive_many":
                 self._answers += [(op.user, session) for session in answer]
-            case kind if kind not in (*GROUP_KINDS, *REVISIONS):
+            case kind if kind not in (*GROUP_KINDS, *REVISIONS, *REACTION_KINDS, *PIN_KINDS):
                 self._answers.append((op.user, answer))
 
     def pass_time(self) -> None:
@@ -258,7 +260,8 @@ def _unlike(what: str, expected: object, got: object) -> list[str]:
 def _as_last(conversation: ModelConversation, name: str, seq: int) -> Json:
     sent = conversation.messages[seq - 1]
     state, edits = "RECALLED" if sent.recalled else "NORMAL", max(0, len(sent.texts) - 1)
-    return {"seq": seq, "conversationId": name, "state": state, "editCount": edits}
+    reactions = [{"emoji": each["emoji"], "count": each["count"]} for each in sent.reactions_for("")]
+    return {"seq": seq, "conversationId": name, "state": state, "editCount": edits, "reactions": reactions}
 
 
 def _last_of(model: SessionModel, user: str, name: str) -> Json | None:

@@ -1,4 +1,4 @@
-"""Two processes of one deployment with clocks that tests move, on an event loop that lasts between steps."""
+"""Processes of one deployment with clocks that tests move, on an event loop that lasts between steps."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from redis import Redis
 from server.services import open_services
 from server.settings import UNLIMITED, load_settings
 from tests.api.client import TIMEOUT_SECONDS, Api, parse_refusal
+from tests.checking import find_differences
 from tests.clock import ManualClock
 from tests.invariants.model.sessions import Json, Op, date_time
 from tests.user_ids import people_of
@@ -24,7 +25,7 @@ from tests.user_ids import people_of
 SESSION = """
     id writeSeq readSeq deliveredSeq readCount unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil
     priority categoryId subBiz status activeTs writeTs peerReadSeq peerDeliveredSeq conversation { id }
-    lastMessage { seq conversationId state editCount }
+    lastMessage { seq conversationId state editCount reactions { emoji count } }
 """
 GROUP = """title name avatarUrl metadata memberCount viewerRole historyVisibility status owner { id }
     visibleRanges { fromSeq toSeq } lastMessage { seq } members { edges { node { role user { id } } } }"""
@@ -68,6 +69,11 @@ DOCUMENTS = {
     "edit": f"""mutation ($id: ID!, $content: String!) {{
         editMessage(messageId: $id, content: $content) {{ {REVISED} }} }}""",
     "recall": f"mutation ($id: ID!) {{ recallMessage(messageId: $id) {{ {REVISED} }} }}",
+    "react": "mutation ($id: ID!, $emoji: String!) { addReaction(messageId: $id, emoji: $emoji) { id } }",
+    "unreact": "mutation ($id: ID!, $emoji: String!) { removeReaction(messageId: $id, emoji: $emoji) { id } }",
+    "clear": "mutation ($id: ID!, $emoji: String) { clearReactions(messageId: $id, emoji: $emoji) { id } }",
+    "pin_message": "mutation ($id: ID!) { pinMessage(messageId: $id) { id } }",
+    "unpin_message": "mutation ($id: ID!) { unpinMessage(messageId: $id) { id } }",
     "leave": "mutation ($id: ID!) { leaveGroup(groupId: $id) }",
     "dismiss": "mutation ($id: ID!) { dismissGroup(groupId: $id) }",
     "dissolve": "mutation ($id: ID!) { deleteConversation(conversationId: $id) }",
@@ -104,6 +110,10 @@ def variables(op: Op, ids: Mapping[tuple[str, int], str]) -> Json:
             return {"id": op.target, "users": op.value}
         case "edit":
             return {"id": ids[op.target, op.value[0]], "content": op.value[1]}
+        case "react" | "unreact" | "clear":
+            return {"id": ids[op.target, op.value[0]], "emoji": op.value[1]}
+        case "pin_message" | "unpin_message":
+            return {"id": ids[op.target, op.value]}
         case "recall":
             return {"id": ids[op.target, op.value[0]]}
         case "remove" | "transfer":
@@ -122,10 +132,12 @@ class ClockedDeployment:
     `ids` are those of all messages that were seen, by conversation and seq.
     """
 
-    def __init__(self, mongo_url: str, redis_url: str, mongo: MongoClient[Json], redis: Redis) -> None:
+    def __init__(
+        self, mongo_url: str, redis_url: str, mongo: MongoClient[Json], redis: Redis, process_count: int = 2
+    ) -> None:
         mark = secrets.token_hex(6)
         self.steps: Counter[str] = Counter()
-        self.clocks = (ManualClock(), ManualClock())
+        self.clocks = tuple(ManualClock() for _ in range(process_count))
         self._prefix, self._database = f"t{mark}:", f"test_{mark}"
         self._settings = load_settings(
             **UNLIMITED,
@@ -175,13 +187,21 @@ class ClockedDeployment:
         (value,) = response["data"].values()
         return value
 
-    async def quiet(self) -> None:
-        """Wait until nothing is under way."""
+    async def quiet(self, *, published: bool = True) -> None:
+        """Wait until nothing is under way. published: also until the last reactions are, 500 ms after those before."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             for api in (*self.apis, *self.apis):
                 await api.wait_until_idle()
-                while api.services.app.bus._sending:  # noqa: ASYNC110
+                app = api.services.app
+                events = app.reactions.notify.__self__  # type: ignore[attr-defined]
+                while app.bus._sending or (published and events.pending):  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
+
+    async def check_derived_data(self) -> None:
+        """Check that all stored numbers and cached states agree with the records, as `confab check` does."""
+        await self.quiet()
+        found = await find_differences(self.apis[0].services.app.store)
+        assert not found, "\n".join(map(str, found))
 
     async def housekeeping(self) -> None:
         """Do now what every process does at intervals of real time, after clocks moved or Redis lost data."""

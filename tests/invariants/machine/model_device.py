@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 
 from tests.api.client import TIMEOUT_SECONDS, Api
 from tests.api.device import ApiDevice
@@ -22,6 +23,8 @@ LIVE_MESSAGES = f"""subscription ($since: Cursor, $id: ID) {{ messageEvents(sinc
     ... on MessageRecalled {{ cursor message {{ {MESSAGE} }} }}
     ... on GroupChanged {{ cursor group {{ id name avatarUrl metadata owner {{ id }} historyVisibility }} }}
     ... on ReceiptAdvanced {{ cursor conversationId status seq user {{ id }} }}
+    ... on ReactionsChanged {{ cursor messageId reactions {{ emoji count viewerReacted users {{ id }} }} }}
+    ... on PinsChanged {{ cursor pinCount message {{ {MESSAGE} }} }}
     ... on CaughtUp {{ cursor reset }} }} }}"""
 ASK = f"query ($id: ID!) {{ session(conversationId: $id) {{ {SESSION} }} }}"
 
@@ -34,9 +37,10 @@ class ModelDevice(ApiDevice):
     live_sessions = LIVE_SESSIONS
     live_messages = LIVE_MESSAGES
 
-    def __init__(self, api: Api, user: str) -> None:
+    def __init__(self, api: Api, user: str, ids: Mapping[tuple[str, int], str]) -> None:
+        """ids: of messages, by conversation and seq."""
         super().__init__(api, user)
-        self.received = ReceivedEvents(user)
+        self.received = ReceivedEvents(user, ids)
         self._furthest: dict[tuple[str, str, str], int] = {}
 
     async def appear(self, model: SessionModel) -> None:

@@ -12,7 +12,8 @@ from tests.invariants.model.sessions import SessionModel
 MESSAGE = """id seq conversationId contentType content state mentionsAll sender { id } mentions { id } editCount
     editedAt recalledAt recalledBy { id } systemEvent { kind actor { id } targets { id } text }
     delivery { status recipientCount deliveredCount readCount }
-    replyTo { seq content contentType }"""
+    replyTo { seq content contentType }
+    reactions { emoji count viewerReacted users { id } } isPinned"""
 RECEIPTS = "receipts(first: 100) { edges { node { user { id } status deliveredAt readAt } } }"
 LOOK = f"""query ($id: ID!, $one: ID!, $other: ID!) {{
     conversation(id: $id) {{ id lastMessage {{ seq }} session {{ id status }} ... on Group {{ {GROUP} }} }}
@@ -29,6 +30,8 @@ PAGE = f"""query ($id: ID!, $first: Int, $after: String, $last: Int, $before: St
         pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} edges {{ node {{ {MESSAGE} }} }} }} }}"""
 OFFLINE = f"""query ($first: Int, $after: String) {{ offlineMessages(first: $first, after: $after) {{
     pageInfo {{ hasNextPage endCursor }} edges {{ node {{ {MESSAGE} }} }} }} }}"""
+PINNED = """query ($id: ID!) {
+    pinnedMessages(conversationId: $id, first: 100) { edges { node { seq isPinned } } } }"""
 MINE = "query { myGroups(first: 100) { edges { node { id } } } }"
 
 
@@ -52,6 +55,9 @@ class Reading:
             last = {"seq": conversation.newest(user)} if conversation.newest(user) else None
             assert seen["conversation"]["lastMessage"] == last, f"{where} {seen['conversation']}"
             self._check_messages(model, user, name, _nodes(seen["messages"]))
+            listed = (await self._processes.apis[process].data(user, PINNED, id=name))["pinnedMessages"]
+            pinned = [seq for seq in reversed(conversation.pins) if conversation.may_read(user, seq)]
+            assert _nodes(listed) == [{"seq": seq, "isPinned": True} for seq in pinned], where
         else:
             assert (seen["conversation"], seen["node"], seen["messages"]) == (None, None, None), where
         for field, seq in (("one", pair[0]), ("other", pair[1]), ("same", pair[1])):
@@ -199,7 +205,13 @@ def plain(message: Json) -> Json:
         "recalledBy": message["recalledBy"] and message["recalledBy"]["id"],
         "systemEvent": _plain_event(message["systemEvent"]),
         "mentions": sorted(user["id"] for user in message["mentions"]),
+        "reactions": plain_reactions(message["reactions"]),
     }
+
+
+def plain_reactions(shown: list[Json]) -> list[Json]:
+    """Return reactions in the form of the model."""
+    return [reaction | {"users": [user["id"] for user in reaction["users"]]} for reaction in shown]
 
 
 def _plain_event(event: Json | None) -> Json | None:

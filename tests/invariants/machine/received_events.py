@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from tests.invariants.machine.reading import plain
+from tests.invariants.machine.received_reactions import ReceivedReactions
 from tests.invariants.model.conversation import DISMISSED, Json
 from tests.invariants.model.sessions import GROUP_CHANGED, ModelEvent, SessionModel
 
-_CHANGING = {"content", "state", "replyTo", "editCount", "editedAt", "recalledAt", "recalledBy", "delivery"}
+_CHANGING = {
+    "content",
+    "state",
+    "replyTo",
+    "editCount",
+    "editedAt",
+    "recalledAt",
+    "recalledBy",
+    "delivery",
+    "reactions",
+    "isPinned",
+}
 
 
 def _may_be_left_out(model: SessionModel, told: ModelEvent) -> bool:
@@ -27,7 +40,7 @@ class ReceivedEvents:
     True if operations ran concurrently since then: the number of receipts then depends on their order.
     """
 
-    def __init__(self, user: str) -> None:
+    def __init__(self, user: str, ids: Mapping[tuple[str, int], str]) -> None:
         self.bursts = False
         self.replaying: SessionModel | None = None
         self._user = user
@@ -40,6 +53,8 @@ class ReceivedEvents:
         self._messages: list[Json] = []
         self._groups: dict[str, Json] = {}
         self._recalled: set[tuple[str, int]] = set()
+        self._pin_counts: dict[str, int] = {}
+        self._reactions = ReceivedReactions(user, ids)
 
     def begin(self, model: SessionModel) -> None:
         """Begin to expect the events after this moment."""
@@ -50,6 +65,8 @@ class ReceivedEvents:
         self._synced.clear()
         self._messages.clear()
         self._groups.clear()
+        self._pin_counts.clear()
+        self._reactions.begin(model)
 
     def missed(self, model: SessionModel, since: int, bursts: bool) -> None:
         """Expect the events since a position in the model's events, by a replay."""
@@ -77,9 +94,13 @@ class ReceivedEvents:
                 name = event["group"]["id"]
                 self._received[GROUP_CHANGED, name, 0, ""] += 1
                 self._groups[name] = {field: value for field, value in event["group"].items() if field != "id"}
+            case "ReactionsChanged":
+                self._reactions.note(event)
             case what:
                 message = event["message"]
                 name, seq = message["conversationId"], message["seq"]
+                if what == "PinsChanged":
+                    self._pin_counts[name] = event["pinCount"]
                 assert message["content"] is None or (name, seq) not in self._recalled, (
                     f"told after its recall: {event}"
                 )
@@ -119,7 +140,14 @@ class ReceivedEvents:
                 return f"of sessions expected {dict(why - self._synced)}, received {dict(self._synced - why)}"
         for message in self._messages:
             self._check_live(model, message)
-        return "" if self.skipped else self._wrong_groups(model)
+        if self.skipped:
+            return ""
+        for name, count in self._pin_counts.items():
+            conversation = model.conversations[name]
+            if self._user in conversation.members and count != len(conversation.pins):
+                return f"{name} has {len(conversation.pins)} pinned messages, last told {count}"
+        changed = {name for what, name, _, _ in told if what == GROUP_CHANGED}
+        return self._wrong_groups(model) or self._reactions.wrong(model, changed, only)
 
     def _wrong_groups(self, model: SessionModel) -> str:
         """Compare the newest state of each group that changed with the one that the user may see.

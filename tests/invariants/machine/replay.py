@@ -28,7 +28,7 @@ async def replay(processes: ClockedDeployment, checks: Checks, mark: Mark, name:
         assert parse_refusal(refused.errors[0]) == Refusal("NOT_FOUND", "conversationId")
         return
     assert name is None or model.conversations[name].has_had(mark.user), f"{mark.user} receives events of {name}"
-    received = ReceivedEvents(mark.user)
+    received = ReceivedEvents(mark.user, processes.ids)
     received.missed(model, mark.told, bursts=mark.bursts != checks.bursts)
     created: defaultdict[str, list[int]] = defaultdict(list)
     while received.replaying:

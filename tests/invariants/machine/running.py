@@ -34,7 +34,7 @@ def run_machine(
                 # Without LONG each run walks the same way, so that a failure is caused by a change of the code.
                 derandomize=not LONG,
                 database=None,
-                phases=(Phase.generate, Phase.shrink) if LONG else (Phase.generate,),
+                phases=(Phase.generate,),
                 suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
             ),
         )

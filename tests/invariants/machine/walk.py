@@ -83,7 +83,7 @@ class Walk(RuleBasedStateMachine):
             answer = await self.processes.call(op, process)
             expected = self.model.apply(op)
             assert is_refused(answer, expected), f"expected {expected}, got {answer}"
-            await self.processes.quiet()
+            await self.processes.quiet(published=review)
             if expected is None:
                 self.checks.answered(op, answer)
             await self.checks.check(self.checks.touched() | {op.user}, 1 - process)
@@ -219,7 +219,7 @@ class Walk(RuleBasedStateMachine):
     @rule(who=st.integers(0, 2), process=PROCESS)
     def appear(self, who: int, process: int) -> None:
         if len(self.devices) < 3:
-            self.devices.append(ModelDevice(self.processes.apis[process], self.users[who]))
+            self.devices.append(ModelDevice(self.processes.apis[process], self.users[who], self.processes.ids))
             self.processes.run(self.devices[-1].appear(self.model))
 
     @rule(which=ANY, process=PROCESS, waits=st.booleans())
@@ -259,6 +259,7 @@ class Walk(RuleBasedStateMachine):
                         self.processes.run(device.come_back(self.processes.apis[0], self.model))
                 self.agree()
                 self.check_all_users(0)
+                self.processes.run(self.processes.check_derived_data())
         finally:
             for api in self.processes.apis:
                 self.processes.run(api.stop_subscriptions())

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.invariants.model.channel_marks import MARKS
 from tests.invariants.model.operation import Op
 
 Json = dict[str, Any]
@@ -31,6 +32,7 @@ class ChannelMessage:
     is_system: bool = False
     mentions_all: bool = False
     notified: frozenset[str] = frozenset()
+    reactions: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def is_recalled(self) -> bool:
@@ -48,7 +50,10 @@ class ReadState:
 
 @dataclass
 class ModelChannel:
-    """One channel. `intervals`: first and last seq of each membership, or of following; None: it has not ended."""
+    """One channel. `intervals`: first and last seq of each membership, or of following; None: it has not ended.
+
+    `pins`: seqs of the pinned messages, the latest pin last.
+    """
 
     id: str
     kind: str
@@ -59,6 +64,7 @@ class ModelChannel:
     messages: list[ChannelMessage] = field(default_factory=list)
     intervals: dict[str, list[tuple[int, int | None]]] = field(default_factory=dict)
     states: dict[str, ReadState] = field(default_factory=dict)
+    pins: list[int] = field(default_factory=list)
 
     @property
     def followers(self) -> set[str]:
@@ -140,7 +146,7 @@ class ChannelModel:
     def visible(self, user: str) -> list[ModelChannel]:
         return [channel for channel in self.channels.values() if self.sees(user, channel)]
 
-    def _may_read(self, user: str, channel: ModelChannel, message: ChannelMessage) -> bool:
+    def may_read(self, user: str, channel: ModelChannel, message: ChannelMessage) -> bool:
         """Return whether a message is in the part of the history that the user may read with READ_HISTORY."""
         if channel.has_full_history:
             return True
@@ -155,7 +161,7 @@ class ChannelModel:
         rights = self.rights(user, channel)
         if not rights:
             return None
-        return [m for m in channel.messages if READ_HISTORY in rights and self._may_read(user, channel, m)]
+        return [m for m in channel.messages if READ_HISTORY in rights and self.may_read(user, channel, m)]
 
     def session(self, user: str, channel: ModelChannel) -> Json | None:
         state = channel.states.get(user)
@@ -190,8 +196,14 @@ class ChannelModel:
             return refusal
         if not self.sees(op.user, channel):
             return "NOT_FOUND"
+        if op.kind in MARKS:
+            return MARKS[op.kind](self, op, channel)
         refusal = getattr(self, f"_do_{op.kind}")(op, channel)
         return refusal
+
+    def announce(self, op: Op, channel: ModelChannel) -> None:
+        """Append a SYSTEM message of the user."""
+        channel.append(ChannelMessage(channel.write_seq + 1, op.user, self.now, None, is_system=True))
 
     def _do_join(self, op: Op) -> None:
         if op.user not in self.joined:
@@ -268,7 +280,7 @@ class ChannelModel:
             return "FORBIDDEN"
         if channel.is_archived != op.value:
             channel.is_archived = op.value
-            channel.append(ChannelMessage(channel.write_seq + 1, op.user, self.now, None, is_system=True))
+            self.announce(op, channel)
         return None
 
     def _do_follow(self, op: Op, channel: ModelChannel) -> str | None:
@@ -347,12 +359,14 @@ class ChannelModel:
         if not may_moderate and self.now - message.at > 120_000:
             return "RECALL_TIMEOUT"
         message.content = None
+        if message.seq in channel.pins:
+            channel.pins.remove(message.seq)
         return None
 
     def _refuse_revision(self, user: str, channel: ModelChannel, seq: int) -> str | None:
         message = channel.messages[seq - 1]
         has_right = READ_HISTORY in self.rights(user, channel) or message.sender == user
-        if not has_right or not self._may_read(user, channel, message):
+        if not has_right or not self.may_read(user, channel, message):
             return "NOT_FOUND"
         return "INVALID_INPUT" if message.is_system else None
 

@@ -17,7 +17,7 @@ class ModelMessage:
     """One message.
 
     `reply` is the seq of the message that it answers. `texts` is each content it had, oldest first; empty for SYSTEM.
-    `event` is the kind and the text of what a SYSTEM message announces.
+    `event` is the kind and the text of what a SYSTEM message announces. `reactions` are the users of each emoji.
     """
 
     seq: int
@@ -30,6 +30,7 @@ class ModelMessage:
     recalled_by: str | None = None
     event: tuple[str, str | None] | None = None
     recipients: frozenset[str] = frozenset()
+    reactions: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def system(self) -> bool:
@@ -43,6 +44,14 @@ class ModelMessage:
     def content(self) -> str | None:
         return None if self.recalled or self.system else self.texts[-1]
 
+    def reactions_for(self, user: str) -> list[Json]:
+        """Return the reactions as the API shows them to a user."""
+        reactions = {} if self.recalled else self.reactions
+        return [
+            {"emoji": emoji, "count": len(users), "viewerReacted": user in users, "users": users[:5]}
+            for emoji, users in reactions.items()
+        ]
+
 
 @dataclass
 class ModelConversation:
@@ -50,6 +59,7 @@ class ModelConversation:
 
     `members` are the present ones with their roles. `intervals` are the first and last seq of each membership, the
     last one open for members. `ended` says how a group ended, if it did. `left` is the group as former members see it.
+    `pins` are the seqs of the pinned messages, the latest pin last.
     """
 
     members: dict[str, str]
@@ -63,6 +73,7 @@ class ModelConversation:
     messages: list[ModelMessage] = field(default_factory=list)
     intervals: dict[str, list[tuple[int, int | None]]] = field(default_factory=dict)
     left: dict[str, ModelConversation] = field(default_factory=dict)
+    pins: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for user in self.members:
@@ -79,9 +90,11 @@ class ModelConversation:
         self.messages.append(sent)
         return sent
 
-    def add_event(self, actor: str, kind: str, *targets: str, text: str | None = None) -> ModelMessage:
+    def add_event(
+        self, actor: str, kind: str, *targets: str, text: str | None = None, reply: int | None = None
+    ) -> ModelMessage:
         """Append the SYSTEM message that announces a change."""
-        return self.add_message(actor, mentions=frozenset(targets), event=(kind, text))
+        return self.add_message(actor, mentions=frozenset(targets), event=(kind, text), reply=reply)
 
     def add_member(self, user: str) -> None:
         """Add a member from the next message on."""
@@ -152,6 +165,8 @@ class ModelConversation:
             "mentions": sorted(sent.mentions),
             "mentionsAll": sent.mentions_all,
             "replyTo": {"seq": reply.seq, "content": reply.content} if reply else None,
+            "reactions": sent.reactions_for(user),
+            "isPinned": sent.seq in self.pins,
         }
 
     def shared_group(self) -> Json:

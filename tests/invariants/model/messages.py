@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.api.client import Refusal
+from tests.invariants.model import pins
 from tests.invariants.model.conversation import MEMBER, Json, ModelMessage
 from tests.invariants.model.operation import Op
 
@@ -49,6 +50,9 @@ def change(model: SessionModel, op: Op) -> None:
         return
     else:
         sent.recalled_by = op.user
+        if seq in conversation.pins:
+            conversation.pins.remove(seq)
+            pins.show(model, op.target, sent)
     for member in conversation.members:
         if conversation.may_read(member, seq):
             model.emit(member, "MessageUpdated" if op.kind == "edit" else "MessageRecalled", op.target, sent)

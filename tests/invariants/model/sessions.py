@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tests.api.client import Refusal
-from tests.invariants.model import groups, messages
+from tests.invariants.model import groups, messages, pins, reactions
 from tests.invariants.model.conversation import OWNER, Json, ModelConversation, ModelMessage
 from tests.invariants.model.operation import Op as Op
 from tests.user_ids import people_of
@@ -17,6 +17,8 @@ ModelEvent = tuple[str, str, int, str]
 """An event: its kind, the conversation, the seq of the message or position, and the user who caused it."""
 
 GROUP_CHANGED = "GroupChanged"
+
+_RULES = ((messages.REVISIONS, messages), (reactions.REACTION_KINDS, reactions), (pins.PIN_KINDS, pins))
 
 
 @dataclass
@@ -76,11 +78,12 @@ class SessionModel:
             refused = groups.refusal(self, op)
             if refused is not None:
                 return refused
-        if op.kind in messages.REVISIONS:
-            refused = messages.refusal(self, op)
-            if refused is None:
-                messages.change(self, op)
-            return refused
+        for kinds, rules in _RULES:
+            if op.kind in kinds:
+                refused = rules.refusal(self, op)
+                if refused is None:
+                    rules.change(self, op)
+                return refused
         if op.kind in groups.GROUP_KINDS:
             groups.change(self, op)
         else:

@@ -22,7 +22,19 @@ async def stage(database_servers: RunningServers, tmp_path_factory: pytest.TempP
         yield await open_stage(stack, database_servers, folder, "test_attacks", short=True)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+_LONGEST = {
+    "users/nested-mentions",
+    "users/many-documents",
+    "users/unknown-operations",
+    "users/huge-variables",
+    "users/long-errors",
+}
+"""Only `make long` runs them. Other tests of tests/security and tests/schema are about the same limits."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in _LONGEST else name for name in ATTACKS]
+)
 async def test_the_server_holds_against_the_short_form_of_an_attack(stage: Stage, name: str) -> None:
     outcome = await stage.run_short(name, ATTACKS[name])
     assert outcome.requests, "the attack did nothing"

@@ -5,6 +5,17 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import { gql, type TypedDocumentNode } from "@urql/core";
 /**
+ * SCANNING: an external scanner is configured and has not answered. REJECTED: by the scanner, or an image that cannot be
+ * decoded safely.
+ */
+export type AttachmentState =
+  | 'UPLOADING'
+  | 'SCANNING'
+  | 'READY'
+  | 'REJECTED'
+  | 'REMOVED';
+
+/**
  * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes
  * a seq, never counts as unread, is never in offlineMessages; its sender is whoever acted, or the user acted for; its
  * systemEvent is CUSTOM. BOT_COMMAND: an ordinary message that bots look for.
@@ -18,7 +29,8 @@ export type ConversationType =
   | 'PRIVATE'
   | 'GROUP'
   | 'CHANNEL'
-  | 'SUB_BIZ';
+  | 'SUB_BIZ'
+  | 'THREAD';
 
 /** name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the first group. */
 export type CreateGroupInput = {
@@ -30,6 +42,39 @@ export type CreateGroupInput = {
   subBiz?: string | null | undefined;
   idempotencyKey?: string | null | undefined;
 };
+
+export type CreateUploadInput = {
+  filename: string;
+  sizeBytes: number;
+  contentType?: string | null | undefined;
+  sha256?: string | null | undefined;
+  description?: string | null | undefined;
+  conversationId: string;
+  spoiler?: boolean | null | undefined;
+  idempotencyKey?: string | null | undefined;
+};
+
+export type EmbedFieldInput = {
+  name: string;
+  value: string;
+  inline?: boolean | null | undefined;
+};
+
+export type EmbedInput = {
+  url?: string | null | undefined;
+  title?: string | null | undefined;
+  description?: string | null | undefined;
+  authorName?: string | null | undefined;
+  color?: string | null | undefined;
+  imageUrl?: string | null | undefined;
+  fields?: Array<EmbedFieldInput> | null | undefined;
+};
+
+export type EmbedType =
+  | 'LINK'
+  | 'IMAGE'
+  | 'VIDEO'
+  | 'RICH';
 
 export type GroupRole =
   | 'OWNER'
@@ -64,6 +109,10 @@ export type ReceiptStatus =
 export type SendMessageInput = {
   toUserId?: string | null | undefined;
   conversationId?: string | null | undefined;
+  /** Reply in the thread of this message, which comes into being with its first reply. */
+  threadOf?: string | null | undefined;
+  /** With threadOf: also show it in the conversation. One message in two places: one text, one edit, one recall. */
+  broadcast?: boolean | null | undefined;
   /** With toUserId only; [a-z0-9-]{1,32}. */
   subBiz?: string | null | undefined;
   /**
@@ -81,6 +130,12 @@ export type SendMessageInput = {
   mentionRoleIds?: Array<string> | null | undefined;
   /** A message of the same conversation that the sender can see (INVALID_INPUT). */
   replyToId?: string | null | undefined;
+  /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
+  attachmentIds?: Array<string> | null | undefined;
+  /** No link previews. */
+  suppressEmbeds?: boolean | null | undefined;
+  /** Bots and service callers only (FORBIDDEN); at most 10. */
+  embeds?: Array<EmbedInput> | null | undefined;
   idempotencyKey?: string | null | undefined;
 };
 
@@ -104,9 +159,13 @@ export type SyncReason =
 
 export type UserPartsFragment = { id: string, displayName: string, avatarUrl: string | null, isBot: boolean };
 
-export type PreviewPartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
+export type PreviewPartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
 
-export type MessagePartsFragment = { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
+export type FilePartsFragment = { id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null };
+
+export type EmbedPartsFragment = { type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> };
+
+export type MessagePartsFragment = { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
 
 export type PeerMarksFragment = { id: string, peerDeliveredSeq: number | null, peerReadSeq: number | null };
 
@@ -115,7 +174,8 @@ export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: numb
     | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
     | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-  , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
+    | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+  , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
 
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -149,7 +209,8 @@ export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, e
           | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
           | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
           | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+          | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+        , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
 export type SyncSessionsQueryVariables = Exact<{
   since?: string | null | undefined;
@@ -161,7 +222,8 @@ export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boole
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
+        | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
 export type OneSessionQueryVariables = Exact<{
   conversationId: string;
@@ -173,12 +235,20 @@ export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
 
 export type OfflineQueueQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type OfflineQueueQuery = { offlineMessages: { edges: Array<{ node: { id: string, conversationId: string, seq: number } }>, pageInfo: { hasNextPage: boolean } } };
+
+export type FileQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type FileQuery = { attachment: { id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null } | null };
 
 export type TotalQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -190,14 +260,14 @@ export type FoldersQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type FoldersQuery = { sessionCategories: Array<{ categoryId: string, sessionCount: number, unreadCount: number }> };
 
-export type HistoryPartsFragment = { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } };
+export type HistoryPartsFragment = { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } };
 
 export type MessagesQueryVariables = Exact<{
   conversationId: string;
 }>;
 
 
-export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type OlderMessagesQueryVariables = Exact<{
   conversationId: string;
@@ -205,7 +275,7 @@ export type OlderMessagesQueryVariables = Exact<{
 }>;
 
 
-export type OlderMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+export type OlderMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type NewerMessagesQueryVariables = Exact<{
   conversationId: string;
@@ -213,7 +283,7 @@ export type NewerMessagesQueryVariables = Exact<{
 }>;
 
 
-export type NewerMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+export type NewerMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type MessagesAroundQueryVariables = Exact<{
   conversationId: string;
@@ -221,14 +291,14 @@ export type MessagesAroundQueryVariables = Exact<{
 }>;
 
 
-export type MessagesAroundQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+export type MessagesAroundQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type TicksQueryVariables = Exact<{
   conversationId: string;
 }>;
 
 
-export type TicksQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }> } | null };
+export type TicksQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }> } | null };
 
 export type ReceiptsQueryVariables = Exact<{
   id: string;
@@ -249,12 +319,41 @@ export type SendMessageMutationVariables = Exact<{
 }>;
 
 
-export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } } };
+        | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } } };
+
+export type CreateUploadMutationVariables = Exact<{
+  input: CreateUploadInput;
+}>;
+
+
+export type CreateUploadMutation = { createUpload: { id: string, url: string, method: string, headers: Array<{ name: string, value: string }> } };
+
+export type CompleteUploadMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type CompleteUploadMutation = { completeUpload: { id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null } };
+
+export type CancelUploadMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type CancelUploadMutation = { cancelUpload: boolean };
+
+export type SuppressEmbedsMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type SuppressEmbedsMutation = { suppressEmbeds: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
 
 export type EditMessageMutationVariables = Exact<{
   id: string;
@@ -262,14 +361,14 @@ export type EditMessageMutationVariables = Exact<{
 }>;
 
 
-export type EditMessageMutation = { editMessage: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
+export type EditMessageMutation = { editMessage: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
 
 export type RecallMessageMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type RecallMessageMutation = { recallMessage: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
+export type RecallMessageMutation = { recallMessage: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
 
 export type StartTypingMutationVariables = Exact<{
   conversationId: string;
@@ -296,7 +395,8 @@ export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readS
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type AckDeliveredMutationVariables = Exact<{
   conversationId: string;
@@ -309,7 +409,8 @@ export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: numbe
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type SetUnreadMutationVariables = Exact<{
   conversationId: string;
@@ -321,7 +422,8 @@ export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, rea
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type PinMutationVariables = Exact<{
   conversationId: string;
@@ -334,7 +436,8 @@ export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq:
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type MuteMutationVariables = Exact<{
   conversationId: string;
@@ -348,7 +451,8 @@ export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSe
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type MoveToFolderMutationVariables = Exact<{
   conversationIds: Array<string> | string;
@@ -361,7 +465,8 @@ export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSe
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> };
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> };
 
 export type DeleteSessionMutationVariables = Exact<{
   conversationId: string;
@@ -373,7 +478,8 @@ export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: num
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type CreateGroupMutationVariables = Exact<{
   input: CreateGroupInput;
@@ -447,7 +553,8 @@ export type SyncSessionSubscription = { syncSession: { reset: boolean, reason: S
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
+        | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
 export type MessageEventsSubscriptionVariables = Exact<{
   since?: string | null | undefined;
@@ -455,12 +562,15 @@ export type MessageEventsSubscriptionVariables = Exact<{
 
 
 export type MessageEventsSubscription = { messageEvents:
-    | { __typename: 'MessageCreated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
-    | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
-    | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
+    | { __typename: 'MessageCreated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
+    | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
+    | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'ReceiptAdvanced', conversationId: string, status: ReceiptStatus, seq: number, cursor: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'GroupChanged', cursor: string, group: { id: string, name: string, title: string, avatarUrl: string | null, memberCount: number, viewerRole: GroupRole | null, status: GroupStatus } }
+    | { __typename: 'ThreadChanged' }
     | { __typename: 'Mentioned' }
+    | { __typename: 'PinsChanged' }
+    | { __typename: 'ReactionsChanged' }
     | { __typename: 'TypingStarted', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'TypingStopped', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'CaughtUp', cursor: string, reset: boolean }
@@ -485,6 +595,11 @@ export const PreviewParts = gql`fragment PreviewParts on Message {
   sender {
     ...UserParts
   }
+  attachments {
+    id
+    filename
+    contentType
+  }
   delivery {
     status
     recipientCount
@@ -499,8 +614,57 @@ fragment UserParts on User {
   isBot
 }`;
 
+export const FileParts = gql`fragment FileParts on Attachment {
+  id
+  filename
+  contentType
+  sizeBytes
+  description
+  state
+  url
+  width
+  height
+  thumbHash
+  spoiler
+  small: thumbnailUrl(width: 320)
+  medium: thumbnailUrl(width: 640)
+  large: thumbnailUrl(width: 1280)
+}`;
+
+export const EmbedParts = gql`fragment EmbedParts on Embed {
+  type
+  url
+  title
+  description
+  siteName
+  authorName
+  color
+  publishedAt
+  image {
+    url
+    width
+    height
+  }
+  thumbnail {
+    url
+    width
+    height
+  }
+  fields {
+    name
+    value
+    inline
+  }
+}`;
+
 export const MessageParts = gql`fragment MessageParts on Message {
   ...PreviewParts
+  attachments {
+    ...FileParts
+  }
+  embeds {
+    ...EmbedParts
+  }
   mentions {
     ...UserParts
   }
@@ -512,6 +676,11 @@ export const MessageParts = gql`fragment MessageParts on Message {
     state
     sender {
       ...UserParts
+    }
+    attachments {
+      id
+      filename
+      contentType
     }
   }
   idempotencyKey
@@ -534,11 +703,57 @@ fragment PreviewParts on Message {
   sender {
     ...UserParts
   }
+  attachments {
+    id
+    filename
+    contentType
+  }
   delivery {
     status
     recipientCount
     deliveredCount
     readCount
+  }
+}
+fragment FileParts on Attachment {
+  id
+  filename
+  contentType
+  sizeBytes
+  description
+  state
+  url
+  width
+  height
+  thumbHash
+  spoiler
+  small: thumbnailUrl(width: 320)
+  medium: thumbnailUrl(width: 640)
+  large: thumbnailUrl(width: 1280)
+}
+fragment EmbedParts on Embed {
+  type
+  url
+  title
+  description
+  siteName
+  authorName
+  color
+  publishedAt
+  image {
+    url
+    width
+    height
+  }
+  thumbnail {
+    url
+    width
+    height
+  }
+  fields {
+    name
+    value
+    inline
   }
 }`;
 
@@ -607,6 +822,11 @@ fragment PreviewParts on Message {
   sender {
     ...UserParts
   }
+  attachments {
+    id
+    filename
+    contentType
+  }
   delivery {
     status
     recipientCount
@@ -635,6 +855,12 @@ export const HistoryParts = gql`fragment HistoryParts on MessageConnection {
 }
 fragment MessageParts on Message {
   ...PreviewParts
+  attachments {
+    ...FileParts
+  }
+  embeds {
+    ...EmbedParts
+  }
   mentions {
     ...UserParts
   }
@@ -646,6 +872,11 @@ fragment MessageParts on Message {
     state
     sender {
       ...UserParts
+    }
+    attachments {
+      id
+      filename
+      contentType
     }
   }
   idempotencyKey
@@ -668,11 +899,57 @@ fragment PreviewParts on Message {
   sender {
     ...UserParts
   }
+  attachments {
+    id
+    filename
+    contentType
+  }
   delivery {
     status
     recipientCount
     deliveredCount
     readCount
+  }
+}
+fragment FileParts on Attachment {
+  id
+  filename
+  contentType
+  sizeBytes
+  description
+  state
+  url
+  width
+  height
+  thumbHash
+  spoiler
+  small: thumbnailUrl(width: 320)
+  medium: thumbnailUrl(width: 640)
+  large: thumbnailUrl(width: 1280)
+}
+fragment EmbedParts on Embed {
+  type
+  url
+  title
+  description
+  siteName
+  authorName
+  color
+  publishedAt
+  image {
+    url
+    width
+    height
+  }
+  thumbnail {
+    url
+    width
+    height
+  }
+  fields {
+    name
+    value
+    inline
   }
 }`;
 
@@ -755,6 +1032,13 @@ export const OfflineQueueDocument: TypedDocumentNode<OfflineQueueQuery, OfflineQ
     }
   }
 }`;
+
+export const FileDocument: TypedDocumentNode<FileQuery, FileQueryVariables> = gql`query File($id: ID!) {
+  attachment(id: $id) {
+    ...FileParts
+  }
+}
+${FileParts}`;
 
 export const TotalDocument: TypedDocumentNode<TotalQuery, TotalQueryVariables> = gql`query Total {
   totalUnread
@@ -866,6 +1150,36 @@ export const SendMessageDocument: TypedDocumentNode<SendMessageMutation, SendMes
 }
 ${MessageParts}
 ${SessionParts}`;
+
+export const CreateUploadDocument: TypedDocumentNode<CreateUploadMutation, CreateUploadMutationVariables> = gql`mutation CreateUpload($input: CreateUploadInput!) {
+  createUpload(input: $input) {
+    id
+    url
+    method
+    headers {
+      name
+      value
+    }
+  }
+}`;
+
+export const CompleteUploadDocument: TypedDocumentNode<CompleteUploadMutation, CompleteUploadMutationVariables> = gql`mutation CompleteUpload($id: ID!) {
+  completeUpload(uploadId: $id) {
+    ...FileParts
+  }
+}
+${FileParts}`;
+
+export const CancelUploadDocument: TypedDocumentNode<CancelUploadMutation, CancelUploadMutationVariables> = gql`mutation CancelUpload($id: ID!) {
+  cancelUpload(uploadId: $id)
+}`;
+
+export const SuppressEmbedsDocument: TypedDocumentNode<SuppressEmbedsMutation, SuppressEmbedsMutationVariables> = gql`mutation SuppressEmbeds($id: ID!) {
+  suppressEmbeds(messageId: $id) {
+    ...MessageParts
+  }
+}
+${MessageParts}`;
 
 export const EditMessageDocument: TypedDocumentNode<EditMessageMutation, EditMessageMutationVariables> = gql`mutation EditMessage($id: ID!, $content: String!) {
   editMessage(messageId: $id, content: $content) {
@@ -1069,6 +1383,9 @@ ${MessageParts}`;
 export const possibleTypes = {
   "ChannelEvent": [
     "ChannelMessage",
+    "ChannelPins",
+    "ChannelReactions",
+    "ChannelThread",
     "TypingStarted",
     "TypingStopped",
     "AccessEnded",
@@ -1078,7 +1395,8 @@ export const possibleTypes = {
     "Channel",
     "Group",
     "PrivateConversation",
-    "SubBizGateway"
+    "SubBizGateway",
+    "Thread"
   ],
   "MessageEvent": [
     "MessageCreated",
@@ -1086,12 +1404,16 @@ export const possibleTypes = {
     "MessageRecalled",
     "ReceiptAdvanced",
     "GroupChanged",
+    "ThreadChanged",
     "Mentioned",
+    "PinsChanged",
+    "ReactionsChanged",
     "TypingStarted",
     "TypingStopped",
     "CaughtUp"
   ],
   "Node": [
+    "Attachment",
     "Channel",
     "ChannelCategory",
     "Group",
@@ -1100,6 +1422,7 @@ export const possibleTypes = {
     "Role",
     "Session",
     "SubBizGateway",
+    "Thread",
     "User",
     "Workspace"
   ],
@@ -1114,6 +1437,6 @@ export const possibleTypes = {
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["AccessEnded","Attention","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","Delivery","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","OwnMembershipChanged","PageInfo","PermissionOverwrite","PermissionReason","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TypingStarted","TypingStopped","UserConnection","UserEdge","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
+export const embeddedTypes = ["AccessEnded","Attention","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","Delivery","Embed","EmbedField","EmbedImage","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","OwnMembershipChanged","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
 
-export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","renewAuth"];
+export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","renewAuth"];

@@ -4,6 +4,7 @@ import { App } from "./ui/App";
 import { startTheme } from "./ui/theme";
 import "./ui/base.css";
 import "./ui/chat.css";
+import "./ui/files/files.css";
 
 startTheme();
 createRoot(document.getElementById("root")!).render(<App />);

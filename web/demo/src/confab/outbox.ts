@@ -37,7 +37,7 @@ export interface Outbox {
 const KEY_LASTS_MS = 23 * 3600_000;
 
 // Not randomUUID: browsers offer it only on localhost and over https.
-const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /**
  * True if another attempt with the same key may succeed: there was no answer, or the server says so. A refused token says nothing

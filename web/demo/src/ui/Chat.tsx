@@ -4,6 +4,7 @@ import { Provider } from "urql";
 import { connect, type Token } from "../confab/client";
 import { openOutbox } from "../confab/outbox";
 import { startSync } from "../confab/sync";
+import { openUploads } from "../confab/uploads";
 import { TotalDocument } from "../gql";
 import { people, place, tokensOf, type Person } from "../signIn";
 import logo from "../logo.svg";
@@ -32,12 +33,14 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
     const connection = connect(tokens, () => signedOut("You have been signed out."), connectAgain);
     const sync = startSync(connection.client, token.userId);
     const outbox = openOutbox(connection.client, `${place}.${token.userId}`);
-    const offLink = connection.onLink(() => connection.link() === "online" && outbox.wake());
+    const uploads = openUploads(connection.client, outbox);
+    const offLink = connection.onLink(() => connection.link() === "online" && (outbox.wake(), uploads.wake()));
     void people().then((all) => setCast(all ?? []));
-    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox });
+    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads });
     return () => {
       clearTimeout(again);
       offLink();
+      uploads.stop();
       outbox.stop();
       sync.stop();
       connection.close();

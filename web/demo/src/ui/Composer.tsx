@@ -3,6 +3,8 @@ import { flushSync } from "react-dom";
 
 import { EditMessageDocument, MembersDocument, StartTypingDocument, StopTypingDocument, type MessagePartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
+import { Tray } from "./files/Tray";
+import { useAdd, useFiles } from "./files/useFiles";
 import { textOf } from "./format";
 import { Icon } from "./Icon";
 import { useDo } from "./useDo";
@@ -29,7 +31,10 @@ const EVERYBODY = { id: "*", displayName: "everybody" };
 const drafts = new Map<string, string>();
 
 export function Composer({ box, conversationId, other, group, mayMentionAll, replying, editing, sent, done, editLast }: Props) {
-  const { me, client, outbox } = useWorld();
+  const { me, client, outbox, uploads } = useWorld();
+  const { drafts: files } = useFiles(conversationId);
+  const add = useAdd(conversationId);
+  const chooser = useRef<HTMLInputElement>(null);
   const run = useDo();
   const [text, setText] = useState(drafts.get(conversationId) ?? "");
   const [wanted, setWanted] = useState<string | null>(null);
@@ -95,16 +100,18 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
 
   const send = () => {
     const content = text.trim();
-    if (!content) return;
-    if (editing) return void saveEdit(editing, content);
+    if (editing) return void (content && saveEdit(editing, content));
+    if (!content && !files.length) return;
     const mentioned = known.filter((each) => content.includes(`@${each.displayName}`)).map(({ id }) => id);
-    outbox.send(conversationId, {
+    const input = {
       ...(other ? { toUserId: other } : { conversationId }),
       content,
       mentions: mentioned.filter((id) => id !== EVERYBODY.id),
       mentionAll: mentioned.includes(EVERYBODY.id),
       ...(replying && { replyToId: replying.id }),
-    });
+    };
+    if (files.length) uploads.send(conversationId, input, files.map(({ key }) => key));
+    else outbox.send(conversationId, input);
     sent();
     drafts.delete(conversationId);
     typing.current = false;
@@ -147,6 +154,9 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
           ))}
         </ul>
       )}
+      {!editing && files.length > 0 && <Tray files={files} />}
+      <input ref={chooser} type="file" multiple hidden onChange={({ target }) => (add(target.files ?? []), (target.value = ""), box.current?.focus())} />
+      <button type="button" className="icon attach" aria-label="Add photos and files" title="Add photos and files" disabled={!!editing} onClick={() => chooser.current!.click()}><Icon name="clip" /></button>
       <textarea
         ref={box}
         aria-label="Message"
@@ -161,8 +171,14 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
         aria-activedescendant={fitting.length ? `mention-${choice}` : undefined}
         onChange={(event) => change(event.target.value)}
         onKeyDown={onKeyDown}
+        onPaste={(event) => {
+          const pasted = [...event.clipboardData.files];
+          if (!pasted.length || editing) return;
+          event.preventDefault();
+          add(pasted);
+        }}
       />
-      <button className="icon send" aria-label={editing ? "Save" : "Send"} disabled={!text.trim()}><Icon name={editing ? "check" : "send"} /></button>
+      <button className="icon send" aria-label={editing ? "Save" : "Send"} disabled={!text.trim() && (!!editing || !files.length)}><Icon name={editing ? "check" : "send"} /></button>
     </form>
   );
 }

@@ -2,9 +2,10 @@ import { useRef, useState } from "react";
 
 import { peerIn } from "../confab/ids";
 import { isRetryable } from "../confab/outbox";
-import { OneSessionDocument, PersonDocument, RecallMessageDocument, type MessagePartsFragment } from "../gql";
+import { OneSessionDocument, PersonDocument, RecallMessageDocument, SuppressEmbedsDocument, type MessagePartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
 import { Composer } from "./Composer";
+import { useDrop, useFiles } from "./files/useFiles";
 import { plural } from "./format";
 import { GroupInfo } from "./GroupInfo";
 import { Icon } from "./Icon";
@@ -40,6 +41,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   const { messages, loaded, place, loadOlder, loadNewer, goTo, goToNewest } = useHistory(id, session, !fetching);
   const live = !loadNewer;
   const outgoing = useOutbox(id).filter((each) => !messages.some((message) => message.idempotencyKey === each.key && message.sender.id === me));
+  const { heldMessages } = useFiles(id);
   const watched = useWatched();
   const markRead = useMarkRead(session, watched);
   const [line, see] = useNewMessagesLine({ me, session, messages, outgoing, ready: loaded, live });
@@ -58,7 +60,8 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
     if (await confirm(question)) void run(RecallMessageDocument, { id: message.id });
   };
 
-  const away = group && (group.viewerRole === null || group.status === "DISSOLVED");
+  const away = !!group && (group.viewerRole === null || group.status === "DISSOLVED");
+  const drop = useDrop(id, !away && !editing);
   const leave = () => {
     go({ subBiz });
     setTimeout(() => document.querySelector<HTMLElement>(".session[tabindex='0']")?.focus());
@@ -68,7 +71,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   if (answer && !answer.user) return <main className="nothing-open"><h2>There is no such person</h2><p>Nobody here has the id “{begins}”.</p><p><a href="#/">Back to all sessions</a></p></main>;
   if (!fetching && !session && !begins) return <main className="nothing-open"><h2>There is no such conversation</h2><p><a href="#/">Back to all sessions</a></p></main>;
   return (
-    <main className="conversation" aria-label={title} onKeyDown={(event) => event.key === "Escape" && leave()}>
+    <main className={drop.over ? "conversation dropping" : "conversation"} aria-label={title} {...drop.on} onKeyDown={(event) => event.key === "Escape" && leave()}>
       <header>
         <button className="icon back" aria-label="Back" onClick={leave}><Icon name="back" /></button>
         <Avatar id={person?.id ?? id} name={title} url={group ? group.avatarUrl : person?.avatarUrl} sign={group ? "group" : undefined} />
@@ -83,6 +86,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
         messages={messages}
         loaded={loaded}
         outgoing={live ? outgoing : []}
+        heldMessages={live ? heldMessages : []}
         session={session}
         line={line}
         watched={watched}
@@ -95,6 +99,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
         reply={(message) => (setReplying(message), setEditing(null), composer.current?.focus())}
         edit={(message) => (setEditing(message), setReplying(null), composer.current?.focus())}
         recall={(message) => void recall(message)}
+        suppress={({ id }) => void run(SuppressEmbedsDocument, { id })}
         jump={(seq) => void jump(seq)}
         info={setAsked}
       />

@@ -1,8 +1,9 @@
 import { Fragment, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import type { Outgoing } from "../confab/outbox";
+import type { HeldMessage } from "../confab/uploads";
 import type { MessagePartsFragment, SessionPartsFragment } from "../gql";
-import { Bubble, PendingBubble, type MessageActions } from "./Bubble";
+import { Bubble, HeldBubble, PendingBubble, type MessageActions } from "./Bubble";
 import { day, plural } from "./format";
 import { Icon } from "./Icon";
 import { statusOf } from "./Ticks";
@@ -12,6 +13,8 @@ interface Props extends MessageActions {
   messages: MessagePartsFragment[];
   loaded: boolean;
   outgoing: Outgoing[];
+  /** Messages that wait for their files. */
+  heldMessages: HeldMessage[];
   session: SessionPartsFragment | null;
   /** The line "New messages" is after this seq. */
   line: number | null;
@@ -34,7 +37,7 @@ const AT_END_PX = 60;
 const TOGETHER_MS = 5 * 60_000;
 const HIGHLIGHT_MS = 2500;
 
-export function MessageList({ messages, loaded, outgoing, session, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, ...actions }: Props) {
+export function MessageList({ messages, loaded, outgoing, heldMessages, session, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, ...actions }: Props) {
   const { me } = useWorld();
   const box = useRef<HTMLDivElement>(null);
   const before = useRef({ first: "", last: "", height: 0, atEnd: true, live: false });
@@ -49,10 +52,10 @@ export function MessageList({ messages, loaded, outgoing, session, line, watched
     const list = box.current!;
     const { scrollHeight, clientHeight } = list;
     const first = messages[0]?.id ?? "";
-    const last = outgoing.at(-1)?.key ?? messages.at(-1)?.id ?? "";
+    const last = heldMessages.at(-1)?.key ?? outgoing.at(-1)?.key ?? messages.at(-1)?.id ?? "";
     const was = before.current;
     const live = !loadNewer;
-    const wrote = live && was.live && last !== was.last && (outgoing.length > 0 || messages.at(-1)?.sender.id === me);
+    const wrote = live && was.live && last !== was.last && (outgoing.length + heldMessages.length > 0 || messages.at(-1)?.sender.id === me);
     const divider = list.querySelector<HTMLElement>(".new-messages");
     const upToLine = divider ? divider.offsetTop - clientHeight / 4 : scrollHeight;
     const opened = !was.first && first;
@@ -102,7 +105,7 @@ export function MessageList({ messages, loaded, outgoing, session, line, watched
       <div ref={box} className="messages" role="log" aria-label="Messages" aria-live="off" tabIndex={0} onScroll={onScroll}>
         {!loaded && <div className="skeletons bubbles" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>}
         {loadOlder && <div className="spinner" role="status" aria-label="Loading older messages" />}
-        {loaded && !messages.length && !outgoing.length && <p className="empty">No messages yet. Say hello!</p>}
+        {loaded && !messages.length && !outgoing.length && !heldMessages.length && <p className="empty">No messages yet. Say hello!</p>}
         {messages.map((message, index) => {
           const previous = messages[index - 1];
           const newDay = !previous || day(previous.createdAt) !== day(message.createdAt);
@@ -122,6 +125,7 @@ export function MessageList({ messages, loaded, outgoing, session, line, watched
         })}
         {loadNewer && <div className="spinner" role="status" aria-label="Loading newer messages" />}
         {outgoing.map((item) => <PendingBubble key={item.key} item={item} />)}
+        {heldMessages.map((each) => <HeldBubble key={each.key} held={each} />)}
       </div>
       {!atEnd && (
         <button className="icon to-end" aria-label={`To the newest message${unread ? `, ${plural(unread, "unread message")}` : ""}`} onClick={toEnd}>

@@ -22,8 +22,20 @@ export const moment = (at: string | number) => (day(at) === "Today" ? time(at) :
 
 export const plural = (count: number, one: string) => `${count} ${one}${count === 1 ? "" : "s"}`;
 
-export const textOf = (message: Pick<PreviewPartsFragment, "content" | "state">) =>
-  message.state === "RECALLED" ? "Message recalled" : (message.content ?? "");
+const KINDS = { image: "Photo", video: "Video", audio: "Audio" } as const;
+
+/** What a message without a text is called: "Photo", "3 photos", "report.pdf", "2 files". */
+function nameOf(files: readonly { filename: string; contentType: string }[]): string {
+  if (!files.length) return "";
+  const kinds = new Set(files.map(({ contentType }) => (contentType.startsWith("image/svg") ? undefined : KINDS[contentType.split("/")[0] as keyof typeof KINDS])));
+  const kind = kinds.size === 1 ? [...kinds][0] : undefined;
+  if (files.length === 1) return kind ?? files[0]!.filename;
+  return plural(files.length, kind === "Photo" || kind === "Video" ? kind.toLowerCase() : "file");
+}
+
+/** The text of a message in one line. Without a text, its files are named. */
+export const textOf = (message: Pick<PreviewPartsFragment, "content" | "state" | "attachments">) =>
+  message.state === "RECALLED" ? "Message recalled" : message.content || nameOf(message.attachments);
 
 export const initials = (name: string) =>
   name

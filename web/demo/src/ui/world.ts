@@ -6,6 +6,7 @@ import { useQuery, type UseQueryArgs, type UseQueryResponse } from "urql";
 import type { Connection } from "../confab/client";
 import { isRetryable, type Outbox } from "../confab/outbox";
 import type { LiveEvent, Sync } from "../confab/sync";
+import type { Uploads } from "../confab/uploads";
 import type { Person } from "../signIn";
 import type { Question } from "./Confirm";
 
@@ -15,6 +16,7 @@ export interface World {
   connection: Connection;
   sync: Sync;
   outbox: Outbox;
+  uploads: Uploads;
   people: Person[];
   /** Shows the user why a mutation failed. */
   tell: (what: string) => void;

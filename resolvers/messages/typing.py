@@ -13,7 +13,7 @@ from resolvers.conversations.access import (
     may_be_in,
     no_conversation,
 )
-from resolvers.conversations.channel_access import check_may_write
+from resolvers.threads.writing import check_may_write_now
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 
 
@@ -46,8 +46,7 @@ async def _current_access(app: Confab, user: UserId, conversation: str) -> tuple
         raise no_conversation()
     if not access.is_current:
         raise left_conversation()
-    if access.rights is not None:
-        check_may_write(access.rights)
+    await check_may_write_now(app, user, access)
     return access, version
 
 

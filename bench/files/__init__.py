@@ -1,0 +1,1 @@
+"""Benchmarks of uploads and downloads."""

@@ -1,0 +1,1 @@
+"""Uploads, files in messages, and their addresses (ADR 75)."""

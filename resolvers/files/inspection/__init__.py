@@ -1,0 +1,1 @@
+"""Inspection of files: types from bytes, images without metadata, thumbnails, virus scans (ADR 77)."""

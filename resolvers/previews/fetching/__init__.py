@@ -1,0 +1,1 @@
+"""Fetches pages and pictures that users name, from public addresses only (ADR 78)."""

@@ -1,0 +1,106 @@
+"""Addresses on the web: their form, and the IP addresses that a connection may go to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import httpx
+
+from resolvers.previews.fetching.errors import AddressRefused, FetchFailed
+from resolvers.previews.fetching.public_addresses import Network, is_public
+from store.previews.embed import MAX_URL
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+PUBLIC_PORTS = frozenset(DEFAULT_PORTS.values())
+
+_MAX_ADDRESSES = 4
+"""Addresses of a host that are tried. All are judged."""
+
+_RESOLVER_THREADS = 8
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Returns the IP addresses of a host as text. Raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebAddress:
+    """An http or https address, as it is requested."""
+
+    url: httpx.URL
+    host: str
+    """In lower case; international names in their ASCII form."""
+    port: int
+
+    @property
+    def is_encrypted(self) -> bool:
+        """True for https."""
+        return self.url.scheme == "https"
+
+
+class SystemResolver:
+    """The resolver of the operating system, in threads of its own: names that never answer delay nothing else."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_RESOLVER_THREADS, thread_name_prefix="preview-names")
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        """Return the IP addresses of a host. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(
+            self._threads, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        )
+        return [str(address[0]) for *_, address in found]
+
+    def close(self) -> None:
+        """Start no more threads. Does not wait for names that are being resolved."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRules:
+    """Rules for addresses that may be fetched: public ones, and those that the operator allows.
+
+    Attributes:
+        allowed: Networks that are not public and may be fetched from.
+        ports: Ports that may be connected to.
+    """
+
+    allowed: Sequence[Network] = ()
+    ports: frozenset[int] = PUBLIC_PORTS
+
+    def parse(self, url: str) -> WebAddress:
+        """Return an address that may be resolved. Raises AddressRefused."""
+        try:
+            parsed = httpx.URL(url)
+            host = parsed.raw_host.decode("ascii").lower()
+        except (httpx.InvalidURL, ValueError) as error:
+            raise AddressRefused("not an address") from error
+        if len(str(parsed)) > 2 * MAX_URL:
+            raise AddressRefused("too long")
+        if parsed.scheme not in DEFAULT_PORTS or not host:
+            raise AddressRefused("neither http nor https")
+        if parsed.userinfo:
+            raise AddressRefused("contains a user name")
+        port = parsed.port or DEFAULT_PORTS[parsed.scheme]
+        if port not in self.ports:
+            raise AddressRefused(f"port {port}")
+        return WebAddress(parsed.copy_with(fragment=None), host.strip("[]"), port)
+
+    async def judge(self, address: WebAddress, resolve: Resolve) -> Sequence[str]:
+        """Resolve the host once, and return the addresses to connect to.
+
+        Raises AddressRefused unless all of them may be connected to, and FetchFailed if there are none.
+        """
+        try:
+            found = await resolve(address.host, address.port)
+        except (OSError, UnicodeError) as error:
+            raise FetchFailed(f"name not resolved: {error}") from error
+        if not found:
+            raise FetchFailed("name without addresses")
+        if not all(is_public(text, self.allowed) for text in found):
+            raise AddressRefused("not a public address")
+        return list(dict.fromkeys(found))[:_MAX_ADDRESSES]

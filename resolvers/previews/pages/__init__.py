@@ -1,0 +1,1 @@
+"""Reads what web pages say about themselves."""

@@ -1,0 +1,1 @@
+"""Threads: reading, following and locking them."""

@@ -1,0 +1,1 @@
+"""Reactions at the API: the mutations, and who reacted."""

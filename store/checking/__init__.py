@@ -1,0 +1,1 @@
+"""Checks of derived data against the records that they follow from (ADR 74)."""

@@ -1,0 +1,1 @@
+"""Heads: their fields in Redis, and their updates in MongoDB."""

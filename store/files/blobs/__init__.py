@@ -1,0 +1,1 @@
+"""Blob stores: GridFS and S3 behind one protocol."""

@@ -1,0 +1,1 @@
+"""Pinned messages of conversations (ADR 73)."""

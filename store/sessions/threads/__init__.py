@@ -1,0 +1,1 @@
+"""Sessions of threads: their changes, and access to the parent conversation (ADR 70)."""

@@ -1,0 +1,1 @@
+"""Threads: opening them, placing replies, their recipients and followers."""

@@ -1,0 +1,1 @@
+"""Announcements of changes that are stored: SYSTEM messages, events of pins, and publications of revisions."""

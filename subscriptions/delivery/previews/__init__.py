@@ -1,0 +1,1 @@
+"""The worker of link previews (ADR 78)."""

@@ -1,0 +1,1 @@
+"""Changes of reactions, and what follows from them."""

@@ -1,0 +1,1 @@
+"""Replies that are also shown in the conversation."""

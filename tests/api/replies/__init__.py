@@ -1,0 +1,1 @@
+"""Delivery of replies: recipients, budgets, dead servers, lost caches."""

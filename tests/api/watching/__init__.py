@@ -1,0 +1,1 @@
+"""Watchers, and events of reactions at the API."""

@@ -1,0 +1,43 @@
+"""Runs all checks of `confab check` on the deployment of a run, without repairs."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+from rich.console import Console
+
+from server.cli.check import CheckOptions, check_data
+from server.errors import CommandError
+from server.settings import Settings
+from tests.chaos.judges.history import Json
+
+_BY_THE_SWEEPER = ("file-messages", "kept for", None)
+"""The check, field and value of a file that a stored message has claimed and that is not bound to it.
+
+If Redis loses the outbox before the binding, the sweeper binds the file when it looks at it: 24 hours after the upload.
+"""
+
+_SETTLE_SECONDS = 10.0
+"""Seconds for which a check reads an object with a difference again. The outboxes are empty before."""
+
+
+async def check_derived_data(settings: Settings, *, redis_lost_data: bool) -> tuple[list[str], list[str]]:
+    """Return the differences that are problems, and those that the sweeper removes after a day."""
+    reported: list[str] = []
+    options = CheckOptions(rows_per_second=1_000_000, settle_seconds=_SETTLE_SECONDS, as_json=True)
+    try:
+        await check_data(settings, options, Console(file=StringIO()), reported.append)
+    except CommandError as error:
+        return [f"confab check: {error}"], []
+    problems, late = [], []
+    for check in json.loads(reported[0])["checks"]:
+        for difference in check["differences"]:
+            is_late = (check["name"], difference["field"], difference["value"]) == _BY_THE_SWEEPER and redis_lost_data
+            (late if is_late else problems).append(f"confab check, {check['name']}: {_shown(difference)}")
+        problems += [f"confab check, {check['name']}: {id} was being changed" for id in check["unsettled"]]
+    return problems, late
+
+
+def _shown(difference: Json) -> str:
+    return f"{difference['object']}: {difference['field']} is {difference['value']}, not {difference['expected']}"

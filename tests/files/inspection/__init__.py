@@ -1,0 +1,1 @@
+"""Inspection of files: types, images, scans."""

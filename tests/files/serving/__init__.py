@@ -1,0 +1,1 @@
+"""Tests of addresses of files, and of what they answer."""
