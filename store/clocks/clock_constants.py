@@ -14,11 +14,12 @@ TOUCH_INTERVAL_MS = 3600 * 1000
 ENTRIES_MS = 60_000
 """Time for which the entries of a log are in a set of their own, after a search for one of them."""
 
-LEAD_MS = 1_000
+LEAD_MS = 30_000
 """A new epoch begins this much ahead of time.
 
-The ticks of a lost epoch are below that, unless it was as far ahead of time itself: because it had begun within this
-time, because it had more than one event per millisecond, or because of the differences between the clocks of servers.
+So the ticks of a lost epoch are below it, even if a server whose time is fast appended them and one whose time is slow
+begins the new epoch. Exceptions: their times differ by more than this, or the clock had more than one event per
+millisecond since it was lost before.
 """
 
 

@@ -8,9 +8,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from store.base.clock import DeploymentClock, SystemClock
 from store.base.ids import UserId
 from store.clocks import clock_constants
-from store.clocks.shared_clocks import Appended, ChangeList, ChangesSince, ClockEntry, LoggedEvent
+from store.clocks.shared_clocks import (
+    Appended,
+    ChangeList,
+    ChangesSince,
+    ClockEntry,
+    LoggedEvent,
+    SharedClocks,
+)
 from store.redis.cache import Call
 from store.store import Store
 
@@ -203,6 +211,19 @@ async def test_an_evicted_key_makes_positions_before_it_unusable(store: Store, l
         assert later.epoch != made[1].epoch and later.tick > made[1].tick
         for tick in (start, made[0].tick):
             assert not (await changes_since(store, tick)).is_complete
+
+
+async def test_a_server_with_a_slow_clock_reuses_no_tick_of_a_lost_epoch(store: Store) -> None:
+    slow = DeploymentClock(SystemClock())
+    await now(store)
+    for clock in (store.clock, slow):
+        clock.advance_to(clock.now_ms() + clock_constants.LEAD_MS)
+    store.clock.advance_to(store.clock.now_ms() + 14_000)
+    (lost,) = await append(store, entry())
+    assert lost.tick > slow.now_ms() + 13_000
+    await forget(store, "meta", "log")
+    new = await SharedClocks(store.cache, store.keys, slow).append(WORKSPACE, entry())
+    assert new.tick > lost.tick and await resume(store, lost.tick) is None
 
 
 async def test_a_known_policy_version_survives_the_begin_of_an_epoch(store: Store) -> None:
