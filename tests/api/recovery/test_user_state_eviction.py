@@ -18,7 +18,7 @@ from tests.api.session_calls import SESSION, SESSIONS
 STATE_KEYS = ("meta", "sessions", "index", "list", "mutes", "log", "routes")
 SOME_KEYS = [
     name if name in ("meta", "list", "log", "routes") else pytest.param(name, marks=pytest.mark.long)
-    for name in USER_KEYS
+    for name in STATE_KEYS
 ]
 
 EVERYTHING = f"""{{ totalUnread sessionCategories {{ categoryId sessionCount unreadCount writeTs }}
