@@ -112,8 +112,14 @@ async def test_messages_are_sent_and_received_while_their_slots_move(cluster: Ow
         async def chatter() -> None:
             nonlocal sent
             while not over.is_set():
+                await send_message(one.app, ANNA, NewMessage(BEN, None, f"{sent + 1}"))
                 sent += 1
-                await send_message(one.app, ANNA, NewMessage(BEN, None, f"{sent}"))
+
+        async def two_more_are_sent() -> None:
+            before = sent
+            async with asyncio.timeout(60):
+                while sent < before + 2 and not chatting.done():  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
 
         chatting = asyncio.create_task(chatter())
         for name in moving:
@@ -123,10 +129,9 @@ async def test_messages_are_sent_and_received_while_their_slots_move(cluster: Ow
             while await asyncio.to_thread(cluster.move_keys, slot, source, target, 1):  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
             await asyncio.to_thread(cluster.end_move, slot, source, target)
-            await asyncio.sleep(0.05)
+            await two_more_are_sent()
         over.set()
         await chatting
-        assert sent > 4
         page = await list_messages(one.app, ANNA, conversation, first=100, after=None, last=None, before=None)
         assert page is not None
         assert [edge.node.text for edge in page.edges] == [f"{number}" for number in range(1, min(sent, 100) + 1)]
