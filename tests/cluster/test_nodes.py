@@ -168,7 +168,7 @@ async def test_a_dead_node_is_replaced_and_its_data_does_not_count(cluster: OwnC
             if cluster.owner(slot_of(f"{store.keys.namespace}{n}")) in others
         )
         await store.cache.one(Call("GET", (kept,)))
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 2
         for text in ("after", "and after"):
             async with asyncio.timeout(10):
                 while True:
@@ -192,7 +192,7 @@ async def test_without_any_node_calls_fail_at_once() -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable):
         await cache.one(Call("PING", ()))
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 3
     await cache.close()
 
 

@@ -113,7 +113,7 @@ async def test_revocation_closes_connections_on_all_servers(
         await asyncio.to_thread(cli.revoke, "alice")
         told = capsys.readouterr().out
         assert [await peer.closed() for peer in ended] == [REVOKED] * 4
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
         assert "Tokens of alice that were issued until 20" in told
         # The issuer's clock may be ahead: its token of the near future can be older than the revocation.
         ahead = token("alice", -2)
