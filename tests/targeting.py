@@ -49,6 +49,8 @@ EXCEPTIONS: dict[str, str] = {
     "conversations {'tp':": "threads of a conversation are listed on every shard, one page on each (thread_lists.py)",
     "conversations {'_id': {'$gt'": "a check goes through all conversations (store/checking/objects.py)",
     "workspaces {'_id': {'$gt'": "a check goes through all workspaces (store/checking/objects.py)",
+    "files {}": "a check goes through all files (store/checking/files/objects.py)",
+    "files {'_id': {'$gt'": "a check goes through all files (store/checking/files/objects.py)",
     "blobs.files {'_id': {'$gt'": "a check lists the names of all blobs (store/files/blobs/gridfs.py)",
     "blobs.chunks {'files_id': {'$gt'": "a check lists the names of all blobs (store/files/blobs/gridfs.py)",
     "files {'o':": "files of a user that no message has are counted, up to a limit, for each upload (file_store.py)",
