@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from server.services import file_addresses
+from server.file_address_keys import file_addresses
 from server.settings import SettingsError, load_settings
 from store.base.clock import DeploymentClock
 from store.base.errors import Unreachable

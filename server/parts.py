@@ -1,0 +1,245 @@
+"""Builds the parts of one process and connects them: databases, application, engine, background work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from resolvers.base.app import Confab, Limits
+from resolvers.base.catch_ups import CatchUps
+from resolvers.base.work_budgets import WorkBudgets
+from resolvers.conversations.access import list_readable, list_shown_groups
+from resolvers.conversations.message_viewers import list_message_viewers, list_readers, select_viewers
+from resolvers.files.inspection.inspector import Inspector
+from resolvers.files.inspection.scanner import Scanner
+from resolvers.previews.preview_fetcher import PreviewFetcher, build_preview_fetcher
+from resolvers.workspaces.announcements import announce_change
+from schema.execution.engine import Engine
+from schema.execution.query_limits import QueryLimits
+from server.blob_store import open_blob_store
+from server.embedded.redis_fallback import FallbackRedisServer
+from server.file_address_keys import file_addresses
+from server.settings import Settings
+from server.settings.public_url import public_url
+from store.base.clock import Clock, DeploymentClock
+from store.mongo.client import Mongo
+from store.redis.cache import Cache
+from store.scripts import read_scripts
+from store.store import Store, build_store
+from store.users.rate_limits import RatesPerMinute
+from subscriptions.delivery.announcements.pins import PinAnnouncements
+from subscriptions.delivery.announcements.revision_publisher import RevisionPublisher
+from subscriptions.delivery.coalescing.reaction_events import ReactionEvents
+from subscriptions.delivery.coalescing.thread_events import ThreadEvents
+from subscriptions.delivery.event_publisher import EventPublisher
+from subscriptions.delivery.housekeeping import Housekeeper
+from subscriptions.delivery.message_delivery import MessageDelivery
+from subscriptions.delivery.previews.preview_worker import PreviewWorker
+from subscriptions.delivery.reactions.reaction_changes import Reactions
+from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.revisions import Revisions
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
+from subscriptions.realtime.nicknames import listen_to_nicknames
+from subscriptions.realtime.replay import Replayer
+from subscriptions.realtime.revocations import Revocations
+from subscriptions.realtime.ring.server_ring import ServerRing
+from subscriptions.realtime.shared.shared_events import SharedEvents
+from subscriptions.realtime.shared.watches import Watches
+from subscriptions.realtime.typing_notifier import TypingNotifier
+from subscriptions.realtime.user_hub import UserHub
+
+_LEASE_HEARTBEAT_MS = 10_000
+"""Interval at which the MongoDB client for the lease checks each member. A short one costs CPU on an idle server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """The connections of a process, and the store that uses them."""
+
+    mongo: Mongo
+    lease_mongo: Mongo
+    """Has its own connections: the lease must be renewed in time, however many operations wait for one."""
+    cache: Cache
+    fallback_redis: FallbackRedisServer
+    store: Store
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.store.blobs.close()
+        await self.cache.close()
+        await self.fallback_redis.close()
+        await self.lease_mongo.close()
+        await self.mongo.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a process that work in the background, and the application that uses them."""
+
+    app: Confab
+    housekeeper: Housekeeper
+    revocations: Revocations
+    ring: ServerRing
+    ephemeral: EphemeralDelivery
+    preview_fetcher: PreviewFetcher
+
+    async def open(self) -> None:
+        """Begin to receive, deliver and tidy up."""
+        await self.app.bus.open()
+        await self.app.delivery.open()
+        await self.housekeeper.open()
+        await self.app.inspector.open()
+
+    async def close(self) -> None:
+        """Stop. What causes further work for others is closed before them."""
+        app = self.app
+        await self.revocations.close()
+        await self.housekeeper.close()
+        await app.previews.close()
+        self.preview_fetcher.close()
+        await app.revisions.close()
+        await app.reactions.close()
+        await app.reaction_events.close()
+        await app.delivery.close()
+        await app.threads.close()
+        await app.receipts.close()
+        await self.ephemeral.close()
+        await app.shared_events.close()
+        await app.hub.close()
+        await app.bus.close()
+        await app.inspector.close()
+        await app.store.rate_limits.close()
+        await app.store.deployment.indexes.close()
+
+
+def connect(settings: Settings, clock: Clock) -> Databases:
+    """Return the databases of a process. Sends nothing yet."""
+    mongo = Mongo(
+        settings.mongo_url,
+        settings.mongo_database,
+        settings.mongo_driver,
+        max_reads_per_user=settings.max_reads_per_user,
+    )
+    lease_mongo = Mongo(
+        settings.mongo_url, settings.mongo_database, settings.mongo_driver, heartbeat_ms=_LEASE_HEARTBEAT_MS
+    )
+    cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
+    rates = RatesPerMinute(
+        settings.sends_per_minute,
+        settings.group_changes_per_minute,
+        settings.connections_per_minute,
+        settings.operations_per_minute,
+        settings.workspace_changes_per_minute,
+        settings.invite_lookups_per_minute,
+    )
+    fallback_redis = FallbackRedisServer()
+    store = build_store(
+        mongo,
+        cache,
+        DeploymentClock(clock),
+        settings.data_center,
+        rates=rates,
+        fallback=fallback_redis,
+        lease_mongo=lease_mongo,
+        has_directory=settings.user_directory,
+        blobs=open_blob_store(settings, mongo),
+    )
+    return Databases(mongo, lease_mongo, cache, fallback_redis, store)
+
+
+def build_parts(settings: Settings, store: Store) -> Parts:
+    """Return the parts of a process. None of them works yet."""
+    list_groups = partial(list_shown_groups, store)
+    complete = store.channel_sessions.complete
+    replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups, complete)
+    hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
+    bus = Bus(store.cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
+    ring = ServerRing(hub.server, bus.calls)
+    shared_events = SharedEvents(store, hub.server, bus, ring)
+    listen_to_nicknames(bus, store.policies)
+    publisher = EventPublisher(store, bus)
+    receipts = ReceiptNotifier(store, publisher)
+    viewers = partial(list_message_viewers, store), partial(select_viewers, store)
+    threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
+    delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1])
+    revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers))
+    pins = PinAnnouncements(store, bus, delivery, shared_events, *viewers)
+    reaction_events = ReactionEvents(store, bus, shared_events, *viewers)
+    reactions = Reactions(store, delivery)
+    reactions.notify = reaction_events.notify
+    inspector = Inspector(settings.temp_dir, Scanner(settings.scanner_url) if settings.scanner_url else None)
+    preview_fetcher = build_preview_fetcher(
+        store,
+        inspector,
+        allowed_networks=settings.preview_allowed_networks,
+        contact=public_url(settings),
+        max_picture_bytes=settings.max_file_bytes,
+    )
+    previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
+    ephemeral = EphemeralDelivery(store, hub, bus)
+    watches = Watches(store.watchers, hub)
+    housekeeper = Housekeeper(
+        store,
+        hub,
+        shared_events.hub,
+        watches,
+        delivery,
+        revisions,
+        pins,
+        reactions,
+        previews,
+        threads,
+        ring,
+        settings.data_center,
+        inspector.scanner.accepts if inspector.scanner is not None else None,
+    )
+    app = Confab(
+        store,
+        hub,
+        bus,
+        delivery,
+        replayer,
+        receipts,
+        revisions,
+        pins,
+        reactions,
+        reaction_events,
+        previews,
+        threads,
+        TypingNotifier(store, bus, ephemeral, shared_events),
+        publisher,
+        shared_events,
+        watches,
+        _limits(settings),
+        file_addresses(settings, store.clock, store.deployment),
+        WorkBudgets(settings.work_per_second, settings.work_budget),
+        CatchUps(settings.max_catch_ups_per_user),
+        inspector=inspector,
+    )
+    store.policy_changes.completions.announce = partial(announce_change, app)
+    return Parts(app, housekeeper, Revocations(store.revocations, bus), ring, ephemeral, preview_fetcher)
+
+
+def build_engine(settings: Settings, app: Confab) -> Engine:
+    """Return the engine that executes operations."""
+    query_limits = QueryLimits(
+        max_depth=settings.max_query_depth, max_aliases=settings.max_query_aliases, max_nodes=settings.max_query_cost
+    )
+    return Engine(
+        app,
+        introspection=settings.introspection,
+        limits=query_limits,
+        document_cpu_share=settings.document_cpu_percent / 100,
+        anonymous_cpu_share=settings.anonymous_cpu_percent / 100,
+        max_waiting_events_per_user=settings.max_waiting_events_per_user,
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        max_group_members=settings.max_group_members,
+        recall_seconds=settings.recall_seconds,
+        max_workspaces_per_user=settings.max_workspaces_per_user,
+        max_file_bytes=settings.max_file_bytes,
+    )
