@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import settings as hypothesis_settings
 from pymongo import MongoClient
 from redis import Redis
 from redis.cluster import RedisCluster
@@ -34,6 +35,10 @@ for _rate in UNLIMITED:
 
 # No test fetches what its messages link to. Tests of previews have a site of their own.
 os.environ.setdefault(variable("link_previews"), "false")
+
+# Without CONFAB_TEST_LONG, examples are the same each time, so that a failure is caused by a change of the code.
+hypothesis_settings.register_profile("confab", derandomize=os.environ.get("CONFAB_TEST_LONG") != "1")
+hypothesis_settings.load_profile("confab")
 
 _LONGEST = {
     name: place

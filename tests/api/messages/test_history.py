@@ -12,7 +12,7 @@ from tests.api.client import HISTORY, Api, Json, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import MESSAGE
 
-few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MAX_PAGE = 64
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.api.client import HISTORY, Api, Json, Refusal, private_id
 
-few_examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+few_examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)

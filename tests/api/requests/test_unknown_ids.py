@@ -35,7 +35,7 @@ near_misses = st.one_of(
 arbitrary_ids = st.one_of(
     st.text(characters, max_size=80), spellings, near_misses, st.builds(str.__mul__, near_misses, st.integers(0, 500))
 )
-few_examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+few_examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)
