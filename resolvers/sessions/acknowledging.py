@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from resolvers.base.app import Confab
 from resolvers.sessions.user_transactions import Decision, commit, find_sessions_after_change
 from store.base.errors import Fenced, Unreachable
-from store.base.ids import ConversationId, gateway_id
+from store.base.ids import ConversationId, gateway_id, parse_private
 from store.conversations.conversation import Head
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.sessions.changes import AcknowledgeMany, Delivered, Read
@@ -47,14 +47,14 @@ class Acknowledgement:
         return self.before.acknowledged_seq if isinstance(self.change, Read) else self.before.received_seq
 
     @property
-    def may_cover_messages(self) -> bool:
-        """False if no message of another user can be between the positions."""
-        return self.advances and (not isinstance(self.change, Read) or self.covers_unread)
+    def concerns_others(self) -> bool:
+        """True if others may have to be notified: their session shows the position, or they wrote messages up to it.
 
-    @property
-    def covers_unread(self) -> bool:
-        """True if a message of another user is between the positions. Sending reads, so own messages are not unread."""
-        return isinstance(self.change, Read) and self.change.n > self.before.read_n
+        In groups nobody wrote what was read if the number of messages is the same: sending reads, so own messages are
+        not unread.
+        """
+        is_shown = parse_private(self.change.conversation) is not None
+        return is_shown or not isinstance(self.change, Read) or self.change.n > self.before.read_n
 
     @property
     def receipt(self) -> ReceiptAdvanced | None:
@@ -123,7 +123,5 @@ def _decision(due: Sequence[Acknowledgement]) -> Decision:
 
 def _notify_senders(app: Confab, each: Acknowledgement, at_ms: int, *, store_mark: bool) -> None:
     receipt = each.receipt
-    if receipt is not None and (store_mark or each.may_cover_messages):
-        app.receipts.notify(
-            receipt, each.previous_seq, at_ms=at_ms, covers_unread=each.covers_unread, store_mark=store_mark
-        )
+    if receipt is not None and (store_mark or each.concerns_others):
+        app.receipts.notify(receipt, each.previous_seq, at_ms=at_ms, store_mark=store_mark)

@@ -41,8 +41,6 @@ class _Acknowledgement:
     stored_at: int = 0
     """Time (ms) of the mark, which the head of a private conversation has as well; 0: not known."""
     store_mark: bool = False
-    covers_unread: bool = False
-    """True if it covers an unread message of another user."""
 
 
 class ReceiptNotifier:
@@ -60,20 +58,17 @@ class ReceiptNotifier:
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._closing = asyncio.Event()
 
-    def notify(
-        self, receipt: ReceiptAdvanced, after: int, *, at_ms: int, covers_unread: bool, store_mark: bool = False
-    ) -> None:
+    def notify(self, receipt: ReceiptAdvanced, after: int, *, at_ms: int, store_mark: bool = False) -> None:
         """Notify the senders of messages after a seq, up to the receipt's. Returns at once.
 
         Args:
             receipt: The receipt.
             after: The seq.
             at_ms: Time of the receipt's mark.
-            covers_unread: The receipt is known to cover a message of another user.
             store_mark: The mark may not be stored yet, and is stored first.
         """
         stored_at = 0 if store_mark else at_ms
-        self._start(_Acknowledgement(receipt, after, stored_at, store_mark, covers_unread))
+        self._start(_Acknowledgement(receipt, after, stored_at, store_mark))
 
     def notify_of_sending(self, reserved: ReservedMessage, sender: ApplyResult) -> None:
         """Notify other senders that the sender of a durable message has read theirs. Returns at once.
@@ -88,7 +83,7 @@ class ReceiptNotifier:
             # The session is not cached, or includes the message already, so the old read position is not known.
             self._start(_Acknowledgement(receipt, None))
         elif sender.old_unread:
-            self._start(_Acknowledgement(receipt, sender.old_read_seq, covers_unread=sender.old_unread > 0))
+            self._start(_Acknowledgement(receipt, sender.old_read_seq))
 
     @property
     def pending_receipts(self) -> int:
@@ -152,12 +147,15 @@ class ReceiptNotifier:
         await self._publish(receipt, await self._list_senders(acknowledgement), acknowledgement.stored_at)
 
     async def _list_senders(self, acknowledgement: _Acknowledgement) -> list[UserId]:
-        """Return the other current members who sent a message that the receipt covers. Large groups: none."""
+        """Return the other current members who sent a message that the receipt covers. Large groups: none.
+
+        In a private conversation it is the other person, even if only a SYSTEM message was read: their session shows
+        the position.
+        """
         store, receipt = self._store, acknowledgement.receipt
         conversation, after = receipt.conversation, acknowledgement.after
         people = parse_private(conversation)
-        if people is not None and acknowledgement.covers_unread:
-            # Only the other person can have written it.
+        if people is not None and after is not None:
             return [user for user in people[:2] if user != receipt.user]
         if people is None:
             head = await store.conversations.find(conversation)

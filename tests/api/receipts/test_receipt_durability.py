@@ -190,7 +190,7 @@ async def test_a_receipt_that_cannot_be_stored_is_stored_later(api: Api, monkeyp
 
     monkeypatch.setattr(type(store), "save_marks", lambda _, *args: fail_twice_then_keep(*args))
     receipt = ReceiptAdvanced(ConversationId(private_id(alice, bob)), UserId(bob), ReceiptKind.DELIVERED, 1)
-    api.services.app.receipts.notify(receipt, 0, at_ms=0, covers_unread=False, store_mark=True)
+    api.services.app.receipts.notify(receipt, 0, at_ms=0, store_mark=True)
     await api.wait_until_idle()
     assert not failures
     assert await Receipts(api).statuses(alice, message) == {bob: "DELIVERED"}
