@@ -41,6 +41,8 @@ class _Acknowledgement:
     stored_at: int = 0
     """Time (ms) of the mark, which the head of a private conversation has as well; 0: not known."""
     store_mark: bool = False
+    concerns_peer: bool = True
+    """The other person of a private conversation gets it. False: only if they wrote a message that it covers."""
 
 
 class ReceiptNotifier:
@@ -81,9 +83,9 @@ class ReceiptNotifier:
         receipt = ReceiptAdvanced(message.conversation, message.sender, ReceiptKind.READ, message.seq)
         if not sender.changed or sender.old_read_seq >= message.seq:
             # The session is not cached, or includes the message already, so the old read position is not known.
-            self._start(_Acknowledgement(receipt, None))
+            self._start(_Acknowledgement(receipt, None, concerns_peer=False))
         elif sender.old_unread:
-            self._start(_Acknowledgement(receipt, sender.old_read_seq))
+            self._start(_Acknowledgement(receipt, sender.old_read_seq, concerns_peer=sender.old_unread > 0))
 
     @property
     def pending_receipts(self) -> int:
@@ -155,7 +157,7 @@ class ReceiptNotifier:
         store, receipt = self._store, acknowledgement.receipt
         conversation, after = receipt.conversation, acknowledgement.after
         people = parse_private(conversation)
-        if people is not None and after is not None:
+        if people is not None and acknowledgement.concerns_peer:
             return [user for user in people[:2] if user != receipt.user]
         if people is None:
             head = await store.conversations.find(conversation)

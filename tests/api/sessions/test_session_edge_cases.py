@@ -88,8 +88,9 @@ async def test_a_receipt_is_sent_although_the_answer_of_mongodb_was_lost(
 
 
 async def test_a_receipt_is_sent_once_the_databases_answer_again(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    alice, bob = await api.create_users("alice", "bob")
-    await api.send(bob, alice)
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol)
+    await api.send(bob, group)
     listener = await api.listen(bob)
     messages = type(api.services.app.store.messages)
     list_senders, failed = messages.list_senders, list[object]()
@@ -101,8 +102,7 @@ async def test_a_receipt_is_sent_once_the_databases_answer_again(api: Api, monke
         return await list_senders(*args)
 
     monkeypatch.setattr(messages, "list_senders", fail)
-    # Unlike reading, which only the other person's messages make necessary.
-    await api.ack(alice, private_id(alice, bob), 1)
+    await api.ack(alice, group, 1)
     assert (await listener.next())["status"] == "DELIVERED"
     assert len(failed) == 2
 
