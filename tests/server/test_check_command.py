@@ -165,7 +165,7 @@ def test_a_redis_that_the_servers_do_not_use_ends_with_2_and_stays_unused(deploy
     assert "the servers do not use this Redis" in err
     report = json.loads(out.splitlines()[-1])
     assert report["error"] in err.replace("\n", " ")
-    # What is in MongoDB alone was checked.
+    # Only the data in MongoDB was checked.
     assert [check["name"] for check in report["checks"]][-1] == "stray-blobs"
     after = deployment.database["deployment"].find_one({"_id": 1})
     assert (after["gen"], after["run"]) == (row["gen"], "another")

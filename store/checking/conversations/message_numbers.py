@@ -81,7 +81,7 @@ class MessageNumbers:
                 if row.get(_M.MENTIONS_ALL):
                     mentions.append(seq)
         if found:
-            # What the head keeps follows from the numbers of messages, which are wrong.
+            # The values in the head follow from the numbers of messages, and those are wrong.
             return {}, found
         values: Document = {}
         stored = sorted(each for each in head.get(_F.MENTIONS_ALL, ()) if each <= last_seq)

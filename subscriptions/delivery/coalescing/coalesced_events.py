@@ -124,7 +124,7 @@ class CoalescedEvents(Generic[T]):
             # Another server publishes, and begins after the claim.
             changed.entries = [entry for entry in changed.entries if entry not in claimed]
             return
-        # What was written before this moment is shown, also by changes of this process that were not claimed.
+        # The event shows all changes up to this moment, also those of this process that were not claimed.
         covered = list(dict.fromkeys((*changed.entries, *taken)))
         changed.entries = []
         try:

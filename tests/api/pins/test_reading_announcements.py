@@ -46,5 +46,5 @@ async def test_the_other_person_sees_the_position(api: Api, steps: list[str], se
     for name, positions in seen.items():
         session = (await api.data(users[name], PEER, id=conversation))["conversation"]["session"]
         assert (session["peerReadSeq"], session["peerDeliveredSeq"]) == positions, name
-    # What a load from MongoDB gives is the same.
+    # A load from MongoDB gives the same positions.
     assert await find_differences(api.services.app.store) == []

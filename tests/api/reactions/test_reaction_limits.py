@@ -64,7 +64,7 @@ async def test_the_21st_emoji_of_a_user_is_refused(api: Api, other_api: Api) -> 
     check_summaries(api)
     await take_back(api, bob, sent, own[0])
     await react(api, bob, sent, "👍")
-    # What is there already stays possible.
+    # A user at the limit may repeat a reaction of their own.
     await react(api, bob, sent, "👍")
 
 

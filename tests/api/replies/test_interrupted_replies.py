@@ -129,7 +129,7 @@ async def test_replies_wait_for_a_change_of_the_same_users(api: Api) -> None:
     thread, (_, bob, carol, dave) = await begin(api)
     pending = await thread.reserve(api, carol, [dave])
     waiting = [asyncio.create_task(thread.reply(api, user)) for user in (carol, dave)]
-    # Those who reply already do not wait.
+    # People who have replied before do not wait.
     assert (await thread.reply(api, bob)).seq == 3
     assert not any(task.done() for task in waiting)
     await api.services.app.delivery.send(pending)

@@ -163,7 +163,7 @@ async def test_the_list_of_threads_tells_nothing_of_replies_that_are_not_readabl
     after = seen["threads"]["pageInfo"]["endCursor"]
     rest = (await api.data(cleo, LIST, id=group, first=2, after=after))["threads"]
     assert [edge["node"]["id"] for edge in rest["edges"]] == [threads[0]] and not rest["pageInfo"]["hasNextPage"]
-    # Who is a member again sees where the thread with a reply since then is, and nothing about the others.
+    # A person who is a member again sees the thread that has a reply since then, and nothing about the others.
     await api.invite(anna, group, dan)
     await api.send(anna, threads[1], "for dan")
     newest = (await api.send(anna, group, "newest"))["message"]

@@ -137,7 +137,7 @@ async def test_followers_resume_without_a_watch_and_others_start_over(timed: tup
     await api.send(thread.first, thread.id, "second reply")
     events, reset = await missed(api, thread.second, thread.id, revs[thread.second])
     assert ([shown(event) for event in events], reset) == ([("CREATED", 2, "second reply")], False)
-    # Who has not followed all the time may have missed something.
+    # A user who has not followed all the time may have missed something.
     assert (await missed(api, thread.third, thread.id, revs[thread.third]))[1]
 
 

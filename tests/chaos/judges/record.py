@@ -149,7 +149,7 @@ class Record:
         """Return whether a seq lies in the user's membership. Private conversations and PUBLIC channels have no end."""
         place = parse_thread(conversation)
         if place is not None:
-            # Who may read a part of a thread is not judged, only who may read nothing of it.
+            # People who may read a part of a thread are not judged, only those who may read nothing of it.
             return self._ever_inside(user, place.parent)
         people = parse_private(conversation)
         if people is not None:

@@ -165,7 +165,7 @@ class ThreadModel:
         parent = self.parent_of(thread)
         refused = self._no_access(user, thread)
         if refused:
-            # Who left before the first reply finds no thread.
+            # A member who left before the first reply finds no thread.
             return {refused} if named is None or self.sees(user, thread) else {"NOT_FOUND"}
         if isinstance(named, str) and not thread.replies:
             return {"NOT_FOUND"}
