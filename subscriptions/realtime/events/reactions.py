@@ -18,7 +18,7 @@ from subscriptions.realtime.events.base import (
     encode_entry,
 )
 from subscriptions.realtime.events.messages import message_fields, watchers_fields
-from subscriptions.realtime.events.shared import ChannelEvent
+from subscriptions.realtime.events.present_state import PresentState
 
 REACTIONS = "e"
 """The code of the event on users' clocks."""
@@ -91,7 +91,7 @@ class _ReactionsReference(MessageEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelReactions(ChannelEvent):
+class ChannelReactions(PresentState):
     """The reactions of a message have changed, for those who look at its conversation. See ReactionsChanged."""
 
     code = "E"
@@ -102,32 +102,10 @@ class ChannelReactions(ChannelEvent):
         version = message.reactions_version
         return encode_entry({"k": self.code, "c": message.conversation, "s": message.seq, "v": version})
 
-    def wire_fields(self) -> Fields:
-        """Return the message."""
-        return {"m": message_fields(self.message)}
-
     @classmethod
-    def from_wire(cls, fields: Fields) -> Self:
-        """Return the event that another server sent."""
-        return cls(message_from(fields["m"]))
-
-    @classmethod
-    def parse_entry(cls, fields: Fields) -> LogEntry:
-        """Return a reference to the message."""
-        return _ChannelReactionsEntry(ConversationId(fields["c"]), fields["s"])
-
-
-@dataclass(frozen=True, slots=True)
-class _ChannelReactionsEntry(MessageEntry):
-    @property
-    def shown_once(self) -> Hashable | None:
-        """The message's reactions."""
-        return ChannelReactions.code, self.conversation, self.seq
-
-    def replay(self, content: ReplayContent) -> Event | None:
+    def present(cls, message: Message) -> Self:
         """Return the event with the present reactions."""
-        message = self.find_message(content)
-        return ChannelReactions(bare_message(message)) if message is not None else None
+        return cls(bare_message(message))
 
 
 def bare_message(message: Message) -> Message:

@@ -21,7 +21,7 @@ from subscriptions.realtime.events.base import (
     encode_entry,
 )
 from subscriptions.realtime.events.messages import message_fields
-from subscriptions.realtime.events.shared import ChannelEvent
+from subscriptions.realtime.events.present_state import PresentState
 
 THREAD = "t"
 """The code of the event on users' clocks."""
@@ -93,7 +93,7 @@ class _ThreadReference(MessageEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelThread(ChannelEvent):
+class ChannelThread(PresentState):
     """A thread has changed, for those who look at the parent conversation. `message` is the parent message."""
 
     code = "T"
@@ -101,30 +101,3 @@ class ChannelThread(ChannelEvent):
     def log_entry(self) -> str:
         """Return the log entry."""
         return encode_entry({"k": self.code, "c": self.conversation, "s": self.message.seq})
-
-    def wire_fields(self) -> Fields:
-        """Return the parent message."""
-        return {"m": message_fields(self.message)}
-
-    @classmethod
-    def from_wire(cls, fields: Fields) -> Self:
-        """Return the event that another server sent."""
-        return cls(message_from(fields["m"]))
-
-    @classmethod
-    def parse_entry(cls, fields: Fields) -> LogEntry:
-        """Return a reference to the parent message."""
-        return _ChannelThreadEntry(ConversationId(fields["c"]), fields["s"])
-
-
-@dataclass(frozen=True, slots=True)
-class _ChannelThreadEntry(MessageEntry):
-    @property
-    def shown_once(self) -> Hashable | None:
-        """The thread."""
-        return ChannelThread.code, self.conversation, self.seq
-
-    def replay(self, content: ReplayContent) -> Event | None:
-        """Return the event; None if there is no such message."""
-        parent = self.find_message(content)
-        return ChannelThread(parent) if parent is not None else None
