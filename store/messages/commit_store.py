@@ -156,10 +156,11 @@ class CommitStore:
             at_ms = change.update_time_ms(committed.at_ms)
         changed = (reserved.outbox_entry, change.to_json()) if change is not None else ("", "")
         replier = message.sender if is_reply(message) else ""
+        place = (message.seq, message.to_json(), at_ms, int(message.kind.countable))
         return Call(
             "set_newest_message",
             self._keys.conversation(message.conversation),
-            (message.seq, message.to_json(), at_ms, int(message.kind.countable), *changed, replier),
+            (*place, *changed, replier, message.n, message.parent_seq),
         )
 
 

@@ -59,6 +59,8 @@ class RunReport:
         """Return the report as text."""
         plan, tally = self.plan, self.tally
         lines = [f"{plan.clients} devices of {plan.people} people, {plan.servers} servers, seed {plan.seed}"]
+        # First, because the output of CI is cut.
+        lines += [f"PROBLEM {sentence}" for sentence in tally.problems[:60]]
         lines += [f"  {name}: {value}" for name, value in self.figures.items()]
         lines += [f"  {activity} after {seconds:.1f} s at most" for activity, seconds in sorted(tally.longest.items())]
         lines.append("operations, by outcome")
@@ -72,7 +74,6 @@ class RunReport:
         lines.append(f"faults: {sum(self.faults.values())}")
         lines += [f"  {name}: {count}" for name, count in self.faults.most_common()]
         lines += ["time from healing to the first success of"] + [f"  {line}" for line in self.recovered]
-        lines += [f"PROBLEM {sentence}" for sentence in tally.problems[:60]]
         lines += [f"violations, {kind}: {count}" for kind, count in self.violations.items()]
         lines.append(f"problems: {tally.problem_count}")
         return lines
