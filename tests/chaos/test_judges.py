@@ -13,6 +13,7 @@ from tests.chaos.judges.recovery import Recovery, recoveries
 from tests.chaos.judges.sessions import judge_sessions
 
 PAIR = "p_a_b"
+THREAD = "t_1_p_a_b"
 GROUP = "g_1"
 
 
@@ -265,6 +266,63 @@ def test_each_kind_of_violation_is_found_and_no_other(spoil: Callable[[Story], N
     story = Story()
     spoil(story)
     assert story.judged() == kinds
+
+
+def _broadcast_a_reply(story: Story, code: str) -> None:
+    """Let `b` mark the conversation unread at seq 2, and then send a reply whose copy is at seq 3 there."""
+    marked = session("b", writeSeq=2, readSeq=1, activeTs=40, unreadStatus=True)
+    story.ask("b", "setUnread", {"id": PAIR}, marked)
+    given = {"threadOf": "m_1", "content": "three", "idempotencyKey": "three", "broadcast": True}
+    reply = {"id": "m_3", "conversationId": THREAD, "seq": 1, "content": "three"}
+    value = {"message": reply, "replayed": False} if code == "ok" else None
+    story.ask("b", "sendMessage", {"input": given}, value, code)
+    story.stored["messages"] += [
+        row("m_3", THREAD, 1, "b", "three", copy=False),
+        row("m_4", PAIR, 3, "b", "three", key=None, copy=True),
+    ]
+    story.fresh_b["sessions"][PAIR] |= {"writeSeq": 3, "readSeq": 3, "unreadCount": 0}
+    story.fresh_b["total"] = 0
+    story.fresh_a["sessions"][PAIR] |= {"writeSeq": 3, "peerReadSeq": 3, "unreadCount": 1}
+    story.fresh_a["total"] = 1
+    # Both users share this list.
+    story.fresh_a["histories"][PAIR].append(message("m_4", 3, "three", "b"))
+
+
+@pytest.mark.parametrize("code", ["ok", "lost"])
+@pytest.mark.parametrize(("shown", "kinds"), [(False, []), (True, ["forgotten"])])
+def test_the_copy_of_a_reply_ends_an_unread_mark(code: str, shown: bool, kinds: list[str]) -> None:
+    story = Story()
+    _broadcast_a_reply(story, code)
+    story.fresh_b["sessions"][PAIR]["unreadStatus"] = shown
+    assert story.judged() == kinds
+
+
+@pytest.mark.parametrize(("shown", "kinds"), [(False, ["forgotten"]), (True, [])])
+def test_the_copy_of_a_reply_before_an_unread_mark_keeps_it(shown: bool, kinds: list[str]) -> None:
+    story = Story()
+    _broadcast_a_reply(story, "ok")
+    marked = session("b", writeSeq=3, readSeq=3, deliveredSeq=3, activeTs=60, unreadStatus=True)
+    story.ask("b", "setUnread", {"id": PAIR}, marked)
+    story.fresh_b["sessions"][PAIR]["unreadStatus"] = shown
+    assert story.judged() == kinds
+
+
+def test_the_copy_of_a_reply_of_another_user_keeps_an_unread_mark() -> None:
+    story = Story()
+    story.ask("b", "setUnread", {"id": PAIR}, session("b", writeSeq=2, readSeq=1, activeTs=40, unreadStatus=True))
+    story.stored["messages"].append(row("m_4", PAIR, 3, "a", "three", key=None, copy=True))
+    assert story.judged() == ["forgotten"]
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_mark_between_an_unread_copy_and_a_later_message_is_not_judged(shown: bool) -> None:
+    """The session in the answer may have messages that came after the mark, so the mark may be at 2, 3 or 4."""
+    story = Story()
+    _broadcast_a_reply(story, "ok")
+    marked = session("b", writeSeq=4, readSeq=1, activeTs=60, unreadStatus=True)
+    story.ask("b", "setUnread", {"id": PAIR}, marked)
+    story.fresh_b["sessions"][PAIR] |= {"writeSeq": 4, "unreadStatus": shown}
+    assert story.judged() == []
 
 
 @pytest.mark.parametrize("spoil", [_forget_a_setting, _stop_the_clock, _show_two_states_of_one_tick])

@@ -11,7 +11,8 @@
 
 Where nothing but the cache was disturbed, also:
 
-- forgotten: at the end, a setting is not what the newest acknowledged change of the session made it.
+- forgotten: at the end, a setting is not what the newest acknowledged change of the session made it. The copy of a
+  broadcast reply ends an unread mark without such an answer: the send is answered with the session of the thread.
 - clock: two sends of one user, one after the other, got ticks that do not grow.
 - ambiguous: one tick of a user was shown with two states of a session, though Redis lost nothing.
 """
@@ -229,16 +230,14 @@ def forgotten(record: Record) -> Iterator[Violation]:
             key = (tried.user, session["conversation"]["id"])
             if key not in newest or session["activeTs"] >= newest[key]["activeTs"]:
                 newest[key] = session
+    copies = _own_copies(record)
     for (user, name), session in newest.items():
         fresh = record.fresh.get(user)
         shown = fresh["sessions"].get(name) if fresh else None
         if fresh is None or shown is None or (user, name) in unknown or not _stayed(record, user, name):
             continue
-        different = {
-            field: (session[field], shown[field])
-            for field in _settled_fields(session, fresh["t"])
-            if session[field] != shown[field]
-        }
+        expected = _settled_fields(session, copies[user, name], fresh["t"])
+        different = {field: (value, shown[field]) for field, value in expected.items() if value != shown[field]}
         if different:
             yield Violation("forgotten", f"{user} {name}: acknowledged and shown at the end: {different}")
 
@@ -260,14 +259,36 @@ def _stayed(record: Record, user: str, name: str) -> bool:
     return len(intervals) == 1 and intervals[0][1] == inf
 
 
-def _settled_fields(session: Json, end: float) -> list[str]:
-    fields = list(SETTINGS)
+def _own_copies(record: Record) -> defaultdict[tuple[str, str], list[int]]:
+    """Return the seqs of the copies of broadcast replies, by sender and conversation."""
+    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in record.stored.values():
+        if row.get("copy"):
+            found[row["sender"], row["conversation"]].append(row["seq"])
+    return found
+
+
+def _settled_fields(session: Json, copies: list[int], end: float) -> Json:
+    """Return the settings that a session must have at the end, of those that are known.
+
+    Args:
+        session: The session after its newest acknowledged change.
+        copies: Seqs of the user's own copies of replies in the conversation.
+        end: Time of the end, in seconds.
+    """
+    fields = {name: session[name] for name in SETTINGS}
     if session["subBiz"] is not None:
         # Reading the gateway clears it, and answers with the gateway only.
-        fields.remove("unreadStatus")
+        del fields["unreadStatus"]
+    elif session["unreadStatus"] and any(seq > session["writeSeq"] for seq in copies):
+        # Sending reads, and the mark is not after the newest message of the session.
+        fields["unreadStatus"] = False
+    elif session["unreadStatus"] and any(seq > session["readSeq"] for seq in copies):
+        # The mark may be before or after the copy: messages of others may have come between mark and answer.
+        del fields["unreadStatus"]
     until = session["mutedUntil"]
     if until is not None and datetime.fromisoformat(until).timestamp() < end + _SOON_SECONDS:
-        fields = [field for field in fields if field not in ("muteStatus", "mutedUntil")]
+        del fields["muteStatus"], fields["mutedUntil"]
     return fields
 
 
