@@ -221,6 +221,22 @@ async def test_a_refused_change_keeps_the_mark(api: Api, query: str, variables: 
     assert await is_marked(api, alice, conversation) is True
 
 
+async def test_a_reply_removes_the_mark_only_with_its_copy(losing_api: Api, deployments: Deployments) -> None:
+    api = losing_api
+    alice, _, conversation = await create_read_conversation(api)
+    parent = (await api.history(alice, conversation))[0]["id"]
+    await api.set_unread(alice, conversation)
+    await api.send(alice, parent)
+    assert await is_marked(api, alice, conversation) is True
+    payload = await api.send(alice, parent, broadcast=True)
+    assert payload["session"]["conversation"]["id"] != conversation, "the answer has the session of the thread"
+    for _ in range(2):
+        session = await api.own_session(alice, conversation)
+        assert (session["unreadStatus"], session["readSeq"]) == (False, 3)
+        await api.wait_until_idle()
+        deployments.flush_redis("lost")
+
+
 async def test_a_replayed_send_keeps_the_mark(api: Api) -> None:
     alice, bob, conversation = await create_read_conversation(api)
     await api.send(alice, bob, "once", idempotencyKey="k")
