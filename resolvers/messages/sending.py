@@ -221,9 +221,11 @@ async def _reserve(app: Confab, message: Message, new: NewMessage, destination: 
             return None
         if place in (Refusal.NOT_LOADED, Refusal.NOT_A_MEMBER) and message.kind.countable:
             await _check_membership(store, message)
-        if place is not Refusal.NOT_LOADED:
+        if place not in (Refusal.NOT_LOADED, Refusal.NOT_NAMED):
             raise refusal_error(place)
-        if await store.conversations.load((message.conversation,), with_members=True):
+        # Nothing is written to MongoDB before the sender is known to be a member.
+        to_write = place is Refusal.NOT_NAMED
+        if await store.conversations.load((message.conversation,), with_members=True, to_write=to_write):
             continue
         if new.to_user is None:
             raise no_conversation()

@@ -16,7 +16,7 @@ from store.conversations.conversation import Member
 from store.conversations.conversation_fields import ConversationField, MemberField
 from store.conversations.group_change import GroupChange, to_stored
 from store.conversations.group_info import GroupInfo
-from store.conversations.heads.head_writes import head_updates
+from store.conversations.heads.head_writes import head_updates, mention_all_updates
 from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
@@ -136,7 +136,7 @@ class GroupStore:
         parts = (
             (SESSIONS, message_updates(committed)),
             (MEMBERS, reply_updates([committed.reserved.message])),
-            (CONVERSATIONS, head_updates([committed])),
+            (CONVERSATIONS, [*head_updates([committed]), *mention_all_updates([committed])]),
         )
         for collection, updates in parts:
             writes = [UpdateOne(query, change, upsert=upsert) for query, change, upsert in updates]
@@ -161,6 +161,10 @@ def _head_before(conversation: ConversationId, change: GroupChange) -> dict[str,
     """Return the query for the head, which matches only in the state that the change was decided on."""
     before: dict[str, Any] = {"_id": conversation}
     before[ConversationField.GROUP_VERSION] = change.version - 1 if change.version > 1 else {"$in": [0, None]}
+    if change.load:
+        # Redis lost the change, with what followed it: the place may have been given again to a message that everybody
+        # has received.
+        before[ConversationField.LOAD] = change.load
     if change.dissolves:
         # A message acknowledged after that seq could not be read by anybody.
         before[ConversationField.SEQ] = {"$lte": change.fields["ended_at"]}

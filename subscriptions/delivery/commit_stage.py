@@ -18,6 +18,7 @@ from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.message import CommittedMessage, Message, ReservedMessage
 from store.messages.outbox_store import Refusal, SlowModeWait
 from store.redis.request_scope import RequestScope
+from store.sessions.changes import INVALIDATE
 from store.store import Store
 from subscriptions.delivery.batch_window import BatchWindow
 from subscriptions.delivery.commit_timestamps import CommitTimestamps
@@ -44,7 +45,7 @@ async def reserve_second_place(
         case ConversationKind.THREAD:
             return await store.reply_places.reserve(message, None, replaces_taken_place=True)
         case _:
-            await store.conversations.load((message.conversation,), with_members=True)
+            await store.conversations.load((message.conversation,), with_members=True, to_write=True)
             return await store.outbox.reserve(message, replaces_taken_place=True)
 
 
@@ -174,6 +175,10 @@ class CommitStage:
             # The caller decides again.
             await store.cache.run([store.outbox.clear_call(reserved)])
             await store.conversations.drop(reserved.message.conversation)
+            # Messages may have been delivered as if the change had been made.
+            concerned = (*reserved.change.joined, *reserved.change.left) if reserved.change is not None else ()
+            if concerned:
+                await store.cache.run([store.sessions.apply_call(user, INVALIDATE) for user in concerned])
             self._in_flight.give_up(message, Superseded("the group changed after the decision"))
         except Exception as error:
             if not isinstance(error, StoreError):
@@ -219,7 +224,7 @@ class CommitStage:
                     await store.conversations.drop(conversation)
                 reserved = await reserve_second_place(store, message_without_place)
             if not isinstance(reserved, ReservedMessage):
-                if reserved is not Refusal.NOT_LOADED:
+                if reserved not in (Refusal.NOT_LOADED, Refusal.NOT_NAMED):
                     # The group has ended, or the sender may no longer write this: no server should try again.
                     await store.cache.one(store.outbox.clear_call(old))
                 raise Unreachable(f"no place for a message: {reserved}")

@@ -83,6 +83,11 @@ local function is_loaded()
   return not has_members() or members_loaded()
 end
 
+-- Returns whether a place may be given under this head: that of a group comes from a load that MongoDB names.
+local function is_named()
+  return not is_group() or redis.call('HEXISTS', HEAD, HEAD_LOAD) == 1
+end
+
 -- Returns a user's member record, or nil.
 local function find_member(user)
   local text = redis.call('HGET', MEMBERS, user)
@@ -134,6 +139,15 @@ local function each_reserved(conversation, visit)
   end
 end
 
+-- Returns the load under which a group change was placed that is in the outbox, or nil.
+local function find_reserved_load(conversation)
+  local load
+  each_reserved(conversation, function(_, _, change_text)
+    load = load or (change_text and cjson.decode(change_text)[CHANGE_LOAD])
+  end)
+  return load
+end
+
 -- Returns whether a member or former member of a group may read the message at a seq.
 local function may_read(member, seq, has_full_history)
   if has_full_history then return true end
@@ -181,8 +195,9 @@ end
 
 -- Returns a change that changes nothing yet, and the fields of the group or thread (a table) that it may change.
 local function begin_change()
-  local head = redis.call('HMGET', HEAD, HEAD_GROUP_VERSION, HEAD_MEMBER_COUNT, HEAD_GROUP)
+  local head = redis.call('HMGET', HEAD, HEAD_GROUP_VERSION, HEAD_MEMBER_COUNT, HEAD_GROUP, HEAD_LOAD)
   local change = { [CHANGE_VERSION] = (tonumber(head[1]) or 0) + 1, [CHANGE_MEMBER_COUNT] = tonumber(head[2]) }
+  if head[4] then change[CHANGE_LOAD] = head[4] end
   return change, cjson.decode(head[3])
 end
 

@@ -9,44 +9,10 @@ from typing import Any
 import pytest
 
 from store.base.ids import ConversationId
-from tests.api.client import (
-    TIMEOUT_SECONDS,
-    Api,
-    gather_all,
-)
+from tests.api.client import Api, gather_all
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.recovery.held_commits import HeldCommits
 from tests.api.recovery.sample_conversation import GROUP, SampleConversation, check_counts, check_stored, evict
-
-
-class HeldCommits:
-    """Holds back messages after their reservation, before they are stored."""
-
-    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        queue = api.services.app.delivery.commit_stage.queue
-        self._push = queue.push
-        self.held: list[Any] = []
-        self.holds = False
-        monkeypatch.setattr(queue, "push", self._hold)
-
-    def _hold(self, messages: Any) -> None:
-        if self.holds:
-            self.held.append(messages)
-        else:
-            self._push(messages)
-
-    def hold(self) -> None:
-        self.holds = True
-
-    async def wait_for(self, count: int) -> None:
-        """Wait until this many messages are held."""
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            while len(self.held) < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.002)
-
-    def release(self) -> None:
-        self.holds = False
-        while self.held:
-            self._push(self.held.pop(0))
 
 
 @pytest.fixture

@@ -1,0 +1,148 @@
+"""Redis loses a conversation and its outbox while messages and changes are in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.client import Api, Json, gather_all
+from tests.api.group_calls import LEAVE
+from tests.api.recovery.held_commits import HeldCommits
+from tests.api.recovery.sample_conversation import SampleConversation, check_counts, check_stored, evict
+
+
+@pytest.fixture
+def commits(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldCommits]:
+    held = HeldCommits(api, monkeypatch)
+    yield held
+    held.release()
+
+
+async def _lose(api: Api, conversation: str) -> None:
+    await evict(api, conversation, "head", "members", "outbox")
+
+
+async def _check_former_member(api: Api, user: str, group: str, shown: list[Json]) -> None:
+    """Check that a former member was shown what they may read, and nothing else."""
+    history = await api.history(user, group)
+    ranges = (await api.own_group(user, group))["visibleRanges"]
+    last = ranges[-1]["toSeq"]
+    assert history[-1]["seq"] == last
+    seqs = [event["message"]["seq"] for event in shown if event["__typename"] == "MessageCreated"]
+    assert all(seq <= last for seq in seqs), (seqs, ranges)
+    session = await api.session(user, group)
+    assert session is not None
+    assert session["writeSeq"] == last
+
+
+@pytest.mark.parametrize("kind", ["private", "group"])
+async def test_a_message_in_flight_keeps_its_place(api: Api, commits: HeldCommits, kind: str) -> None:
+    conversation = SampleConversation(api, kind)
+    await conversation.create()
+    alice, bob, *_ = conversation.users
+    count = await check_stored(api, conversation.id)
+    commits.hold()
+    sent = asyncio.create_task(api.send(alice, conversation.id, "in flight"))
+    await commits.wait_for(1)
+    await _lose(api, conversation.id)
+    await api.session(bob, conversation.id)
+    commits.release()
+    await sent
+    await api.wait_until_idle()
+    later = await gather_all(*(api.send(user, conversation.id) for user in (alice, bob, alice)))
+    assert sorted(payload["message"]["seq"] for payload in later) == [count + 2, count + 3, count + 4]
+    await api.wait_until_idle()
+    assert await check_stored(api, conversation.id) == count + 4
+    await check_counts(api, conversation.id, conversation.members)
+
+
+async def test_messages_after_a_system_message_in_flight_are_counted(api: Api, commits: HeldCommits) -> None:
+    conversation = SampleConversation(api, "group")
+    await conversation.create()
+    alice, bob, carol, dave, erin = conversation.users
+    commits.hold()
+    invited = asyncio.create_task(api.invite(alice, conversation.id, erin))
+    await commits.wait_for(1)
+    await _lose(api, conversation.id)
+    await api.session(bob, conversation.id)
+    commits.release()
+    await invited
+    await api.wait_until_idle()
+    await gather_all(*(api.send(user, conversation.id) for user in (bob, carol, dave)))
+    await api.wait_until_idle()
+    await check_stored(api, conversation.id)
+    await check_counts(api, conversation.id, conversation.users)
+
+
+ORDERS = pytest.mark.parametrize(
+    "order",
+    [("departure", "later", "earlier"), ("later", "departure", "earlier"), ("earlier", "later", "departure")],
+    ids="-".join,
+)
+"""The order in which two messages, and a departure on another server, become durable."""
+
+
+async def _deliver(order: tuple[str, ...], messages: HeldCommits, departures: HeldCommits) -> None:
+    departures.holds = False
+    for name in order:
+        if name == "departure":
+            await departures.deliver(0)
+        else:
+            await messages.deliver(1 if name == "later" and len(messages.held) == 2 else 0)
+
+
+@ORDERS
+async def test_a_lost_departure_hides_no_message_that_was_shown(
+    api: Api, other_api: Api, commits: HeldCommits, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
+) -> None:
+    departures = HeldCommits(other_api, monkeypatch)
+    conversation = SampleConversation(api, "group")
+    await conversation.create()
+    alice, bob, carol, dave, _ = conversation.users
+    listener = await api.listen(dave)
+    for held in (commits, departures):
+        held.hold()
+    departure = asyncio.create_task(other_api.data(dave, LEAVE, id=conversation.id))
+    await departures.wait_for(1)
+    await _lose(api, conversation.id)
+    earlier = asyncio.create_task(api.send(bob, conversation.id))
+    await commits.wait_for(1)
+    later = asyncio.create_task(api.send(carol, conversation.id))
+    await commits.wait_for(2)
+    await _deliver(order, commits, departures)
+    commits.release()
+    await gather_all(departure, earlier, later)
+    await api.send(alice, conversation.id, "after the departure")
+    for server in (api, other_api):
+        await server.wait_until_idle()
+    await _check_former_member(api, dave, conversation.id, listener.pop_events())
+    await check_stored(api, conversation.id)
+    await check_counts(api, conversation.id, [user for user in conversation.members if user != dave])
+
+
+@ORDERS
+async def test_lost_messages_are_not_shown_to_users_who_left_before_them(
+    api: Api, other_api: Api, commits: HeldCommits, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
+) -> None:
+    departures = HeldCommits(other_api, monkeypatch)
+    conversation = SampleConversation(api, "group")
+    await conversation.create()
+    _, bob, carol, dave, _ = conversation.users
+    listener = await api.listen(dave)
+    for held in (commits, departures):
+        held.hold()
+    earlier = asyncio.create_task(api.send(bob, conversation.id))
+    await commits.wait_for(1)
+    later = asyncio.create_task(api.send(carol, conversation.id))
+    await commits.wait_for(2)
+    await _lose(api, conversation.id)
+    departure = asyncio.create_task(other_api.data(dave, LEAVE, id=conversation.id))
+    await departures.wait_for(1)
+    await _deliver(order, commits, departures)
+    commits.release()
+    await gather_all(departure, earlier, later)
+    for server in (api, other_api):
+        await server.wait_until_idle()
+    await _check_former_member(api, dave, conversation.id, listener.pop_events())
