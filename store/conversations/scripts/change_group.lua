@@ -8,8 +8,8 @@
 -- were judged, needs a moderator of the parent group (0/1) (these four: '' in a group, or if no rights are needed),
 -- then user and action (join, leave, or a role) in turn.
 -- Returns {'ok', seq, n, membership version, outbox entry, change (JSON)}, or {refusal}: not_loaded, not_named (load
--- the group to write), busy (another change is pending), outdated (the membership has another version), outdated_rights (the user may not make the change
--- any more, or has to be judged again).
+-- the group to write), busy (another change is pending), outdated (the membership has another version), outdated_rights
+-- (the user may not make the change any more, or has to be judged again).
 local expected_version, now_ms, message, announced = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1'
 local fields, thread, maker = cjson.decode(ARGV[5]), ARGV[6], ARGV[7]
 local judged_version, needs_moderator = tonumber(ARGV[8]), ARGV[9] == '1'
