@@ -21,7 +21,7 @@ from pymongo import MongoClient
 from redis import Redis
 from redis.cluster import RedisCluster
 
-from server.embedded import EmbeddedServers, RunningServers
+from server.embedded import EmbeddedServers, RunningServers, ports
 from server.settings import UNLIMITED, Settings, load_settings, variable
 from store.files.blobs.s3_signing import S3Options
 from store.redis.cluster_url import parse_cluster_url
@@ -32,6 +32,11 @@ from tests.targeting import Watch, as_sharded
 for _rate in UNLIMITED:
     # Tests send more than any person. Tests of rate limits set them.
     os.environ.setdefault(variable(_rate), "0")
+
+# Processes that run tests at the same time never pick the same port.
+_PORTS_PER_PROCESS = 1_000
+_process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10
+ports.FIRST, ports.LAST = (ports.FIRST + _process * _PORTS_PER_PROCESS + n for n in (0, _PORTS_PER_PROCESS - 1))
 
 # No test fetches what its messages link to. Tests of previews have a site of their own.
 os.environ.setdefault(variable("link_previews"), "false")

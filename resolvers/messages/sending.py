@@ -241,7 +241,7 @@ async def _check_membership(store: Store, message: Message) -> None:
 
 
 async def _reserve_when_settled(app: Confab, message: Message) -> ReservedMessage | Refusal:
-    """Reserve a place as soon as the sender and all mentioned users have a session for it."""
+    """Reserve a place as soon as nobody is leaving, and the sender and all mentioned users have a session for it."""
     place: ReservedMessage | Refusal = Refusal.BUSY
 
     async def attempt() -> bool:
@@ -249,7 +249,7 @@ async def _reserve_when_settled(app: Confab, message: Message) -> ReservedMessag
         place = await app.store.outbox.reserve(message, by_moderator=message.mentions_all)
         return place is not Refusal.BUSY
 
-    await retry_until_true(attempt, "the sender or a mentioned user is just joining the group")
+    await retry_until_true(attempt, "a change of the group is not stored yet")
     return place
 
 

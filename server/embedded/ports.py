@@ -9,7 +9,8 @@ from server.embedded.errors import EmbeddedError
 
 # Below the ephemeral port range: a client that retries the port of a stopped server cannot connect to itself, and no
 # outgoing connection occupies a saved port.
-_FIRST, _LAST = 20_000, 29_999
+FIRST, LAST = 20_000, 29_999
+"""The ports that are picked from."""
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
@@ -25,8 +26,8 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 def pick_free(*taken: int) -> int:
     """Return a free port that is not in `taken`. Raises EmbeddedError if there is none."""
-    candidates = random.sample(range(_FIRST, _LAST + 1), 200)
+    candidates = random.sample(range(FIRST, LAST + 1), 200)
     for port in candidates:
         if port not in taken and is_free(port):
             return port
-    raise EmbeddedError(f"No free TCP port from {_FIRST} to {_LAST} on 127.0.0.1: stop other programs, then try again.")
+    raise EmbeddedError(f"No free TCP port from {FIRST} to {LAST} on 127.0.0.1: stop other programs, then try again.")

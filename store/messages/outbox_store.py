@@ -35,7 +35,7 @@ class Refusal(StrEnum):
     """Only an owner or admin may do this."""
     MENTION_NOT_A_MEMBER = "mention_not_a_member"
     BUSY = "busy"
-    """A pending group change has to be durable first."""
+    """A pending group change has to be durable first: somebody leaves, or the sender or a mentioned user joins."""
     ALREADY_RESERVED = "already_reserved"
     """Another request has reserved a place for the same message."""
     LOCKED = "locked"

@@ -242,6 +242,8 @@ local function judge_in_group(sender, needs_member, needs_moderator, is_judged, 
   -- The message's session updates go to MongoDB with it: sender and mentioned users must have their sessions there.
   local pending = find_pending_change()
   if is_member and is_joining(sender, member, pending) then return 'busy' end
+  -- A later message may be durable first. In MongoDB, members who leave would still see it.
+  if pending and cjson.decode(pending[OUTBOX_GROUP_CHANGE])[CHANGE_LEFT] then return 'busy' end
   for i = first, #mentions do
     local mentioned = find_member(mentions[i])
     if not is_current(mentioned) then return 'mention_not_a_member' end

@@ -6,9 +6,9 @@
 -- conversation; then in a channel the policy version under which the sender's rights were judged ("": they need none),
 -- slow mode (ms; 0: none) and now (ms), else the mentioned users.
 -- Returns {'ok', seq, n, membership version, outbox entry, load of the head or ''}, or {refusal}: not_loaded,
--- not_named (load the group to write), not_a_member, former_member, forbidden, mention_not_a_member, busy (the sender
--- or a mentioned user joins with a pending change), already_reserved, outdated_rights (with the smallest version to
--- judge under), slow_mode (with the time to wait, ms).
+-- not_named (load the group to write), not_a_member, former_member, forbidden, mention_not_a_member, busy (with a
+-- pending change somebody leaves, or the sender or a mentioned user joins), already_reserved, outdated_rights (with the
+-- smallest version to judge under), slow_mode (with the time to wait, ms).
 local sender, countable, message, needs_moderator = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local rights_checked, conversation = ARGV[5] == '1', ARGV[6]
 local needs_member = countable == '1'

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.client import Api, Json, gather_all
+from tests.api.conftest import Deployments
 from tests.api.group_calls import LEAVE
 from tests.api.recovery.held_commits import HeldCommits
 from tests.api.recovery.sample_conversation import SampleConversation, check_counts, check_stored, evict
@@ -74,6 +75,34 @@ async def test_messages_after_a_system_message_in_flight_are_counted(api: Api, c
     await api.wait_until_idle()
     await check_stored(api, conversation.id)
     await check_counts(api, conversation.id, conversation.users)
+
+
+async def test_a_message_waits_for_a_departure_in_flight(
+    api: Api, other_api: Api, commits: HeldCommits, deployments: Deployments
+) -> None:
+    conversation = SampleConversation(api, "group")
+    await conversation.create()
+    _, bob, _, dave, _ = conversation.users
+    count = await check_stored(api, conversation.id)
+    commits.hold()
+    departure = asyncio.create_task(api.data(dave, LEAVE, id=conversation.id))
+    await commits.wait_for(1)
+    later = asyncio.create_task(other_api.send(bob, conversation.id))
+    await asyncio.sleep(0.1)
+    assert not later.done()
+    # The former member's session is read from MongoDB, which does not know the departure yet.
+    deployments.flush_redis("main")
+    session = await other_api.session(dave, conversation.id)
+    assert session is not None and session["writeSeq"] == count
+    commits.release()
+    await gather_all(departure, later)
+    for server in (api, other_api):
+        await server.wait_until_idle()
+    assert await check_stored(api, conversation.id) == count + 2
+    session = await other_api.session(dave, conversation.id)
+    assert session is not None and session["writeSeq"] in (count, count + 1)
+    history = await api.history(dave, conversation.id)
+    assert history[-1]["seq"] == session["writeSeq"]
 
 
 ORDERS = pytest.mark.parametrize(
