@@ -22,6 +22,9 @@ _PAGE = 1_000
 _PAUSE_SECONDS = 0.05
 _LOCK_MS = 60_000
 
+_SETTLING_SECONDS = 1.0
+"""Time after which the writes of a living server have ended: those to messages and to heads run at the same time."""
+
 
 class LossRecovery:
     """Recovery by one server at a time. If that server dies, another one starts over after a minute at most."""
@@ -61,6 +64,10 @@ class LossRecovery:
         # Origins are written together with the message. If one is missing, the message is not found by its id.
         await self._store.messages.origins.save(page)
         incomplete = await self._store.incomplete_deliveries.select_incomplete(page)
+        if incomplete:
+            # Two deliveries at once could give a message two times.
+            await asyncio.sleep(_SETTLING_SECONDS)
+            incomplete = await self._store.incomplete_deliveries.select_incomplete(incomplete)
         messages = [message for message in incomplete if self._delivery.find(message.id) is None]
         await asyncio.gather(*(self._delivery.deliver_stored(message) for message in messages))
         return len(messages)

@@ -77,6 +77,15 @@ async def test_messages_in_any_order_count_once_and_are_logged_once(store: Store
         await arrive(order)
 
 
+async def test_mentions_in_any_order_are_kept_in_the_order_of_the_messages(store: Store) -> None:
+    for order in ([1, 2, 3], [3, 2, 1], [2, 3, 1]):
+        user = await _member_of(store, GROUP)
+        for seq in order:
+            await _apply_message(store, user, GROUP, _message(seq, seq), "mention")
+        session = await store.sessions.find(user, GROUP)
+        assert session is not None and list(session.mentions) == [1, 2, 3]
+
+
 async def test_own_messages_read_and_system_messages_never_count(store: Store) -> None:
     user = await _member_of(store, GROUP)
     await _apply_message(store, user, GROUP, _message(1, 1))

@@ -29,13 +29,16 @@ local function encode(record)
   return text .. (next(others) and ',' .. string.sub(cjson.encode(others), 2) or '}')
 end
 
--- Notes an unread mention. A message that is applied after the state was loaded may be known from the load.
+-- Notes an unread mention. A message that is applied after the state was loaded may be known from the load. A later
+-- message may have been applied first.
 local function add_mention(record, seq)
   local mentions = record[MENTIONS] or {}
   for _, known in ipairs(mentions) do
     if known == seq then return end
   end
-  mentions[#mentions + 1] = seq
+  local last = #mentions
+  mentions[last + 1] = seq
+  if last > 0 and mentions[last] > seq then table.sort(mentions) end
   if #mentions > MAX_UNREAD_MENTIONS then table.remove(mentions, 1) end
   record[MENTIONS] = mentions
 end
