@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pymongo import MongoClient
 from redis import Redis
@@ -41,8 +42,14 @@ ports.FIRST, ports.LAST = (ports.FIRST + _process * _PORTS_PER_PROCESS + n for n
 # No test fetches what its messages link to. Tests of previews have a site of their own.
 os.environ.setdefault(variable("link_previews"), "false")
 
-# Without CONFAB_TEST_LONG, examples are the same each time, so that a failure is caused by a change of the code.
-hypothesis_settings.register_profile("confab", derandomize=os.environ.get("CONFAB_TEST_LONG") != "1")
+# Without CONFAB_TEST_LONG, examples are the same each time, so that a failure is caused by a change of the code. On a
+# busy machine, examples and their generation may take long.
+hypothesis_settings.register_profile(
+    "confab",
+    derandomize=os.environ.get("CONFAB_TEST_LONG") != "1",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 hypothesis_settings.load_profile("confab")
 
 _LONGEST = {
