@@ -120,8 +120,6 @@ async def _try_to_carry_out(
     reserved = await store.outbox.reserve_change(
         message, snapshot.version, decision.change, announced=decision.event is not None
     )
-    if reserved is Refusal.NOT_NAMED:
-        await store.conversations.load((group,), with_members=True, to_write=True)
     if isinstance(reserved, Refusal):
         return False
     try:

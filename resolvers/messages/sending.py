@@ -221,11 +221,9 @@ async def _reserve(app: Confab, message: Message, new: NewMessage, destination: 
             return None
         if place in (Refusal.NOT_LOADED, Refusal.NOT_A_MEMBER) and message.kind.countable:
             await _check_membership(store, message)
-        if place not in (Refusal.NOT_LOADED, Refusal.NOT_NAMED):
+        if place is not Refusal.NOT_LOADED:
             raise refusal_error(place)
-        # Nothing is written to MongoDB before the sender is known to be a member.
-        to_write = place is Refusal.NOT_NAMED
-        if await store.conversations.load((message.conversation,), with_members=True, to_write=to_write):
+        if await store.conversations.load((message.conversation,), with_members=True):
             continue
         if new.to_user is None:
             raise no_conversation()

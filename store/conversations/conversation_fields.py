@@ -56,8 +56,6 @@ class ConversationField:
     ENDED_AT = "ds"
     """seq at which the group ended."""
     ENDED_AT_MS = "dt"
-    LOAD = "ld"
-    """The load for writing that the head in Redis came from. A head without it was loaded for readers."""
 
     # Threads only. They also have GROUP_VERSION, LAST_CHANGE, LAST_CHANGE_AT, MEMBER_COUNT (followers) and CREATED_BY.
     PARENT = "tp"

@@ -82,14 +82,9 @@ class ConversationStore:
         self.heads.hits += len(wanted) - len(missing)
         return missing
 
-    async def load(
-        self, conversations: Sequence[ConversationId], *, with_members: bool, to_write: bool = False
-    ) -> set[ConversationId]:
-        """Load heads, with_members also whole memberships. Return the conversations that exist.
-
-        to_write: Messages and changes of groups get places under the loaded heads, with the members.
-        """
-        return await self._loader.load(conversations, with_members=with_members, to_write=to_write)
+    async def load(self, conversations: Sequence[ConversationId], *, with_members: bool) -> set[ConversationId]:
+        """Load heads, with_members also whole memberships. Return the conversations that exist."""
+        return await self._loader.load(conversations, with_members=with_members)
 
     async def drop(self, conversation: ConversationId, taken_seq: int = 1 << 53) -> None:
         """Drop a head that contradicts MongoDB: the group differs, or a seq that the head assigned was taken."""

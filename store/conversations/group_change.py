@@ -108,7 +108,6 @@ class ChangeField:
     WRITTEN_AT = "w"
     NEWEST_SEQ = "s"
     """Threads only: newest reserved seq before the change."""
-    LOAD = "ld"
 
 
 _F = ChangeField
@@ -127,7 +126,6 @@ class GroupChange:
         change.
     `announced`: a message belongs to it: the SYSTEM message that announces it, or in a thread the reply that causes it.
     `written_at_ms`: time at which the newest countable message before it became durable, as far as Redis has it.
-    `load`: the load that the membership in Redis came from; "" if it is not known.
     `newest_seq`: threads only: newest reserved seq before the change; None: the change is that of a group.
     """
 
@@ -142,7 +140,6 @@ class GroupChange:
     announced: bool = True
     written_at_ms: int = 0
     newest_seq: int | None = None
-    load: str = ""
 
     @property
     def is_of_thread(self) -> bool:
@@ -181,7 +178,6 @@ class GroupChange:
             _F.JOINED: self.joined, _F.LEFT: self.left, _F.FIELDS: to_stored(self.fields), _F.SUB_BIZ: self.sub_biz,
             _F.SILENT: not self.announced, _F.WRITTEN_AT: self.written_at_ms,
             _F.GROUP: self.group.to_fields() if self.group is not None else None, _F.NEWEST_SEQ: self.newest_seq,
-            _F.LOAD: self.load,
         }  # fmt: skip
         numbers = (_F.MEMBER_COUNT, _F.NEWEST_SEQ)
         return orjson.dumps(
@@ -204,5 +200,4 @@ def group_change_from(record: dict[str, Any]) -> GroupChange:
         announced=not record.get(_F.SILENT, False),
         written_at_ms=record.get(_F.WRITTEN_AT, 0),
         newest_seq=record.get(_F.NEWEST_SEQ),
-        load=record.get(_F.LOAD, ""),
     )

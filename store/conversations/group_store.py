@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from store.conversations.conversation import Member
 from store.conversations.conversation_fields import ConversationField, MemberField
 from store.conversations.group_change import GroupChange, to_stored
 from store.conversations.group_info import GroupInfo
-from store.conversations.heads.head_writes import head_updates, mention_all_updates
+from store.conversations.heads.head_writes import head_updates
 from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
@@ -113,13 +114,13 @@ class GroupStore:
                 await self._origins.insert(message, session)
             if change.member_records:
                 await self._mongo.bulk_write(MEMBERS, _member_updates(message.conversation, change), session=session)
-            rows = _session_updates(message, change, at_ms)
+            rows = _session_updates(message, await self._with_write_time(message.conversation, change, session), at_ms)
             if rows:
                 await self._mongo.bulk_write(SESSIONS, rows, session=session)
             if message.kind.countable:
                 await self._update_as_message(CommittedMessage(reserved, at_ms), session)
             # Last, because every message in the group writes the head too, and waits while this transaction locks it.
-            query, update = _head_before(message.conversation, change), _head_update(reserved, at_ms)
+            query, update = _head_before(message.conversation, change, message.seq), _head_update(reserved, at_ms)
             if await self._mongo.find_one_and_update(CONVERSATIONS, query, update, session=session) is None:
                 raise _GroupDiffers
 
@@ -131,12 +132,20 @@ class GroupStore:
             raise Unreachable("rows of a group's members collided") from error
         return at_ms
 
+    async def _with_write_time(self, group: ConversationId, change: GroupChange, session: Any) -> GroupChange:
+        """Return a departure with the time of the newest message: it may have become durable since the reservation."""
+        if not change.left or change.is_of_thread:
+            return change
+        row = await self._mongo.find_one(CONVERSATIONS, {"_id": group}, session=session)
+        known_ms = row.get(ConversationField.WRITTEN_AT, 0) if row is not None else 0
+        return replace(change, written_at_ms=max(change.written_at_ms, known_ms))
+
     async def _update_as_message(self, committed: CommittedMessage, session: Any) -> None:
         """Update what an ordinary message does: the change belongs to a reply in a thread."""
         parts = (
             (SESSIONS, message_updates(committed)),
             (MEMBERS, reply_updates([committed.reserved.message])),
-            (CONVERSATIONS, [*head_updates([committed]), *mention_all_updates([committed])]),
+            (CONVERSATIONS, head_updates([committed])),
         )
         for collection, updates in parts:
             writes = [UpdateOne(query, change, upsert=upsert) for query, change, upsert in updates]
@@ -157,14 +166,13 @@ class _GroupDiffers(Exception):
     """Raised when MongoDB's group differs from the one that a change was decided on."""
 
 
-def _head_before(conversation: ConversationId, change: GroupChange) -> dict[str, Any]:
+def _head_before(conversation: ConversationId, change: GroupChange, seq: int) -> dict[str, Any]:
     """Return the query for the head, which matches only in the state that the change was decided on."""
     before: dict[str, Any] = {"_id": conversation}
     before[ConversationField.GROUP_VERSION] = change.version - 1 if change.version > 1 else {"$in": [0, None]}
-    if change.load:
-        # Redis lost the change, with what followed it: the place may have been given again to a message that everybody
-        # has received.
-        before[ConversationField.LOAD] = change.load
+    if change.left and not change.is_of_thread:
+        # Who leaves may not read later messages. One that is durable was delivered without the departure.
+        before[ConversationField.SEQ] = {"$lt": seq}
     if change.dissolves:
         # A message acknowledged after that seq could not be read by anybody.
         before[ConversationField.SEQ] = {"$lte": change.fields["ended_at"]}

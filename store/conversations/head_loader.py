@@ -19,7 +19,6 @@ from store.conversations.group_info import group_info_from
 from store.messages.message import MessageField, message_from
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_ID, CONVERSATIONS, MEMBERS, MESSAGES, WORKSPACES, members_of
-from store.mongo.writes import Update, Write
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
@@ -46,30 +45,20 @@ class HeadLoader:
         self._keys = keys
         self._flights = SingleFlight()
 
-    async def load(
-        self, conversations: Sequence[ConversationId], *, with_members: bool, to_write: bool = False
-    ) -> set[ConversationId]:
-        """Load heads, with_members also whole memberships. Return the conversations that exist.
-
-        to_write: Messages and changes of groups get places under the loaded heads, with the members. Each such load is
-            named in MongoDB (ADR 84).
-        """
+    async def load(self, conversations: Sequence[ConversationId], *, with_members: bool) -> set[ConversationId]:
+        """Load heads, with_members also whole memberships. Return the conversations that exist."""
         if not conversations:
             return set()
         if not with_members:
             return await self._load_batch(conversations)
         scope = self._cache.request_prefix
-        groups = {c for c in conversations if to_write and kind_of(c) is ConversationKind.GROUP}
         loads = [
-            self._flights.run(
-                (scope, c, c in groups), partial(self._load_batch, (c,), with_members=True, to_write=c in groups)
-            )
-            for c in conversations
+            self._flights.run((scope, c), partial(self._load_batch, (c,), with_members=True)) for c in conversations
         ]
         return set().union(*await asyncio.gather(*loads))
 
     async def _load_batch(
-        self, conversations: Sequence[ConversationId], *, with_members: bool = False, to_write: bool = False
+        self, conversations: Sequence[ConversationId], *, with_members: bool = False
     ) -> set[ConversationId]:
         waiting = list(conversations)
         absent: set[ConversationId] = set()
@@ -77,26 +66,20 @@ class HeadLoader:
         async def attempt() -> bool:
             nonlocal waiting
             token = secrets.token_hex(8)
-            flags = (int(with_members), int(to_write))
+            flag = int(with_members)
             begun = await self._cache.run(
-                [Call("head_load_begin", self._keys.conversation(c), (token, CLAIM_MS, *flags, c)) for c in waiting]
+                [Call("head_load_begin", self._keys.conversation(c), (token, CLAIM_MS, flag)) for c in waiting]
             )
-            claimed = [c for c, answer in zip(waiting, begun, strict=True) if answer in (b"go", b"go_named")]
-            named = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"go_named"]
+            claimed = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"go"]
             busy = [c for c, answer in zip(waiting, begun, strict=True) if answer == b"busy"]
             if claimed:
                 # Requests of other users, and of other processes, wait for the claims.
                 with SharedWork():
-                    if named:
-                        await self._name_load(named, token)
                     rows, members = await self.read(claimed, with_members)
                 missing = [c for c in claimed if c not in rows]
                 absent.update(missing)
                 found = [c for c in claimed if c in rows]
-                calls = [
-                    self._finish_call(token, rows[c], members.get(c, []), with_members, to_write, c in named)
-                    for c in found
-                ]
+                calls = [self._finish_call(token, c, rows[c], members.get(c, []), with_members) for c in found]
                 calls += [Call("DEL", (self._keys.conversation(c)[3],)) for c in missing]
                 done = await self._cache.run(calls)
                 busy += [c for c, ok in zip(found, done, strict=False) if ok != 1]
@@ -105,15 +88,6 @@ class HeadLoader:
 
         await retry_until_true(attempt)
         return set(conversations) - absent
-
-    async def _name_load(self, groups: Sequence[ConversationId], load: str) -> None:
-        """Store in groups the name of the load that their heads in Redis will come from, before they are read.
-
-        Changes that got a place under another load, and that Redis does not know, are refused from then on. Messages
-        find their recipients again.
-        """
-        change = {"$set": {ConversationField.LOAD: load}}
-        await self._mongo.write([Write.updates(CONVERSATIONS, [Update({"_id": group}, change) for group in groups])])
 
     async def read(
         self, conversations: Sequence[ConversationId], with_members: bool
@@ -162,15 +136,8 @@ class HeadLoader:
         return {row["_id"]: row[WorkspaceField.POLICY_VERSION] for row in found}
 
     def _finish_call(
-        self,
-        token: str,
-        row: Document,
-        members: list[Document],
-        with_members: bool,
-        to_write: bool,
-        is_named: bool,
+        self, token: str, conversation: ConversationId, row: Document, members: list[Document], with_members: bool
     ) -> Call:
-        conversation = ConversationId(row["_id"])
         fields = head_fields(row)
         start = len(conversation) + 1
         by_user = [(UserId(member["_id"][start:]), member) for member in members]
@@ -185,7 +152,7 @@ class HeadLoader:
         return Call(
             "head_load_finish",
             self._keys.conversation(conversation),
-            (token, flag, conversation, version, int(to_write), token if is_named else "", len(fields), *flat),
+            (token, flag, conversation, version, len(fields), *flat),
         )
 
     async def drop(self, conversation: ConversationId, taken_seq: int = 1 << 53) -> None:

@@ -66,36 +66,15 @@ class CommitStore:
         inserts += self._origins.prepare_writes(messages)
         all_new = [CommittedMessage(reserved, at_ms) for reserved, at_ms in zip(batch, timestamps_ms, strict=True)]
         dependent = [] if messages_first else self._dependent_writes(all_new)
-        outcomes = await self._mongo.write([*inserts, *dependent])
-        collided, of_heads = set(outcomes[0].duplicates), outcomes[len(inserts) :]
+        collided = set((await self._mongo.write([*inserts, *dependent]))[0].duplicates)
         durable, displaced = await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
         if messages_first and durable:
-            dependent = self._dependent_writes(durable)
-            of_heads = await self._mongo.write(dependent)
-        if durable and of_heads[0].touched < len(dependent[0].statements):
-            durable = await self._without_loads(durable)
+            await self._mongo.write(self._dependent_writes(durable))
         return durable, displaced
 
-    async def _without_loads(self, durable: Sequence[CommittedMessage]) -> list[CommittedMessage]:
-        """Update the heads of groups that were loaded again since the reservation of a message.
-
-        The membership may have changed before such a message, so it finds its recipients again.
-        """
-        unknown = [
-            replace(committed, reserved=replace(committed.reserved, load="", membership_version=""))
-            if committed.reserved.load
-            else committed
-            for committed in durable
-        ]
-        await self._mongo.write([Write.updates(CONVERSATIONS, head_writes.head_updates(unknown))])
-        return unknown
-
     def _dependent_writes(self, durable: Sequence[CommittedMessage]) -> list[Write]:
-        """Return the writes to heads, which are the first, and to sessions, receipts and memberships."""
+        """Return the writes to heads, sessions, receipts and memberships."""
         writes = [Write.updates(CONVERSATIONS, head_writes.head_updates(durable))]
-        mentions = head_writes.mention_all_updates(durable)
-        if mentions:
-            writes.append(Write.updates(CONVERSATIONS, mentions))
         rows = [update for committed in durable for update in row_writes.message_updates(committed)]
         if rows:
             writes.append(Write.updates(SESSIONS, rows))

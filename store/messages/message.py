@@ -362,7 +362,6 @@ class ReservedMessage:
     """A message with its place, in the outbox and not yet durable.
 
     `membership_version`: version of the group's membership at the reservation; "" if it is not known.
-    `load`: in a group, the load that the membership in Redis came from at the reservation; "" if it is not known.
     `outbox_entry`: id of the outbox entry, deleted when the message is delivered.
     `change`: the group change that the message announces. A change without a message has no place: its seq is 0.
     `sender_cached`: the sender's sessions were in the cache.
@@ -388,7 +387,6 @@ class ReservedMessage:
     parent_version: str = ""
     copy: ReservedMessage | None = None
     parent_full_history: bool | None = None
-    load: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,6 @@ class Refusal(StrEnum):
 
     NOT_LOADED = "not_loaded"
     """The conversation is not in the cache."""
-    NOT_NAMED = "not_named"
-    """The group is in the cache, but was not loaded to write."""
     NOT_A_MEMBER = "not_a_member"
     FORMER_MEMBER = "former_member"
     FORBIDDEN = "forbidden"
@@ -214,7 +212,6 @@ class OutboxStore:
         if answer[0] != b"ok":
             return list(answer)
         _, seq, n, version, entry, *of_reply = answer
-        load = b"" if script == "reserve_reply" else of_reply.pop()
         session = session_from(message.sender, message.conversation, record) if epoch and record else None
         waiting = waiting_from(noted)
         reserved = ReservedMessage(
@@ -225,7 +222,6 @@ class OutboxStore:
             # Messages sent just before by the same sender may be among these: the record may not have them yet.
             reads_unread=session is None or n - message.kind.countable > max(session.read_n, waiting.own_n),
             reads_mentions=session is None or bool(session.mentions) or waiting.mention,
-            load=load.decode(),
         )
         return _as_reply(reserved, *of_reply) if of_reply else reserved
 

@@ -45,7 +45,7 @@ async def reserve_second_place(
         case ConversationKind.THREAD:
             return await store.reply_places.reserve(message, None, replaces_taken_place=True)
         case _:
-            await store.conversations.load((message.conversation,), with_members=True, to_write=True)
+            await store.conversations.load((message.conversation,), with_members=True)
             return await store.outbox.reserve(message, replaces_taken_place=True)
 
 
@@ -224,7 +224,7 @@ class CommitStage:
                     await store.conversations.drop(conversation)
                 reserved = await reserve_second_place(store, message_without_place)
             if not isinstance(reserved, ReservedMessage):
-                if reserved not in (Refusal.NOT_LOADED, Refusal.NOT_NAMED):
+                if reserved is not Refusal.NOT_LOADED:
                     # The group has ended, or the sender may no longer write this: no server should try again.
                     await store.cache.one(store.outbox.clear_call(old))
                 raise Unreachable(f"no place for a message: {reserved}")

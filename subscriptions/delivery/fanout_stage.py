@@ -171,9 +171,6 @@ class FanoutStage:
             # The head includes the change since its reservation.
             head = await self._store.conversations.find(committed.reserved.message.conversation)
             message.group_event = GroupChanged(head) if head is not None and not head.has_ended else None
-        if not committed.reserved.membership_version:
-            # The place may be one that the head does not know. No later departure gets an earlier one.
-            await self._store.cache.one(self._store.commits.newest_message_call(committed))
         recipients = await list_recipients(self._store, committed, FIRST_RECIPIENTS)
         message.remaining, message.outside = recipients.remaining, recipients.outside
         if change is not None and change.is_of_thread:

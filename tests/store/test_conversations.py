@@ -61,7 +61,6 @@ async def test_a_membership_of_unknown_version_is_never_served_from_memory(store
 
 
 async def _reserve_join(store: Store, message: Message, user: UserId) -> ReservedMessage | Refusal:
-    await store.conversations.load((message.conversation,), with_members=True, to_write=True)
     standing = await store.conversations.find_group_snapshot(message.conversation, [user])
     assert standing is not None
     return await store.outbox.reserve_change(message, standing.version, ProposedChange(joining=(user,)), announced=True)
@@ -71,7 +70,6 @@ async def test_of_concurrent_group_changes_one_is_made_and_the_next_waits(store:
     group = await _group(store)
     first = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Alice added Dave")
     second = Message(MessageId(store.ids.next()), group, BOB, MessageKind.SYSTEM, "Bob added Dave")
-    await store.conversations.load((group,), with_members=True, to_write=True)
     standing = await store.conversations.find_group_snapshot(group, [DAVE])
     assert standing is not None and standing.members == {}
     places = [
@@ -99,7 +97,6 @@ async def test_a_pending_change_survives_the_eviction_of_head_and_members(store:
     assert isinstance(made, ReservedMessage)
     head, members, *_ = store.keys.conversation(group)
     await store.cache.one(Call("DEL", (head, members)))
-    await store.conversations.load((group,), with_members=True, to_write=True)
     standing = await store.conversations.find_group_snapshot(group, [DAVE])
     assert standing is not None and standing.members == {
         DAVE: Member(DAVE, "MEMBER", ((1, None),), message.created_at_ms)
@@ -202,7 +199,6 @@ async def test_seqs_in_the_outbox_count_unless_mongodb_has_other_messages(
 async def test_a_user_who_left_during_the_member_load_is_no_member(store: Store) -> None:
     group = await _group(store)
     message = Message(MessageId(store.ids.next()), group, BOB, MessageKind.SYSTEM, "Bob left")
-    await store.conversations.load((group,), with_members=True, to_write=True)
     standing = await store.conversations.find_group_snapshot(group, [BOB])
     assert standing is not None
     left = await store.outbox.reserve_change(message, standing.version, ProposedChange(leaving=(BOB,)), announced=True)
@@ -240,7 +236,6 @@ async def test_a_known_membership_is_read_again_after_a_change(store: Store) -> 
         assert bob is not None and bob.is_current
         assert await membership(DAVE) is None
     message = Message(MessageId(store.ids.next()), group, ALICE, MessageKind.SYSTEM, "Dave for Bob")
-    await store.conversations.load((group,), with_members=True, to_write=True)
     standing = await store.conversations.find_group_snapshot(group, [BOB, DAVE])
     assert standing is not None
     change = ProposedChange(joining=(DAVE,), leaving=(BOB,))
@@ -275,7 +270,7 @@ async def test_a_conversation_without_its_sessions_does_not_exist(
         with pytest.raises(Unreachable):
             await store.conversations.open_private(conversation, NOW)
     # Nobody would open a conversation that exists, and its sessions would be missing for ever.
-    assert not await store.conversations.load((conversation,), with_members=True, to_write=True)
+    assert not await store.conversations.load((conversation,), with_members=True)
     await store.conversations.open_private(conversation, NOW)
-    assert await store.conversations.load((conversation,), with_members=True, to_write=True)
+    assert await store.conversations.load((conversation,), with_members=True)
     assert await store.sessions.find(BOB, conversation) is not None

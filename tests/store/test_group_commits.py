@@ -50,7 +50,6 @@ async def _reserved(
     *,
     announced: bool = True,
 ) -> ReservedMessage:
-    await store.conversations.load((group,), with_members=True, to_write=True)
     place = await _reserve(store, group, change, announced=announced)
     assert isinstance(place, ReservedMessage)
     return place
@@ -80,7 +79,6 @@ async def test_a_change_lost_from_the_outbox_blocks_nothing_and_does_not_count(
     assert await _reserve(store, group, BOB_LEAVES) is Refusal.BUSY
     await _lose(store, group, 2)
     assert await _reserve(store, group, BOB_LEAVES) is Refusal.NOT_LOADED
-    await store.conversations.load((group,), with_members=True, to_write=True)
     standing = await store.conversations.find_group_snapshot(group, [BOB, DAVE])
     assert standing is not None and set(standing.members) == {BOB}
     made = await _reserved(store, group, BOB_LEAVES)
@@ -95,7 +93,7 @@ async def test_a_member_by_a_lost_change_may_not_write(store: Store, group: Conv
     await _lose(store, group, 2)
     message = Message(MessageId(store.ids.next()), group, DAVE, MessageKind.TEXT, "I am in")
     assert await store.outbox.reserve(message) is Refusal.NOT_LOADED
-    await store.conversations.load((group,), with_members=True, to_write=True)
+    await store.conversations.load((group,), with_members=True)
     assert await store.outbox.reserve(message) is Refusal.NOT_A_MEMBER
 
 
@@ -106,7 +104,7 @@ async def test_a_group_does_not_end_before_an_acknowledged_message(
     end = await _reserved(store, group, ProposedChange(fields={"end": how}), announced=False)
     # Redis loses the mark that the group is about to end.
     await _lose(store, group, 0, 1, 2)
-    await store.conversations.load((group,), with_members=True, to_write=True)
+    await store.conversations.load((group,), with_members=True)
     message = await store.outbox.reserve(Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "hello"))
     assert isinstance(message, ReservedMessage)
     await store.commits.commit([message], [NOW], messages_first=False)
@@ -135,7 +133,7 @@ async def test_a_pending_change_survives_a_reload_of_the_group(
 ) -> None:
     made = await _reserved(store, group, BOB_LEAVES)
     await _lose(store, group, *lost)
-    await store.conversations.load((group,), with_members=True, to_write=True)
+    await store.conversations.load((group,), with_members=True)
     message = Message(MessageId(store.ids.next()), group, BOB, MessageKind.TEXT, "still here")
     assert await store.outbox.reserve(message) is Refusal.FORMER_MEMBER
     assert await _reserve(store, group, ProposedChange(leaving=(CAROL,))) is Refusal.BUSY

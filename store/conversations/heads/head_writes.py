@@ -17,15 +17,11 @@ _F = ConversationField
 
 
 def head_updates(durable: Sequence[CommittedMessage]) -> list[Update]:
-    """Return the updates that bring heads to their newest messages.
-
-    Heads of groups are updated only if they were not loaded again since the reservation: see `head_loader.py`.
-    """
-    heads: dict[tuple[ConversationId, str], dict[str, int]] = {}
+    """Return the updates that bring heads to their newest messages."""
+    heads: dict[ConversationId, dict[str, int]] = {}
     for committed in durable:
         m, at_ms = committed.reserved.message, committed.at_ms
-        key = (m.conversation, committed.reserved.load)
-        head = heads.setdefault(key, {_F.SEQ: 0, _F.N: 0, _F.MOVED_AT: 0, _F.WRITTEN_AT: 0})
+        head = heads.setdefault(m.conversation, {_F.SEQ: 0, _F.N: 0, _F.MOVED_AT: 0, _F.WRITTEN_AT: 0})
         head[_F.SEQ], head[_F.N] = max(head[_F.SEQ], m.seq), max(head[_F.N], m.n)
         head[_F.MOVED_AT] = max(head[_F.MOVED_AT], at_ms)
         if m.kind.countable:
@@ -36,12 +32,7 @@ def head_updates(durable: Sequence[CommittedMessage]) -> list[Update]:
                 wrote_seq, wrote_n = _F.WROTE_SEQ[side], _F.WROTE_N[side]
                 head[_F.READ[side]] = head[_F.DELIVERED[side]] = head[wrote_seq] = max(m.seq, head.get(wrote_seq, 0))
                 head[wrote_n] = max(m.n, head.get(wrote_n, 0))
-    return [Update({"_id": c} | ({_F.LOAD: load} if load else {}), {"$max": head}) for (c, load), head in heads.items()]
-
-
-def mention_all_updates(durable: Sequence[CommittedMessage]) -> list[Update]:
-    """Return the updates that note in heads which messages mention everybody."""
-    updates = []
+    updates = [Update({"_id": c}, {"$max": head}) for c, head in heads.items()]
     for committed in durable:
         m = committed.reserved.message
         if m.mentions_all and m.kind.countable:

@@ -11,6 +11,7 @@
 -- Every key may be evicted at any time. A message that has a place and is not durable is in the outbox only.
 local HEAD, MEMBERS, OUTBOX, LOADING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local IDLE_MS = 24 * 3600 * 1000
+local DEPARTURE_MS = 2000 -- time for which messages wait for a departure
 
 -- Keeps the conversation cached for another day.
 local function touch()
@@ -83,11 +84,6 @@ local function is_loaded()
   return not has_members() or members_loaded()
 end
 
--- Returns whether a place may be given under this head: that of a group comes from a load that MongoDB names.
-local function is_named()
-  return not is_group() or redis.call('HEXISTS', HEAD, HEAD_LOAD) == 1
-end
-
 -- Returns a user's member record, or nil.
 local function find_member(user)
   local text = redis.call('HGET', MEMBERS, user)
@@ -139,15 +135,6 @@ local function each_reserved(conversation, visit)
   end
 end
 
--- Returns the load under which a group change was placed that is in the outbox, or nil.
-local function find_reserved_load(conversation)
-  local load
-  each_reserved(conversation, function(_, _, change_text)
-    load = load or (change_text and cjson.decode(change_text)[CHANGE_LOAD])
-  end)
-  return load
-end
-
 -- Returns whether a member or former member of a group may read the message at a seq.
 local function may_read(member, seq, has_full_history)
   if has_full_history then return true end
@@ -195,9 +182,8 @@ end
 
 -- Returns a change that changes nothing yet, and the fields of the group or thread (a table) that it may change.
 local function begin_change()
-  local head = redis.call('HMGET', HEAD, HEAD_GROUP_VERSION, HEAD_MEMBER_COUNT, HEAD_GROUP, HEAD_LOAD)
+  local head = redis.call('HMGET', HEAD, HEAD_GROUP_VERSION, HEAD_MEMBER_COUNT, HEAD_GROUP)
   local change = { [CHANGE_VERSION] = (tonumber(head[1]) or 0) + 1, [CHANGE_MEMBER_COUNT] = tonumber(head[2]) }
-  if head[4] then change[CHANGE_LOAD] = head[4] end
   return change, cjson.decode(head[3])
 end
 
@@ -229,6 +215,14 @@ local function place_change(change, seq, n, conversation, message)
   return redis.call('HGET', HEAD, HEAD_MEMBERSHIP_VERSION), entry_id, change_text
 end
 
+-- Returns whether somebody leaves with the pending change, and its server has had no time yet to make it durable.
+local function has_departure_in_flight(pending)
+  if not pending or not cjson.decode(pending[OUTBOX_GROUP_CHANGE])[CHANGE_LEFT] then return false end
+  local placed_ms = tonumber(string.match(redis.call('HGET', HEAD, HEAD_PENDING_CHANGE), '^%d+'))
+  local now = redis.call('TIME')
+  return tonumber(now[1]) * 1000 + tonumber(now[2]) / 1000 < placed_ms + DEPARTURE_MS
+end
+
 -- Returns why a user may not write a message in a group, as `reserve` answers it; nil: they may. With is_judged only
 -- the end of the group is looked at. mentions: users, from an index on.
 local function judge_in_group(sender, needs_member, needs_moderator, is_judged, mentions, first)
@@ -242,8 +236,8 @@ local function judge_in_group(sender, needs_member, needs_moderator, is_judged, 
   -- The message's session updates go to MongoDB with it: sender and mentioned users must have their sessions there.
   local pending = find_pending_change()
   if is_member and is_joining(sender, member, pending) then return 'busy' end
-  -- A later message may be durable first. In MongoDB, members who leave would still see it.
-  if pending and cjson.decode(pending[OUTBOX_GROUP_CHANGE])[CHANGE_LEFT] then return 'busy' end
+  -- If the message were durable first, the departure could not become durable.
+  if has_departure_in_flight(pending) then return 'busy' end
   for i = first, #mentions do
     local mentioned = find_member(mentions[i])
     if not is_current(mentioned) then return 'mention_not_a_member' end

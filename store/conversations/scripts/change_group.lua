@@ -7,9 +7,9 @@
 -- fields (JSON), thread, user who makes the change, policy version under which their rights in the parent channel
 -- were judged, needs a moderator of the parent group (0/1) (these four: '' in a group, or if no rights are needed),
 -- then user and action (join, leave, or a role) in turn.
--- Returns {'ok', seq, n, membership version, outbox entry, change (JSON)}, or {refusal}: not_loaded, not_named (load
--- the group to write), busy (another change is pending), outdated (the membership has another version), outdated_rights
--- (the user may not make the change any more, or has to be judged again).
+-- Returns {'ok', seq, n, membership version, outbox entry, change (JSON)}, or {refusal}: not_loaded, busy (another
+-- change is pending), outdated (the membership has another version), outdated_rights (the user may not make the change
+-- any more, or has to be judged again).
 local expected_version, now_ms, message, announced = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1'
 local fields, thread, maker = cjson.decode(ARGV[5]), ARGV[6], ARGV[7]
 local judged_version, needs_moderator = tonumber(ARGV[8]), ARGV[9] == '1'
@@ -43,7 +43,6 @@ local head = redis.call(
 local version, n, pending, newest_seq, written_at_ms = head[1], head[2], head[3], tonumber(head[4]), tonumber(head[5])
 if pending then return { 'busy' } end
 if version ~= expected_version then return { 'outdated' } end
-if not is_named() then return { 'not_named' } end
 
 local is_thread = kind() == 'T'
 local seq = announced and redis.call('HINCRBY', HEAD, HEAD_SEQ, 1) or 0

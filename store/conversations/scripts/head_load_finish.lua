@@ -1,12 +1,11 @@
 -- Stores a head from MongoDB, with the members if they were read. Adds the places and group changes that are in the
 -- outbox and not in MongoDB. A head that exists is kept: it may be ahead of MongoDB.
--- ARGV: token of the claim, with the members (0/1), conversation, group version in MongoDB, to write in a group (0/1),
--- name of this load ('': head_load_begin.lua asked for none), number of head fields, name and value of each head field
--- in turn, then user and member record (JSON) in turn.
+-- ARGV: token of the claim, with the members (0/1), conversation, group version in MongoDB, number of head fields,
+-- name and value of each head field in turn, then user and member record (JSON) in turn.
 -- Returns 1, or 0 if the claim was lost: then load again.
 local token, with_members, conversation = ARGV[1], ARGV[2] == '1', ARGV[3]
-local durable_version, to_write, load = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6]
-local field_count, FIRST_FIELD = tonumber(ARGV[7]), 8
+local durable_version, field_count = tonumber(ARGV[4]), tonumber(ARGV[5])
+local FIRST_FIELD = 6
 local FIRST_MEMBER = FIRST_FIELD + 2 * field_count
 
 local claim = redis.call('GET', LOADING)
@@ -15,11 +14,6 @@ if claim ~= token and claim ~= token .. '+' then return 0 end
 redis.call('DEL', LOADING)
 -- The head existed when loading began and was evicted since. Messages may have become durable after MongoDB was read.
 if claim ~= token and not is_cached then return 0 end
-if load == '' and to_write then
-  load = redis.call('HGET', HEAD, HEAD_LOAD) or find_reserved_load(conversation)
-  -- The change that was in the outbox when loading began may have become durable after MongoDB was read.
-  if not load then return 0 end
-end
 
 if not is_cached then
   redis.call('DEL', HEAD)
@@ -31,16 +25,7 @@ if not is_cached then
     if reserved_seq > stored_seq then seq, n = math.max(seq, reserved_seq), math.max(n, reserved_n) end
   end)
   redis.call('HSET', HEAD, HEAD_SEQ, seq, HEAD_N, n)
-elseif load ~= '' then
-  -- A head that was loaded without the members before MongoDB had these messages.
-  for i = FIRST_FIELD, FIRST_MEMBER - 1, 2 do
-    local field, value = ARGV[i], ARGV[i + 1]
-    if field == HEAD_SEQ or field == HEAD_N then
-      if tonumber(value) > tonumber(redis.call('HGET', HEAD, field)) then redis.call('HSET', HEAD, field, value) end
-    end
-  end
 end
-if load ~= '' then redis.call('HSET', HEAD, HEAD_LOAD, load) end
 if with_members then
   redis.call('DEL', MEMBERS)
   local total = 0

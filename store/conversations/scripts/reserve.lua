@@ -5,10 +5,10 @@
 -- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), replaces a place that was taken (0/1),
 -- conversation; then in a channel the policy version under which the sender's rights were judged ("": they need none),
 -- slow mode (ms; 0: none) and now (ms), else the mentioned users.
--- Returns {'ok', seq, n, membership version, outbox entry, load of the head or ''}, or {refusal}: not_loaded,
--- not_named (load the group to write), not_a_member, former_member, forbidden, mention_not_a_member, busy (with a
--- pending change somebody leaves, or the sender or a mentioned user joins), already_reserved, outdated_rights (with the
--- smallest version to judge under), slow_mode (with the time to wait, ms).
+-- Returns {'ok', seq, n, membership version, outbox entry}, or {refusal}: not_loaded, not_a_member, former_member,
+-- forbidden, mention_not_a_member, busy (with a pending change somebody leaves, or the sender or a mentioned user
+-- joins), already_reserved, outdated_rights (with the smallest version to judge under), slow_mode (with the time to
+-- wait, ms).
 local sender, countable, message, needs_moderator = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local rights_checked, conversation = ARGV[5] == '1', ARGV[6]
 local needs_member = countable == '1'
@@ -31,7 +31,6 @@ if is_channel then
 elseif is_group() then
   local refusal = judge_in_group(sender, needs_member, needs_moderator, rights_checked, ARGV, FIRST_MENTION)
   if refusal then return { refusal } end
-  if not is_named() then return { 'not_named' } end
 end
 if PLACED and not rights_checked and not redis.call('SET', PLACED, '1', 'NX', 'PX', PLACED_MS) then
   return { 'already_reserved' }
@@ -42,5 +41,4 @@ local entry_id = redis.call(
   'XADD', OUTBOX, '*', OUTBOX_SEQ, seq, OUTBOX_N, n, OUTBOX_CONVERSATION, conversation, OUTBOX_MESSAGE, message
 )
 touch()
-local head = redis.call('HMGET', HEAD, HEAD_MEMBERSHIP_VERSION, HEAD_LOAD)
-return { 'ok', seq, n, head[1] or '0', entry_id, head[2] or '' }
+return { 'ok', seq, n, redis.call('HGET', HEAD, HEAD_MEMBERSHIP_VERSION) or '0', entry_id }

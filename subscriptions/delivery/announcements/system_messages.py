@@ -29,10 +29,10 @@ async def send_announcement(store: Store, delivery: MessageDelivery, message: Me
             # If Redis loses the outbox, two servers may deliver it at once. Each looks for the event of the other.
             await delivery.send(place, recovered=True)
             return
-        if place not in (Refusal.NOT_LOADED, Refusal.NOT_NAMED):
+        if place is not Refusal.NOT_LOADED:
             return
         in_channel = kind_of(conversation) is ConversationKind.CHANNEL
-        if not await store.conversations.load((conversation,), with_members=not in_channel, to_write=True):
+        if not await store.conversations.load((conversation,), with_members=not in_channel):
             return
     raise Unreachable("an announcement got no place")
 

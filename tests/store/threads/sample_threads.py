@@ -95,7 +95,7 @@ async def open_group(store: Store, members: Sequence[UserId] = (ALICE, BOB, CARO
     info = GroupInfo("hikers", None, members[0], full_history=False, created_at_ms=NOW)
     rows = [Member(user, "OWNER" if user == members[0] else "MEMBER", ((1, None),), NOW) for user in members]
     assert await store.groups.insert(conversation, info, rows, None)
-    await store.conversations.load((conversation,), with_members=True, to_write=True)
+    await store.conversations.load((conversation,), with_members=True)
     return conversation
 
 
