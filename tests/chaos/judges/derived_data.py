@@ -10,6 +10,7 @@ from rich.console import Console
 from server.cli.check import CheckOptions, check_data
 from server.errors import CommandError
 from server.settings import Settings
+from store.messages.message import MessageField
 from tests.chaos.judges.history import Json
 
 _BY_THE_SWEEPER = ("file-messages", "kept for", None)
@@ -18,7 +19,7 @@ _BY_THE_SWEEPER = ("file-messages", "kept for", None)
 If Redis loses the outbox before the binding, the sweeper binds the file when it looks at it: 24 hours after the upload.
 """
 
-_TICKS = ("peer_read_seq", "peer_delivered_seq")
+_TICKS = (": peer_read_seq", ": peer_delivered_seq")
 """Fields of cached sessions that a receipt moves. Receipts are sent after the answer, so a server that is killed may
 not send one: see "Known limits" in docs/operations.md.
 """
@@ -41,25 +42,34 @@ async def check_derived_data(
     for check in json.loads(reported[0])["checks"]:
         for difference in check["differences"]:
             is_late = (check["name"], difference["field"], difference["value"]) == _BY_THE_SWEEPER and redis_lost_data
-            is_late = is_late or (servers_were_killed and _is_missing_tick(check["name"], difference))
-            is_late = is_late or (servers_were_killed and redis_lost_data and _is_earlier(check["name"], difference))
+            is_late = is_late or (servers_were_killed and is_missing_tick(check["name"], difference))
+            is_late = is_late or (servers_were_killed and redis_lost_data and is_behind(check["name"], difference))
             (late if is_late else problems).append(f"confab check, {check['name']}: {_shown(difference)}")
         problems += [f"confab check, {check['name']}: {id} was being changed" for id in check["unsettled"]]
     return problems, late
 
 
-def _is_missing_tick(check: str, difference: Json) -> bool:
-    is_tick = check == "cached-sessions" and difference["field"] in _TICKS
+def is_missing_tick(check: str, difference: Json) -> bool:
+    """Return whether a cached session only lacks a receipt of the other person."""
+    is_tick = check == "cached-sessions" and difference["field"].endswith(_TICKS)
     return is_tick and int(difference["value"]) < int(difference["expected"])
 
 
-def _is_earlier(check: str, difference: Json) -> bool:
-    """Return whether the time of the last message in a cached head is earlier by less than a second.
+def is_behind(check: str, difference: Json) -> bool:
+    """Return whether a cached head lacks the last steps of a delivery.
 
-    Two servers may deliver a message at once, each with a time of its own: see "Known limits" in docs/operations.md.
+    Its last message is earlier by less than a second, because two servers delivered it at once, each with a time of its
+    own; or has no mark that there is a thread. See "Known limits" in docs/operations.md.
     """
-    is_time = check == "cached-heads" and difference["field"] == "last message"
-    return is_time and 0 < int(difference["expected"]) - int(difference["value"]) < 1_000
+    if check != "cached-heads":
+        return False
+    value, expected = difference["value"], difference["expected"]
+    match difference["field"]:
+        case "last message":
+            return 0 < int(expected) - int(value) < 1_000
+        case "newest message":
+            return isinstance(value, dict) and value | {MessageField.HAS_THREAD: True} == expected
+    return False
 
 
 def _shown(difference: Json) -> str:
