@@ -34,10 +34,12 @@ for _rate in UNLIMITED:
     # Tests send more than any person. Tests of rate limits set them.
     os.environ.setdefault(variable(_rate), "0")
 
-# Processes that run tests at the same time never pick the same port.
+# Of the processes of one run, each picks ports from a range of its own, so two rarely pick the same one.
 _PORTS_PER_PROCESS = 1_000
-_process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10
-ports.FIRST, ports.LAST = (ports.FIRST + _process * _PORTS_PER_PROCESS + n for n in (0, _PORTS_PER_PROCESS - 1))
+if "PYTEST_XDIST_WORKER" in os.environ:
+    _process = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % 10
+    ports.FIRST += _process * _PORTS_PER_PROCESS
+    ports.LAST = ports.FIRST + _PORTS_PER_PROCESS - 1
 
 # No test fetches what its messages link to. Tests of previews have a site of their own.
 os.environ.setdefault(variable("link_previews"), "false")

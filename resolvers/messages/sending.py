@@ -247,7 +247,7 @@ async def _reserve_when_settled(app: Confab, message: Message) -> ReservedMessag
         place = await app.store.outbox.reserve(message, by_moderator=message.mentions_all)
         return place is not Refusal.BUSY
 
-    await retry_until_true(attempt, "a change of the group is not stored yet")
+    await retry_until_true(attempt, "a change of the group is not stored yet; please try again")
     return place
 
 

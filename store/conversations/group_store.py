@@ -171,7 +171,7 @@ def _head_before(conversation: ConversationId, change: GroupChange, seq: int) ->
     before: dict[str, Any] = {"_id": conversation}
     before[ConversationField.GROUP_VERSION] = change.version - 1 if change.version > 1 else {"$in": [0, None]}
     if change.left and not change.is_of_thread:
-        # Users who leave may not read later messages. A durable one was delivered as if they stayed.
+        # Users who leave may not read later messages, but a durable one was delivered to them.
         before[ConversationField.SEQ] = {"$lt": seq}
     if change.dissolves:
         # A message acknowledged after that seq could not be read by anybody.

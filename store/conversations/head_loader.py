@@ -164,10 +164,9 @@ def head_fields(row: Document) -> dict[str, Any]:
     """Return the fields of a head in Redis, from a document that `HeadLoader.read` has returned."""
     newest = message_from(row[_NEWEST][0]) if row[_NEWEST] else None
     seq, n = row[ConversationField.SEQ], row[ConversationField.N]
-    if newest and newest.seq >= seq:
-        # A server may have died after storing a message and before updating its head, so `messages` decides. It may
-        # also have counted a message that has lost this place to another one.
-        seq, n = newest.seq, newest.n
+    if newest:
+        # A server may have died after storing a message and before updating its head, so `messages` decides.
+        seq, n = max(seq, newest.seq), max(n, newest.n)
     fields: dict[str, Any] = {
         ConversationField.SEQ: seq,
         ConversationField.N: n,

@@ -42,7 +42,7 @@ class ReplyPlaces:
         """Reserve a place for a reply, with the change of the followers that it causes, and for its copy if it has one.
 
         One round trip if everything is known. Waits while the thread is getting a follower who sends the message or is
-        mentioned in it. Raises Unreachable if that takes too long.
+        mentioned in it, or while somebody leaves the parent group. Raises Unreachable if that takes too long.
 
         Args:
             message: The reply, without a place.
@@ -60,7 +60,7 @@ class ReplyPlaces:
             place = await self._try_to_reserve(message, parent, replaces_taken_place)
             return place is not Refusal.BUSY
 
-        await retry_until_true(attempt, "the thread is just getting new followers")
+        await retry_until_true(attempt, "a change of the thread or its group is not stored yet; please try again")
         return place
 
     async def _try_to_reserve(self, message: Message, parent: Message | None, is_second: bool) -> ReplyPlace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -172,18 +173,25 @@ class CommitStage:
                 # A reply decides by itself what changes.
                 await self._reserve_again(message)
                 return
-            # The caller decides again.
+            # The caller decides again. Messages may have been delivered under the new membership: before the entry is
+            # cleared, because a server that takes this over has to do the same, and after the head is dropped.
+            await self._invalidate_affected(reserved)
             await store.cache.run([store.outbox.clear_call(reserved)])
             await store.conversations.drop(reserved.message.conversation)
-            # Messages may have been delivered as if the change had been made.
-            concerned = (*reserved.change.joined, *reserved.change.left) if reserved.change is not None else ()
-            if concerned:
-                await store.cache.run([store.sessions.apply_call(user, INVALIDATE) for user in concerned])
+            with suppress(StoreError):
+                await self._invalidate_affected(reserved)
             self._in_flight.give_up(message, Superseded("the group changed after the decision"))
         except Exception as error:
             if not isinstance(error, StoreError):
                 _log.exception("group_change_failed", group=reserved.message.conversation)
             self._in_flight.give_up(message, Unreachable(str(error)))
+
+    async def _invalidate_affected(self, reserved: ReservedMessage) -> None:
+        """Invalidate the states of users who would have joined or left with a change."""
+        change = reserved.change
+        users = (*change.joined, *change.left) if change is not None else ()
+        if users:
+            await self._store.cache.run([self._store.sessions.apply_call(user, INVALIDATE) for user in users])
 
     async def _retry_until_confirmed(
         self, batch: Sequence[InFlightMessage], write: Callable[[bool], Awaitable[T]]

@@ -23,7 +23,10 @@ _PAUSE_SECONDS = 0.05
 _LOCK_MS = 60_000
 
 _SETTLING_SECONDS = 1.0
-"""Time after which the writes of a living server have ended: those to messages and to heads run at the same time."""
+"""Time for which running writes may still complete a message."""
+
+_YOUNG_MS = 10_000
+"""Age of messages from which on no server writes them any more."""
 
 
 class LossRecovery:
@@ -64,8 +67,8 @@ class LossRecovery:
         # Origins are written together with the message. If one is missing, the message is not found by its id.
         await self._store.messages.origins.save(page)
         incomplete = await self._store.incomplete_deliveries.select_incomplete(page)
-        if incomplete:
-            # Two deliveries at once could give a message two times.
+        if incomplete and incomplete[-1].created_at_ms > self._store.clock.now_ms() - _YOUNG_MS:
+            # Another server may still be storing them. Two deliveries at once would give a message two times.
             await asyncio.sleep(_SETTLING_SECONDS)
             incomplete = await self._store.incomplete_deliveries.select_incomplete(incomplete)
         messages = [message for message in incomplete if self._delivery.find(message.id) is None]

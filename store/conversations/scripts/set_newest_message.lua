@@ -2,8 +2,8 @@
 -- ARGV: seq (0: only a group change is durable), message (JSON), commit timestamp (ms; 0: it moves no session),
 -- countable (0/1), outbox entry and change of a group or thread (JSON; both '': none), sender of a reply (else ''), n,
 -- seq of the parent conversation (0: it is no reply).
--- The change is applied already, unless head or membership were loaded in between. Such a head may also not know that
--- the place was given: the outbox may have been lost.
+-- The change is applied already, unless head or membership were loaded in between. A head that was loaded after the
+-- outbox was lost may be behind this place.
 -- Returns the seq of the newest message that readers see (0 if the head is not cached), and the head's write time in
 -- ms.
 local seq, message, at_ms, countable = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'

@@ -29,8 +29,8 @@ local function encode(record)
   return text .. (next(others) and ',' .. string.sub(cjson.encode(others), 2) or '}')
 end
 
--- Notes an unread mention. A message that is applied after the state was loaded may be known from the load. A later
--- message may have been applied first.
+-- Notes an unread mention. A message that is applied after the state was loaded may already be in the loaded state. A
+-- later message may have been applied first.
 local function add_mention(record, seq)
   local mentions = record[MENTIONS] or {}
   for _, known in ipairs(mentions) do
