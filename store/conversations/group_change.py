@@ -147,6 +147,11 @@ class GroupChange:
         return self.newest_seq is not None
 
     @property
+    def is_departure(self) -> bool:
+        """True if members leave the group."""
+        return bool(self.left) and not self.is_of_thread
+
+    @property
     def state(self) -> GroupState | None:
         """The group as its members see it after the change; None if an earlier version of Confab made the change."""
         return GroupState(self.group, self.member_count, self.version) if self.group is not None else None

@@ -133,8 +133,8 @@ class GroupStore:
         return at_ms
 
     async def _with_write_time(self, group: ConversationId, change: GroupChange, session: Any) -> GroupChange:
-        """Return a departure with the time of the newest message: it may have become durable since the reservation."""
-        if not change.left or change.is_of_thread:
+        """Return a departure with the time of the newest durable message. Redis did not know it if it was in flight."""
+        if not change.is_departure:
             return change
         row = await self._mongo.find_one(CONVERSATIONS, {"_id": group}, session=session)
         known_ms = row.get(ConversationField.WRITTEN_AT, 0) if row is not None else 0
@@ -170,7 +170,7 @@ def _head_before(conversation: ConversationId, change: GroupChange, seq: int) ->
     """Return the query for the head, which matches only in the state that the change was decided on."""
     before: dict[str, Any] = {"_id": conversation}
     before[ConversationField.GROUP_VERSION] = change.version - 1 if change.version > 1 else {"$in": [0, None]}
-    if change.left and not change.is_of_thread:
+    if change.is_departure:
         # Users who leave may not read later messages, but a durable one was delivered to them.
         before[ConversationField.SEQ] = {"$lt": seq}
     if change.dissolves:

@@ -68,7 +68,7 @@ class LossRecovery:
         await self._store.messages.origins.save(page)
         incomplete = await self._store.incomplete_deliveries.select_incomplete(page)
         if incomplete and incomplete[-1].created_at_ms > self._store.clock.now_ms() - _YOUNG_MS:
-            # Another server may still be storing them. Two deliveries at once would give a message two times.
+            # Another server may still be storing them. Two deliveries at once would give a message different times.
             await asyncio.sleep(_SETTLING_SECONDS)
             incomplete = await self._store.incomplete_deliveries.select_incomplete(incomplete)
         messages = [message for message in incomplete if self._delivery.find(message.id) is None]

@@ -206,11 +206,11 @@ class _Run:
         losses = Record.of(self._load.history.lines).losses
         killed = any("kill" in name for name in self.report.faults)
         began = time.monotonic()
-        problems, late = await check_derived_data(
+        problems, known = await check_derived_data(
             self._load.servers.settings(), redis_lost_data=bool(losses), servers_were_killed=killed
         )
         self.report.figures["confab check"] = f"{time.monotonic() - began:.1f} s"
-        self._load.tally.notes["differences that are known limits"] += len(late)
+        self._load.tally.notes["differences that are known limits"] += len(known)
         for sentence in problems:
             self._load.tally.problem(sentence)
 

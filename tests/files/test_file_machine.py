@@ -202,7 +202,6 @@ class Machine:
 
 @settings(
     max_examples=LONG or 8,
-    deadline=None,
     derandomize=not LONG,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

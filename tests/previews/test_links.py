@@ -6,7 +6,7 @@ import time
 from itertools import product
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from store.previews.links import MAX_LINKS, find_links
@@ -60,7 +60,6 @@ def test_links_are_found_as_people_write_them(text: str) -> None:
 PIECES = st.lists(st.sampled_from([*"a.:/@?#[](){}<>`*\\ \0%é", "http://", "xn--", "```", "\ud800"])).map("".join)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(PIECES, PIECES)
 def test_any_text_around_a_link_raises_nothing(before: str, after: str) -> None:
     assert len(find_links(f"{before}http://a.example/{after}")) <= MAX_LINKS

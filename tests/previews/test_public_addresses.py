@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resolvers.previews.fetching.public_addresses import is_public
@@ -50,21 +50,18 @@ def embedded(address: str) -> list[str]:
     return [str(IPv6Address(form)) for form in forms]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(NOT_PUBLIC_V4).flatmap(within))
 def test_no_special_ipv4_address_is_public_in_any_form(address: str) -> None:
     assert not is_public(address)
     assert not any(map(is_public, embedded(address)))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(NOT_PUBLIC_V6).flatmap(within))
 def test_no_special_ipv6_address_is_public(address: str) -> None:
     nat64, mapped = IPv6Network("64:ff9b::/96"), IPv6Network("::ffff:0:0/96")
     assert not is_public(address) or IPv6Address(address) in nat64 or IPv6Address(address) in mapped
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(within("0.0.0.0/0") | within("2000::/3") | within("2606:4700::/32"))
 def test_all_other_addresses_are_public(address: str) -> None:
     special = any(

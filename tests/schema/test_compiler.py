@@ -133,9 +133,7 @@ def write_value(rng: RandomSource, name: str, argument: GraphQLArgument) -> str:
     raise AssertionError(name)
 
 
-@settings(
-    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
-)
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(st.data())
 def test_generated_queries_have_the_same_results(data: st.DataObject) -> None:
     writer = QueryWriter(SCHEMA._schema, HypothesisSource(data), write_value, depth=4, width=4)

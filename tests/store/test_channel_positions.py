@@ -17,7 +17,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 7), st.sampled_from(CATEGORIES), st.no
 
 
 @given(STEPS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_channels_are_where_a_naive_list_has_them(steps: list[tuple[int, str | None, int | None]]) -> None:
     channels: dict[ConversationId, Channel] = {}
     naive: dict[str | None, list[ConversationId]] = {category: [] for category in CATEGORIES}

@@ -7,7 +7,7 @@ from itertools import combinations, product
 from weakref import ref
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from store.base.ids import (
@@ -134,7 +134,6 @@ def test_other_encodings_are_refused(text: str) -> None:
     assert parse_session_id(f"s_{text}_g_1") is None
 
 
-@settings(deadline=None)
 @given(user_ids)
 def test_an_encoded_user_id_is_safe_and_decodes_to_the_user_id(user: UserId) -> None:
     text = encode_user(user)
@@ -143,14 +142,12 @@ def test_an_encoded_user_id_is_safe_and_decodes_to_the_user_id(user: UserId) -> 
     assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.@-%")
 
 
-@settings(deadline=None)
 @given(st.text("aB%57Cf.@-_F", max_size=12))
 def test_an_accepted_encoding_is_the_only_one(text: str) -> None:
     user = decode_user(text)
     assert user is None or encode_user(user) == text
 
 
-@settings(deadline=None)
 @given(user_ids, user_ids, sub_bizs)
 def test_a_private_id_names_its_people(one: UserId, other: UserId, sub_biz: str | None) -> None:
     assume(one != other)

@@ -73,7 +73,7 @@ async def test_a_loaded_state_equals_the_same_state_built_by_changes(store: Stor
     await store.cache.load_scripts()
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=75, deadline=None)
+    @settings(max_examples=75)
     @given(_states())
     def examples(records: dict[str, dict[str, Any]]) -> None:
         asyncio.run_coroutine_threadsafe(_compare(store, records), loop).result(20)

@@ -99,7 +99,7 @@ def store(summaries: Sequence[ReactionSummary], rows: list[Reaction], batch: Seq
 @given(st.lists(st.lists(changes, min_size=1, max_size=12), max_size=12))
 @example([[ReactionChange(ADD, user, "a") for user in USERS], [ReactionChange(REMOVE, USERS[0], "a")]])
 @example([[ReactionChange(ADD, user, "a"), ReactionChange(REMOVE, user, "a")] for user in USERS])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_summaries_equal_the_rows_after_any_changes(batches: list[list[ReactionChange]]) -> None:
     model, rows, summaries = Model(), list[Reaction](), tuple[ReactionSummary, ...]()
     for batch in batches:
@@ -113,7 +113,7 @@ def test_summaries_equal_the_rows_after_any_changes(batches: list[list[ReactionC
 
 
 @given(st.integers(min_value=1, max_value=9), st.integers(min_value=0, max_value=9))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_the_last_users_are_cut(count: int, cut: int) -> None:
     users = USERS[:count]
     draft = store((), [], [ReactionChange(ADD, user, "a") for user in users])

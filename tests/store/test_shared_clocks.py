@@ -236,7 +236,7 @@ async def test_a_known_policy_version_survives_the_begin_of_an_epoch(store: Stor
     assert (await store.clocks.read(["w_8"]))[0].policy_version is None
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["append", "evict meta", "evict log", "lose everything", "read"]), max_size=20))
 async def test_ticks_only_grow_and_a_resumed_position_misses_nothing(store: Store, steps: list[str]) -> None:
     """After each step, each tick that was given out is refused, or resumed with all that came after it."""

@@ -106,7 +106,7 @@ async def test_results_among_very_many_people_are_merged(store: Store, monkeypat
     assert found == partners
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(name=NAMES, user=NAMES.filter(is_user_id), text=NAMES)
 def test_both_ways_of_searching_find_the_same_people(name: str, user: str, text: str) -> None:
     query = parse_query(text)

@@ -218,7 +218,7 @@ async def test_counts_total_and_order_equal_a_naive_model(store: Store) -> None:
     """Hypothesis runs its examples on a thread of their own, and they run on this loop."""
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(_steps)
     def examples(steps: list[tuple[str, int, int]]) -> None:
         asyncio.run_coroutine_threadsafe(_compare(store, steps), loop).result(20)

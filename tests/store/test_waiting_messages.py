@@ -146,7 +146,7 @@ async def test_a_folded_state_equals_one_in_which_nothing_waited(store: Store, c
     """Hypothesis runs its examples on a thread of their own, and they run on this loop."""
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=count, deadline=None)
+    @settings(max_examples=count)
     @given(_examples)
     def examples(values: tuple[Any, ...]) -> None:
         asyncio.run_coroutine_threadsafe(_compare(store, *values), loop).result(20)

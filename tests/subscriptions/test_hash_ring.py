@@ -32,7 +32,7 @@ def test_shares_of_servers_differ_little() -> None:
     assert min(found) > 0.65 and max(found) < 1.35
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(SERVERS, st.data())
 def test_only_keys_of_a_server_that_joins_or_leaves_move(servers: set[str], data: st.DataObject) -> None:
     ring, grown = HashRing(servers), HashRing([*servers, "another"])
@@ -46,7 +46,7 @@ def test_only_keys_of_a_server_that_joins_or_leaves_move(servers: set[str], data
             assert shrunk.owner_of(key) == owner if owner != left else shrunk.owner_of(key) != left
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(SERVERS, st.randoms())
 def test_servers_that_know_the_same_servers_agree(servers: set[str], random: Random) -> None:
     shuffled = sorted(servers)

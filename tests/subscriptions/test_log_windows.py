@@ -133,7 +133,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(STEPS, st.integers(1, 4))
 @example([("change", 0, 1), ("read during a change", 0, 1)], 4)
 @example([*(("change", 0, number) for number in (1, 2, 3)), ("read", 0, 1), ("read", 0, 9)], 1)

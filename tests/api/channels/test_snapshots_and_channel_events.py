@@ -92,8 +92,7 @@ class ChannelDevice:
 
 @settings(
     max_examples=_EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     phases=[Phase.explicit, Phase.generate],
 )
 @given(steps=_STEPS)

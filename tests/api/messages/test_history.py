@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.api.client import HISTORY, Api, Json, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.session_calls import MESSAGE
 
-few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few_examples = settings(max_examples=25)
 MAX_PAGE = 64
 
 

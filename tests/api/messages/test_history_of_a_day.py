@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.chat_import.command import import_chat
@@ -46,7 +46,7 @@ PAGE = """query ($id: ID!, $first: Int, $after: String, $last: Int, $before: Str
     messages(conversationId: $id, first: $first, after: $after, last: $last, before: $before) {
         pageInfo { hasNextPage hasPreviousPage startCursor endCursor } edges { cursor node { id seq content } } } }"""
 
-few_examples = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few_examples = settings(max_examples=6)
 page_sizes = st.one_of(st.integers(1, 100), st.sampled_from([1, 2, 99, 100]))
 page_moves = st.lists(st.tuples(st.booleans(), page_sizes), min_size=1, max_size=6)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.api.client import HISTORY, Api, Json, Refusal, private_id
 
-few_examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few_examples = settings(max_examples=60)
 
 
 @dataclass(frozen=True)

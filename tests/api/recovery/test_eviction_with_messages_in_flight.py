@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +12,6 @@ from tests.api.client import Api, gather_all
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.recovery.held_commits import HeldCommits
 from tests.api.recovery.sample_conversation import GROUP, SampleConversation, check_counts, check_stored, evict
-
-
-@pytest.fixture
-def commits(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldCommits]:
-    held = HeldCommits(api, monkeypatch)
-    yield held
-    held.release()
 
 
 @pytest.mark.parametrize(

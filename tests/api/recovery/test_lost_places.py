@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,13 +12,6 @@ from tests.api.conftest import Deployments
 from tests.api.group_calls import LEAVE
 from tests.api.recovery.held_commits import HeldCommits
 from tests.api.recovery.sample_conversation import SampleConversation, check_counts, check_stored, evict
-
-
-@pytest.fixture
-def commits(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldCommits]:
-    held = HeldCommits(api, monkeypatch)
-    yield held
-    held.release()
 
 
 async def _lose(api: Api, conversation: str) -> None:
@@ -90,19 +83,45 @@ async def test_a_message_waits_for_a_departure_in_flight(
     later = asyncio.create_task(other_api.send(bob, conversation.id))
     await asyncio.sleep(0.1)
     assert not later.done()
-    # The former member's session is read from MongoDB, which does not know the departure yet.
-    deployments.flush_redis("main")
+    # The session is read from MongoDB, which does not know the departure yet.
+    deployments.evict_user_state("main", dave)
     session = await other_api.session(dave, conversation.id)
     assert session is not None and session["writeSeq"] == count
     commits.release()
-    await gather_all(departure, later)
+    await departure
+    assert (await later)["message"]["seq"] == count + 2
     for server in (api, other_api):
         await server.wait_until_idle()
-    assert await check_stored(api, conversation.id) == count + 2
     session = await other_api.session(dave, conversation.id)
-    assert session is not None and session["writeSeq"] in (count, count + 1)
-    history = await api.history(dave, conversation.id)
-    assert history[-1]["seq"] == session["writeSeq"]
+    assert session is not None and session["writeSeq"] == count
+    assert (await api.history(dave, conversation.id))[-1]["seq"] == count
+
+
+async def test_a_refused_departure_hides_nothing_that_came_before_it(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    departures = HeldCommits(other_api, monkeypatch)
+    conversation = SampleConversation(api, "group")
+    await conversation.create()
+    alice, bob, _, dave, _ = conversation.users
+    count = await check_stored(api, conversation.id)
+    for server in (api, other_api):
+        # No server takes the departure over.
+        await server.services.housekeeper.close()
+    departures.hold()
+    departure = asyncio.create_task(other_api.data(dave, LEAVE, id=conversation.id))
+    await departures.wait_for(1)
+    # It waits for two seconds. The departure has a lower place, so it is refused and decided again.
+    message = (await api.send(bob, conversation.id))["message"]
+    await api.wait_until_idle()
+    departures.release()
+    await departure
+    await other_api.wait_until_idle()
+    last_two = (await api.history(alice, conversation.id))[-2:]
+    assert [found["seq"] for found in last_two] == [message["seq"], message["seq"] + 1] == [count + 2, count + 3]
+    assert last_two[-1]["systemEvent"]["kind"] == "MEMBER_LEFT"
+    await _check_former_member(api, dave, conversation.id, [])
+    assert (await api.history(dave, conversation.id))[-1]["id"] == message["id"]
 
 
 async def test_a_former_member_keeps_the_time_of_a_message_that_was_in_flight(
@@ -151,55 +170,37 @@ async def _deliver(order: tuple[str, ...], messages: HeldCommits, departures: He
             await messages.deliver(1 if name == "later" and len(messages.held) == 2 else 0)
 
 
+@pytest.mark.parametrize("lost", ["departure", "messages"])
 @ORDERS
-async def test_a_lost_departure_hides_no_message_that_was_shown(
-    api: Api, other_api: Api, commits: HeldCommits, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
+async def test_a_loss_between_a_departure_and_messages_shows_nothing_hidden(
+    api: Api, other_api: Api, commits: HeldCommits, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...], lost: str
 ) -> None:
     departures = HeldCommits(other_api, monkeypatch)
     conversation = SampleConversation(api, "group")
     await conversation.create()
     alice, bob, carol, dave, _ = conversation.users
     listener = await api.listen(dave)
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def depart() -> None:
+        tasks.append(asyncio.create_task(other_api.data(dave, LEAVE, id=conversation.id)))
+        await departures.wait_for(1)
+
+    async def send_two() -> None:
+        for count, user in enumerate((bob, carol), 1):
+            tasks.append(asyncio.create_task(api.send(user, conversation.id)))
+            await commits.wait_for(count)
+
     for held in (commits, departures):
         held.hold()
-    departure = asyncio.create_task(other_api.data(dave, LEAVE, id=conversation.id))
-    await departures.wait_for(1)
+    first, then = (depart, send_two) if lost == "departure" else (send_two, depart)
+    await first()
     await _lose(api, conversation.id)
-    earlier = asyncio.create_task(api.send(bob, conversation.id))
-    await commits.wait_for(1)
-    later = asyncio.create_task(api.send(carol, conversation.id))
-    await commits.wait_for(2)
+    await then()
     await _deliver(order, commits, departures)
     commits.release()
-    await gather_all(departure, earlier, later)
+    await gather_all(*tasks)
     await api.send(alice, conversation.id, "after the departure")
-    for server in (api, other_api):
-        await server.wait_until_idle()
-    await _check_former_member(api, dave, conversation.id, listener.pop_events())
-    await _check_numbers(conversation, order)
-
-
-@ORDERS
-async def test_lost_messages_are_not_shown_to_users_who_left_before_them(
-    api: Api, other_api: Api, commits: HeldCommits, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
-) -> None:
-    departures = HeldCommits(other_api, monkeypatch)
-    conversation = SampleConversation(api, "group")
-    await conversation.create()
-    _, bob, carol, dave, _ = conversation.users
-    listener = await api.listen(dave)
-    for held in (commits, departures):
-        held.hold()
-    earlier = asyncio.create_task(api.send(bob, conversation.id))
-    await commits.wait_for(1)
-    later = asyncio.create_task(api.send(carol, conversation.id))
-    await commits.wait_for(2)
-    await _lose(api, conversation.id)
-    departure = asyncio.create_task(other_api.data(dave, LEAVE, id=conversation.id))
-    await departures.wait_for(1)
-    await _deliver(order, commits, departures)
-    commits.release()
-    await gather_all(departure, earlier, later)
     for server in (api, other_api):
         await server.wait_until_idle()
     await _check_former_member(api, dave, conversation.id, listener.pop_events())

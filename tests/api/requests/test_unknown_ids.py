@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriptions.transport.engine import RequestRefused
@@ -35,7 +35,7 @@ near_misses = st.one_of(
 arbitrary_ids = st.one_of(
     st.text(characters, max_size=80), spellings, near_misses, st.builds(str.__mul__, near_misses, st.integers(0, 500))
 )
-few_examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few_examples = settings(max_examples=60)
 
 
 @dataclass(frozen=True)

@@ -38,15 +38,18 @@ async def check_derived_data(
         await check_data(settings, options, Console(file=StringIO()), reported.append)
     except CommandError as error:
         return [f"confab check: {error}"], []
-    problems, late = [], []
+    problems, known = [], []
     for check in json.loads(reported[0])["checks"]:
+        name = check["name"]
         for difference in check["differences"]:
-            is_late = (check["name"], difference["field"], difference["value"]) == _BY_THE_SWEEPER and redis_lost_data
-            is_late = is_late or (servers_were_killed and is_missing_tick(check["name"], difference))
-            is_late = is_late or (servers_were_killed and redis_lost_data and is_behind(check["name"], difference))
-            (late if is_late else problems).append(f"confab check, {check['name']}: {_shown(difference)}")
-        problems += [f"confab check, {check['name']}: {id} was being changed" for id in check["unsettled"]]
-    return problems, late
+            is_known = (
+                (redis_lost_data and (name, difference["field"], difference["value"]) == _BY_THE_SWEEPER)
+                or (servers_were_killed and is_missing_tick(name, difference))
+                or (servers_were_killed and redis_lost_data and is_behind(name, difference))
+            )
+            (known if is_known else problems).append(f"confab check, {name}: {_shown(difference)}")
+        problems += [f"confab check, {name}: {id} was being changed" for id in check["unsettled"]]
+    return problems, known
 
 
 def is_missing_tick(check: str, difference: Json) -> bool:

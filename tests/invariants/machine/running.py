@@ -30,7 +30,6 @@ def run_machine(
             machine,
             settings=settings(
                 **chosen,
-                deadline=None,
                 # Without LONG each run walks the same way, so that a failure is caused by a change of the code.
                 derandomize=not LONG,
                 database=None,

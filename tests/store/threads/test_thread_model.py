@@ -171,7 +171,7 @@ async def test_places_and_followers_are_those_of_a_naive_model(store: Store, cou
     """Hypothesis runs its examples on a thread of its own, and they run on this loop."""
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=count, deadline=None)
+    @settings(max_examples=count)
     @given(st.lists(_step, min_size=4, max_size=16))
     def examples(steps: list[tuple[str, UserId, UserId]]) -> None:
         asyncio.run_coroutine_threadsafe(_run(store, steps), loop).result(60)

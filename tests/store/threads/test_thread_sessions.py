@@ -233,7 +233,7 @@ async def test_a_state_with_threads_equals_the_one_that_is_loaded(store: Store) 
     """Hypothesis runs its examples on a thread of its own, and they run on this loop."""
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(st.lists(_step, max_size=14))
     def examples(steps: list[tuple[str, int]]) -> None:
         asyncio.run_coroutine_threadsafe(_run(store, steps), loop).result(30)
