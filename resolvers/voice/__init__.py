@@ -1,0 +1,1 @@
+"""Use cases of voice channels (ADR 83)."""

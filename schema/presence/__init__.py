@@ -1,0 +1,1 @@
+"""GraphQL of presence and devices."""

@@ -1,0 +1,1 @@
+"""Presence: the devices of users, what users have set, and what others see of both (ADR 80, 81)."""

@@ -1,0 +1,1 @@
+"""Voice states: who is in which voice channel (ADR 83)."""
