@@ -1,4 +1,4 @@
-"""The servers that are alive: the devices of a server end with it (ADR 80).
+"""The servers that are alive: the devices of a server end with it (ADR 80)."""
 
 from __future__ import annotations
 
