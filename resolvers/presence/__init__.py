@@ -1,1 +1,1 @@
-"""Use cases of presence and devices: who may see whom, and what a user sets (ADR 80, 82)."""
+"""Use cases of presence and devices: rights to see users, settings, registered devices (ADR 80, 82)."""

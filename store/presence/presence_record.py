@@ -1,4 +1,4 @@
-"""The stored facts about the presence of a user. They are private: others see what `shown_presence` makes of them.
+"""The stored facts about the presence of a user. They are private: others see `shown_presence` of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DeviceType(StrEnum):
 
 
 class PresenceSetting(StrEnum):
-    """What a user has set."""
+    """The presence that a user has set."""
 
     ONLINE = "ONLINE"
     """Derived from the devices."""
@@ -38,7 +38,7 @@ class ActivityType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What somebody does besides chatting, as a client reports it. Times in ms; None: not given."""
+    """An occupation of a user, as a client reports it. Times in ms; None: not given."""
 
     type: ActivityType
     name: str
@@ -82,7 +82,7 @@ class DevicePresence:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a user has set, and since when.
+    """The presence that a user has set, and since when.
 
     Attributes:
         value: The setting.

@@ -1,7 +1,7 @@
 """The presence that others see, derived from the record, the servers that are alive, and the time (ADR 80).
 
 Nothing else that is sent to other users is made from records. INVISIBLE is a departure of all devices (ADR 81), so it
-cannot be told from a real one.
+cannot be distinguished from a real one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FindEnd = Callable[[str], int | None]
 
 
 class PresenceStatus(StrEnum):
-    """What others see."""
+    """The status that others see."""
 
     ONLINE = "ONLINE"
     IDLE = "IDLE"
@@ -45,7 +45,7 @@ class PresenceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownPresence:
-    """What others see of a user. `last_active_at_ms`: to the minute; None: never seen."""
+    """The presence of a user as others see it. `last_active_at_ms`: to the minute; None: never seen."""
 
     user: UserId
     status: PresenceStatus = PresenceStatus.OFFLINE
@@ -56,7 +56,10 @@ class ShownPresence:
 
 
 class ShownUntil(NamedTuple):
-    """What others see from a time on. `changes_at_ms`: when that changes by itself; None: not while no server ends."""
+    """The presence that others see.
+
+    `changes_at_ms`: when it changes by itself; None: not before the record changes, or a server ends.
+    """
 
     shown: ShownPresence
     changes_at_ms: int | None

@@ -8,7 +8,7 @@ REPORT_SECONDS = 5.0
 """Interval at which a server reports that it is alive, and reads the reports of others."""
 
 SILENT_AFTER_MS = 30_000
-"""A server without a report for this time has ended: at the time of its last report."""
+"""A server without a report for this time has ended: its devices depart when this time is over."""
 
 
 class LiveServers:

@@ -23,7 +23,7 @@ class PresenceWatch:
 
     @property
     def shown(self) -> Mapping[UserId, ShownPresence]:
-        """What each user is at present."""
+        """The present state of each user."""
         raise NotImplementedError
 
     def close(self) -> None:
