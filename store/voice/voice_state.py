@@ -45,5 +45,5 @@ class VoiceState:
 
     @property
     def mute(self) -> bool:
-        """Whether others cannot hear the user, by a moderator or for lack of the right to speak."""
+        """True if others cannot hear the user, by a moderator or for lack of the right to speak."""
         return self.muted or self.is_silenced
