@@ -12,7 +12,7 @@ TOKEN_SECONDS = 600
 
 
 class MediaAccess(NamedTuple):
-    """What a client needs to join a room. expires_at_ms: the token is valid for joining until then."""
+    """Data with which a client joins a room. expires_at_ms: the token is valid for joining until then."""
 
     url: str
     token: str
