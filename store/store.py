@@ -65,6 +65,7 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.voice.voice_store import VoiceStore
 from store.workspaces.changing.policy_changes import PolicyChanges
 from store.workspaces.copies.first_screen_reads import FirstScreenReads
 from store.workspaces.copies.known_workspaces import KnownWorkspaces
@@ -147,6 +148,7 @@ class Store:
     message_files: MessageFiles
     workspace_removal: WorkspaceRemoval
     blobs: BlobStore
+    voice: VoiceStore
 
 
 def build_store(
@@ -270,4 +272,5 @@ def build_store(
         message_files=MessageFiles(file_claims, files, messages, outbox, cache, clock),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),
         blobs=GridFSBlobs(mongo) if blobs is None else blobs,
+        voice=VoiceStore(cache, keys, clock),
     )

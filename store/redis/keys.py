@@ -45,6 +45,11 @@ class Keys:
         """Key of the lock of the server that looks for incomplete deliveries in MongoDB after a loss of Redis."""
         return f"{self.namespace}mender"
 
+    @property
+    def voice_checks(self) -> str:
+        """Key of the workspaces with voice states, by the time of the next check."""
+        return f"{self.namespace}voice_checks"
+
     def user(self, user: UserId) -> tuple[str, ...]:
         """Return the key that scripts on a user's keys get: the first of USER_KEYS.
 
