@@ -21,13 +21,17 @@ from store.base.errors import StoreError
 from subscriptions.presence.connected_devices import DeviceConnection
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport import close_codes, frames
-from subscriptions.transport.client_operation import ClientOperation, internal_error
+from subscriptions.transport.client_operation import (
+    ClientOperation,
+    check_not_ending,
+    check_operation,
+    internal_error,
+)
 from subscriptions.transport.close_codes import Close, CloseRequired
 from subscriptions.transport.engine import ConnectionContext, Json, OperationHandle, RequestRefused
 from subscriptions.transport.frame_writer import FrameWriter, PeerGone, socket_of
 from subscriptions.transport.host import Authenticated, ConnectionRefusedByAuth, Host
 from subscriptions.transport.keep_alive import KeepAlive
-from subscriptions.transport.operation_checks import check_not_ending, check_operation
 from subscriptions.transport.timer_wheel import WheelTimer
 
 log = structlog.get_logger(__name__)
