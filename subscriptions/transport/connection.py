@@ -305,9 +305,6 @@ class Connection:
         if authenticated.connect_device is not None:
             self._device = authenticated.connect_device(self._end_gracefully)
         self._keep_alive.start()
-        await self._acknowledge()
-
-    async def _acknowledge(self) -> None:
         with suppress(PeerGone):
             await self._writer.write(frames.ACK_FRAME)
 
