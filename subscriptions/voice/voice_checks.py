@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from store.base.workspace_ids import WorkspaceId
+from store.presence.shown_presence import FindEnd
 from store.store import Store
 from store.voice.voice_state import VoiceState
-from subscriptions.presence.live_servers import SILENT_AFTER_MS, LiveServers
+from subscriptions.presence.live_servers import SILENT_AFTER_MS
 from subscriptions.voice.voice_changes import VoiceChanges
 
 SHOWN_MS = 45_000
@@ -18,10 +19,10 @@ _MARGIN_MS = 5_000
 class VoiceChecks:
     """Checks the workspaces in which somebody is in voice. The servers share them: each check is done by one."""
 
-    def __init__(self, store: Store, changes: VoiceChanges, servers: LiveServers) -> None:
+    def __init__(self, store: Store, changes: VoiceChanges, find_end: FindEnd) -> None:
         self._store = store
         self._changes = changes
-        self._servers = servers
+        self._find_end = find_end
 
     async def check(self) -> None:
         """Check the workspaces that are due. Called every 2 s. One round trip if there are none. Raises StoreError."""
@@ -45,5 +46,5 @@ class VoiceChecks:
         """Return when a state ends; a time after now while its device is connected."""
         if state.gone_at_ms:
             return state.gone_at_ms + SHOWN_MS - _MARGIN_MS
-        end = self._servers.find_end(state.server)
+        end = self._find_end(state.server)
         return end + SHOWN_MS - SILENT_AFTER_MS - _MARGIN_MS if end is not None else now_ms + 1

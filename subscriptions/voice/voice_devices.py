@@ -14,6 +14,7 @@ from store.base.workspace_ids import WorkspaceId
 from store.store import Store
 from store.voice.voice_state import VoiceState
 from store.voice.voice_store import RememberedState
+from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.voice.voice_changes import VoiceChanges
 
 _log = structlog.get_logger()
@@ -45,10 +46,14 @@ class VoiceDevices:
     written again. What fails is repeated by `renew`.
     """
 
-    def __init__(self, store: Store, changes: VoiceChanges, server: str) -> None:
+    def __init__(self, store: Store, changes: VoiceChanges, devices: ConnectedDevices, server: str) -> None:
+        """Listen to the devices that connect and depart."""
         self._store = store
         self._changes = changes
+        self._devices = devices
         self._server = server
+        devices.on_connected(lambda user, device: self._connect(VoiceDevice(user, device)))
+        devices.on_removed(lambda user, device, heard_ms: self._disconnect(VoiceDevice(user, device), heard_ms))
         self._joined: dict[VoiceDevice, JoinedVoice] = {}
         self._arriving: set[VoiceDevice] = set()
         """Connected devices of which it is not known whether they are in voice."""
@@ -71,6 +76,8 @@ class VoiceDevices:
         """Remember the state of a device that has joined."""
         self._joined[device] = joined
         self._gone.pop(device, None)
+        if not self._devices.has_device(*device):
+            self._disconnect(device, self._store.clock.now_ms())
 
     def note_left(self, device: VoiceDevice) -> None:
         """Forget the state of a device that has left."""
@@ -81,19 +88,26 @@ class VoiceDevices:
 
         No round trip if it joined, or was found, here. Raises StoreError.
         """
-        known = self._joined.get(device)
-        if known is not None:
-            return known
-        workspace = await self._store.voice.find_workspace(*device)
-        return await self._attach(device, workspace) if workspace is not None else None
+        return self._joined.get(device) or await self.find_again(device)
 
-    def connect(self, device: VoiceDevice) -> None:
-        """Note that a device with a name has connected. If it is in voice, it stays there: see `renew`."""
+    async def find_again(self, device: VoiceDevice) -> JoinedVoice | None:
+        """Return the present state of a device that is connected to this process; None if it is not in voice.
+
+        Raises StoreError.
+        """
+        workspace = await self._store.voice.find_workspace(*device)
+        if workspace is None:
+            self._joined.pop(device, None)
+            return None
+        return await self._attach(device, workspace)
+
+    def _connect(self, device: VoiceDevice) -> None:
+        """Note that a device with an id has connected. If it is in voice, it stays there: see `renew`."""
         self._gone.pop(device, None)
         if device not in self._joined:
             self._arriving.add(device)
 
-    def disconnect(self, device: VoiceDevice, heard_ms: int) -> None:
+    def _disconnect(self, device: VoiceDevice, heard_ms: int) -> None:
         """Note that the last connection of a device here has ended. heard_ms: when it was last heard from."""
         self._arriving.discard(device)
         joined = self._joined.pop(device, None)
@@ -119,7 +133,7 @@ class VoiceDevices:
         """Note that all devices of this process are gone. Best effort."""
         now = self._store.clock.now_ms()
         for device in tuple(self._joined):
-            self.disconnect(device, now)
+            self._disconnect(device, now)
         try:
             await self._note_gone()
         except StoreError as error:
@@ -135,7 +149,8 @@ class VoiceDevices:
         if state is None:
             self._joined.pop(device, None)
             return None
-        joined = self._joined[device] = JoinedVoice(workspace, state, hash_id)
+        joined = JoinedVoice(workspace, state, hash_id)
+        self.note_joined(device, joined)
         return joined
 
     async def _compare(self) -> None:
