@@ -38,6 +38,8 @@ BLOB_CHUNKS = "blobs.chunks"
 FILES = "files"
 PREVIEWS = "previews"
 """The cache of link previews."""
+PRESENCES = "presences"
+"""What users have set, and when they were last there (ADR 80)."""
 DEPLOYMENT = "deployment"
 """One row: state of the deployment as a whole."""
 
