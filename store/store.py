@@ -21,7 +21,7 @@ from store.channels.sending.sending_rights import SendingRights
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
-from store.conversations.present_members import PresentMembers
+from store.conversations.shared_conversations import SharedConversations
 from store.conversations.typing_store import TypingStore
 from store.conversations.watchers import WatcherStore
 from store.deployment.deployment import Deployment
@@ -55,7 +55,6 @@ from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
-from store.sessions.shared_sessions import SharedSessions
 from store.sessions.threads.thread_access import ThreadAccess
 from store.sessions.user_locks import UserLocks
 from store.sessions.user_transactions import UserTransactions
@@ -105,11 +104,10 @@ class Store:
     claims: ClaimStore
     sessions: SessionStore
     session_rows: SessionRows
-    shared_sessions: SharedSessions
     locks: UserLocks
     user_transactions: UserTransactions
     groups: GroupStore
-    present_members: PresentMembers
+    shared_conversations: SharedConversations
     reactions: ReactionStore
     receipts: ReceiptStore
     thread_lists: ThreadLists
@@ -228,11 +226,10 @@ def build_store(
         claims=ClaimStore(mongo, cache, keys),
         sessions=sessions,
         session_rows=rows,
-        shared_sessions=SharedSessions(mongo),
         locks=locks,
         user_transactions=UserTransactions(mongo, cache, locks, rows, sessions),
         groups=GroupStore(mongo),
-        present_members=PresentMembers(mongo),
+        shared_conversations=SharedConversations(mongo),
         reactions=ReactionStore(mongo, cache, keys),
         receipts=ReceiptStore(mongo),
         thread_lists=ThreadLists(mongo),

@@ -1,4 +1,4 @@
-"""Who may see whose presence: users who share a conversation or a workspace (ADR 80).
+"""Users whose presence a viewer may see: they share a conversation or a workspace (ADR 80).
 
 Users who do not exist take the same reads as strangers, so the time does not tell who exists.
 """
@@ -50,18 +50,18 @@ async def find_visible(app: Confab, viewer: UserId, users: Collection[UserId]) -
     store = app.store
     app.work.take(viewer, len(unknown))
     partners, joined, groups = await asyncio.gather(
-        store.shared_sessions.list_partners(viewer, unknown),
+        store.shared_conversations.list_partners(viewer, unknown),
         store.user_workspaces.list_joined(viewer),
-        store.shared_sessions.list_groups(viewer),
+        store.shared_conversations.list_groups(viewer),
     )
     unknown -= partners
     colleagues, ended = await asyncio.gather(
         _find_colleagues(app, viewer, [each.workspace for each in joined], unknown),
-        store.present_members.list_ended(groups),
+        store.shared_conversations.list_ended(groups),
     )
     unknown -= colleagues
     unknown -= await _find_in_groups(app, viewer, [group for group in groups if group not in ended], unknown)
-    # Users who have blocked the viewer, and those whom the viewer has blocked, will be left out here.
+    # Users who have blocked the viewer will be left out here.
     return set(users) - unknown
 
 
@@ -82,7 +82,7 @@ async def _find_in_groups(
     places: Iterable[tuple[UserId, ConversationId]] = ((user, group) for group in groups for user in users)
     if len(groups) * len(users) > _MAX_PLACES:
         places = await _list_places(app, viewer, set(groups), users)
-    return await _find_among(app, viewer, places, app.store.present_members.find_members)
+    return await _find_among(app, viewer, places, app.store.shared_conversations.find_members)
 
 
 async def _list_places(
@@ -92,7 +92,7 @@ async def _list_places(
     places, after = list[tuple[UserId, ConversationId]](), None
     while True:
         app.work.take(viewer, len(users))
-        page = await app.store.shared_sessions.list_groups_of(users, after, _ROWS_AT_ONCE)
+        page = await app.store.shared_conversations.list_groups_of(users, after, _ROWS_AT_ONCE)
         app.work.charge(viewer, len(page))
         places += [place for place in page if place[1] in groups]
         if len(page) < _ROWS_AT_ONCE:
