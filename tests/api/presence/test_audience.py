@@ -1,4 +1,4 @@
-"""Users see the presence of those with whom they share a conversation or a workspace."""
+"""Users see the presence of those who share a conversation or a workspace with them."""
 
 from __future__ import annotations
 
