@@ -39,7 +39,7 @@ FILES = "files"
 PREVIEWS = "previews"
 """The cache of link previews."""
 PRESENCES = "presences"
-"""What users have set, and when they were last there (ADR 80)."""
+"""Settings and custom statuses of users, and when they were last there (ADR 80)."""
 DEPLOYMENT = "deployment"
 """One row: state of the deployment as a whole."""
 

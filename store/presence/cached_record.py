@@ -23,7 +23,7 @@ from store.presence.record_codec import (
 
 
 class CachedRecord(NamedTuple):
-    """What Redis has about a user.
+    """The record of a user in Redis.
 
     Attributes:
         record: The record, as far as it is there.

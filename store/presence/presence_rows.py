@@ -19,7 +19,7 @@ NEVER_SET = Setting()
 
 @dataclass(frozen=True, slots=True)
 class PresenceRow:
-    """What MongoDB has about a user.
+    """The row of a user.
 
     Attributes:
         setting: What the user has set.

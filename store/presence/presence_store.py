@@ -99,10 +99,12 @@ class PresenceStore:
         changed = []
         for user, change in zip(users, made, strict=True):
             after = loaded[user].after if user in loaded else change.after
-            before = None if user in self._uncertain else change.before.complete_with(after)
+            before = change.before.complete_with(after)
             changed.append(ChangedPresence(before, after.record, change.servers))
-        self._uncertain.difference_update(users)
-        return await self._remove_ended_devices(changed)
+        changed = await self._remove_ended_devices(changed)
+        uncertain = self._uncertain.intersection(users)
+        self._uncertain -= uncertain
+        return [change._replace(before=None) if change.record.user in uncertain else change for change in changed]
 
     async def set_presence(self, user: UserId, value: PresenceSetting, until_ms: int | None) -> ChangedPresence:
         """Change what a user has set, in MongoDB and then in Redis. Raises StoreError.
@@ -179,17 +181,24 @@ class PresenceStore:
         return ChangedPresence(before.record if before.is_complete else None, after.record, servers)
 
     async def _remove_ended_devices(self, changes: Sequence[ChangedPresence]) -> list[ChangedPresence]:
-        """Remove devices that ended some time ago from changed records: one round trip, if there are any."""
+        """Remove devices that ended some time ago from changed records: one round trip, if there are any.
+
+        What others know of the last use of devices that are gone from the record stays.
+        """
         now_ms, calls, kept = self._clock.now_ms(), list[Call](), list[ChangedPresence]()
         for change in changes:
             record, left = change.record, without_ended_devices(change.record, self.find_end, now_ms)
+            if change.before is not None:
+                seen_ms = last_seen_ms(_without(change.before, record), self.find_end, now_ms)
+                if seen_ms is not None and (left.seen_ms is None or left.seen_ms < seen_ms):
+                    left = replace(left, seen_ms=seen_ms)
             if left is not record:
                 ended = (
                     [device for device in record.devices if device not in left.devices],
                     [device for device in record.departed if device not in left.departed],
                 )
-                seen_ms = "" if left.seen_ms is None else left.seen_ms
-                calls.append(self._script("remove_ended_devices", record.user, seen_ms, *fields_of(*ended)))
+                seen = "" if left.seen_ms is None else left.seen_ms
+                calls.append(self._script("remove_ended_devices", record.user, seen, *fields_of(*ended)))
             kept.append(change._replace(record=left))
         if calls:
             # The next change of each record tries it again.
@@ -203,3 +212,10 @@ class PresenceStore:
 
     def _script(self, name: str, user: UserId, *args: object) -> Call:
         return self._records.script(name, user, *args)
+
+
+def _without(before: PresenceRecord, after: PresenceRecord) -> PresenceRecord:
+    """Return a record with only the devices that are missing in the record after it."""
+    kept = {(device.server, device.device) for device in after.devices}
+    lost = tuple(each for each in before.devices if (each.server, each.device) not in kept)
+    return replace(before, devices=lost, departed=())
