@@ -1,5 +1,5 @@
 -- Functions on the presence of one user.
--- KEYS[1], RECORD: hash; `RecordField` has its fields. KEYS[2], SERVERS: sorted set, the servers that show the user to
+-- KEYS[1], RECORD: hash; `CachedRecordField` has its fields. KEYS[2], SERVERS: sorted set, the servers that show the user to
 -- somebody by the time until which that is known (ms).
 -- ARGV[1] is always the current time, ms.
 local RECORD, SERVERS, NOW_MS = KEYS[1], KEYS[2], tonumber(ARGV[1])
