@@ -15,6 +15,7 @@ from pathlib import Path
 
 from store.clocks.clock_constants import clock_literals
 from store.conversations.lua_fields import lua_literals
+from store.presence.presence_fields import presence_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import record_functions, script_literals
 from store.voice.voice_state import voice_literals
@@ -23,6 +24,7 @@ from store.workspaces.workspace_fields import workspace_literals
 LITERALS: Mapping[str, Mapping[str, str]] = {
     "clocks": clock_literals(),
     "conversations": lua_literals(),
+    "presence": presence_literals(),
     "sessions": script_literals(),
     "voice": voice_literals(),
     "workspaces": workspace_literals(),
@@ -41,6 +43,7 @@ _CLOCK = ("_clock",)
 _CLOCK_APPEND = (*_CLOCK, "_clock_append")
 _VOICE = (*_CLOCK_APPEND, "_voice")
 _CONVERSATION = ("_conversation",)
+_PRESENCE = ("_presence",)
 _WATCHERS = ("_watchers",)
 _WORKSPACE = ("_workspace",)
 
@@ -97,6 +100,12 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "list_watchers": _WATCHERS,
     "renew_watchers": _WATCHERS,
     "watch": _WATCHERS,
+    # store/presence
+    "change_presence": _PRESENCE,
+    "load_presence": _PRESENCE,
+    "remove_ended_devices": _PRESENCE,
+    "report_server": (),
+    "watch_presence": _PRESENCE,
     # store/workspaces
     "load_policy_version": _WORKSPACE,
     "raise_policy_version": _WORKSPACE,

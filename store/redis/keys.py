@@ -46,6 +46,11 @@ class Keys:
         return f"{self.namespace}mender"
 
     @property
+    def server_times(self) -> str:
+        """Key of the times at which servers were last heard from."""
+        return f"{self.namespace}servers"
+
+    @property
     def voice_checks(self) -> str:
         """Key of the workspaces with voice states, by the time of the next check."""
         return f"{self.namespace}voice_checks"
@@ -64,6 +69,10 @@ class Keys:
     def claim(self, user: UserId, key: str) -> str:
         """Return the key of a user's claim of an idempotency key."""
         return f"{self.namespace}{{u:{encode_user(user)}}}:key:{key}"
+
+    def presence(self, user: UserId) -> tuple[str, str]:
+        """Return the keys of a user's presence: the record, and the servers that show it. See `_presence.lua`."""
+        return self.of_user(user, "presence"), self.of_user(user, "pwatch")
 
     def typing(self, user: UserId, conversation: ConversationId) -> str:
         """Return the key that exists for a while after a user's typing in a conversation was announced."""

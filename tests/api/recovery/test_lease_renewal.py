@@ -80,9 +80,10 @@ async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: 
         app.previews,
         app.threads,
         ring,
+        app.live_servers,
         0,
         voice_devices=app.voice_devices,
-        voice_checks=VoiceChecks(app.store, app.voice, lambda server: None),
+        voice_checks=VoiceChecks(app.store, app.voice, app.live_servers.find_end),
     )
     slept: list[float] = []
     attempts = 0
