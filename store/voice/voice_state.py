@@ -24,6 +24,7 @@ class VoiceState:
         muted: A moderator has muted the user.
         deafened: A moderator has deafened the user.
         is_silenced: The user has no right to speak in the channel.
+        may_show: The user has the right to show a camera or a screen in the channel.
         gone_at_ms: When the device was last heard from, if it is not connected; 0 while it is.
         version: The tick of the newest change that others see.
     """
@@ -40,6 +41,7 @@ class VoiceState:
     muted: bool = False
     deafened: bool = False
     is_silenced: bool = False
+    may_show: bool = False
     gone_at_ms: int = 0
     version: int = 0
 

@@ -25,16 +25,15 @@ class MediaServer(Protocol):
     A participant is named by the user and the device of the state.
     """
 
-    def access(self, state: VoiceState, *, can_show: bool) -> MediaAccess:
+    def access(self, state: VoiceState) -> MediaAccess:
         """Return a signed token for the room of the state's channel. No round trip.
 
-        Args:
-            state: May publish sound unless it is mute, and receive unless it is deafened.
-            can_show: The user may show a camera or a screen (permission VIDEO).
+        The participant may publish sound unless the state is mute, show a camera or a screen if `may_show`, and receive
+        unless it is deafened.
         """
         ...
 
-    def state_changed(self, state: VoiceState, *, can_show: bool) -> None:
+    def state_changed(self, state: VoiceState) -> None:
         """Give the participant of a state the rights that the state has now.
 
         Returns at once: the call is made in the background, and repeated while the media server does not answer.
