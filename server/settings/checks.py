@@ -45,8 +45,8 @@ def check_fit_to_serve(settings: Settings) -> None:
         if _entropy_bits(secret.get_secret_value().encode()) < _MIN_SECRET_BITS:
             raise SettingsError(
                 [
-                    "A secret of tokens, of file addresses or of LiveKit can be guessed: it has few different characters, "
-                    "or repeats itself (`openssl rand -base64 48` makes a good one)."
+                    "A secret of tokens, of file addresses or of LiveKit can be guessed: it has few different "
+                    "characters, or repeats itself (`openssl rand -base64 48` makes a good one)."
                 ]
             )
 

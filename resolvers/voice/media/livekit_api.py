@@ -95,8 +95,8 @@ class LiveKitApi:
         """Close a room, if it exists, and disconnect all of it."""
         await self._call("DeleteRoom", {"roomCreate": True}, {"room": room})
 
-    async def _call(self, method: str, grants: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to a call. It is empty if the room or the participant does not exist."""
+    async def _call(self, method: str, grants: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the answer to a call; None if the room or the participant does not exist."""
         async with self._turns:
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
@@ -133,7 +133,7 @@ def _administer(room: str) -> dict[str, Any]:
     return {"roomAdmin": True, "room": room}
 
 
-def _parse(method: str, status: int, content: bytes) -> dict[str, Any]:
+def _parse(method: str, status: int, content: bytes) -> dict[str, Any] | None:
     try:
         answer = orjson.loads(content)
     except ValueError:
@@ -141,15 +141,16 @@ def _parse(method: str, status: int, content: bytes) -> dict[str, Any]:
     if status == 404:
         # Another 404 comes from something that is not LiveKit's server API.
         if isinstance(answer, dict) and answer.get("code") == "not_found":
-            return {}
+            return None
         raise MediaServerError(f"{method}: no server API at this address")
     if not isinstance(answer, dict):
         raise MediaServerError(f"{method}: the answer is not a JSON object")
     return answer
 
 
-def _list(answer: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
-    found = answer.get(field, [])
+def _list(answer: Mapping[str, Any] | None, field: str) -> list[Mapping[str, Any]]:
+    # LiveKit sends empty lists too. An answer without a list comes from something else, and must not empty a channel.
+    found = answer.get(field) if answer is not None else []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise MediaServerError(f"the answer has no list of {field}")
     return found

@@ -74,12 +74,12 @@ class Permission:
     can_hear: bool
 
     @classmethod
-    def of_state(cls, state: VoiceState, *, can_show: bool) -> Permission:
-        """Return what the participant of a voice state may do. can_show: the user has the permission VIDEO.
+    def of_state(cls, state: VoiceState) -> Permission:
+        """Return what the participant of a voice state may do.
 
-        Clients do what their users have muted and deafened themselves, so it needs no permission.
+        Muting and deafening oneself is done by the client, so that undoing it takes no round trip.
         """
-        return cls(can_speak=not state.mute, can_show=can_show, can_hear=not state.deafened)
+        return cls(can_speak=not state.mute, can_show=state.may_show, can_hear=not state.deafened)
 
     @property
     def _sources(self) -> list[str]:
