@@ -23,6 +23,7 @@ from server.settings import Settings
 from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock
 from store.mongo.client import Mongo
+from store.presence.presence_store import PresenceStore
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
@@ -38,6 +39,8 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.connected_devices import ConnectedDevices
+from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -105,6 +108,7 @@ class Parts:
         await app.threads.close()
         await app.receipts.close()
         await self.ephemeral.close()
+        await app.devices.close()
         await app.shared_events.close()
         await app.hub.close()
         await app.bus.close()
@@ -179,6 +183,14 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
+    devices = ConnectedDevices(
+        hub.server,
+        PresenceStore(),
+        store.clock,
+        OwnSettings(hub.server, bus, store.clock),
+        store.cache.require_shared,
+        lambda changes: None,
+    )
     housekeeper = Housekeeper(
         store,
         hub,
@@ -211,6 +223,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         publisher,
         shared_events,
         watches,
+        devices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),

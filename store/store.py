@@ -21,6 +21,7 @@ from store.channels.sending.sending_rights import SendingRights
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
+from store.conversations.shared_conversations import SharedConversations
 from store.conversations.typing_store import TypingStore
 from store.conversations.watchers import WatcherStore
 from store.deployment.deployment import Deployment
@@ -106,6 +107,7 @@ class Store:
     locks: UserLocks
     user_transactions: UserTransactions
     groups: GroupStore
+    shared_conversations: SharedConversations
     reactions: ReactionStore
     receipts: ReceiptStore
     thread_lists: ThreadLists
@@ -227,6 +229,7 @@ def build_store(
         locks=locks,
         user_transactions=UserTransactions(mongo, cache, locks, rows, sessions),
         groups=GroupStore(mongo),
+        shared_conversations=SharedConversations(mongo),
         reactions=ReactionStore(mongo, cache, keys),
         receipts=ReceiptStore(mongo),
         thread_lists=ThreadLists(mongo),

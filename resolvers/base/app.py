@@ -21,6 +21,7 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.shared.shared_events import SharedEvents
@@ -60,6 +61,7 @@ class Confab:
     publisher: EventPublisher
     shared_events: SharedEvents
     watches: Watches
+    devices: ConnectedDevices
     limits: Limits
     addresses: FileAddresses
     work: WorkBudgets = field(default_factory=WorkBudgets)

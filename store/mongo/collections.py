@@ -203,6 +203,12 @@ def private_sessions_of(user: UserId) -> dict[str, Any]:
     return {"_id": {"$gte": first, "$lt": end}}
 
 
+def group_sessions_of(user: UserId) -> dict[str, Any]:
+    """Return the query for the sessions of a user in groups."""
+    first, end = (session_row_id(user, ConversationId(prefix)) for prefix in ("g_", "g`"))
+    return {"_id": {"$gte": first, "$lt": end}}
+
+
 def receipt_row_id(conversation: ConversationId, user: UserId, kind: str, seq: int) -> str:
     """Return the `_id` of a receipt: the user has read (kind R) or received (kind D) everything up to seq.
 
