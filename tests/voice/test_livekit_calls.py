@@ -9,12 +9,12 @@ import pytest
 from resolvers.voice.media import participant_calls
 from resolvers.voice.media.livekit_api import LiveKitApi, MediaServerError
 from resolvers.voice.media.participant_calls import MOST_CALLS, Removal
-from resolvers.voice.media.rooms import Permission
+from resolvers.voice.media.rooms import MediaPermission
 from tests.protocol.serving import until
 from tests.voice.conftest import CHANNEL, ROOM, Media, state_of
 from tests.voice.livekit_server import ALL_SOURCES
 
-NOTHING = Permission(can_speak=False, can_show=False, can_hear=False)
+NOTHING = MediaPermission(can_speak=False, can_show=False, can_hear=False)
 
 
 async def test_a_state_that_ended_loses_its_participant(media: Media) -> None:
@@ -39,7 +39,7 @@ async def test_a_changed_state_changes_what_its_participant_may_do(media: Media)
         await media.calls.settle()
         assert tuple(source for source in ALL_SOURCES if participant.can_publish(source)) == sources
         assert participant.permission["can_subscribe"] is hears
-        assert Permission.of_state(state).matches(participant.permission)
+        assert MediaPermission.of_state(state).matches(participant.permission)
         assert not NOTHING.matches(participant.permission) or not sources
     assert not media.failed_rooms
 
@@ -155,7 +155,7 @@ async def test_lists_are_read_in_both_spellings_and_skip_who_has_left(
     monkeypatch.setattr(media.api, "_post", post)
     agent, person = await media.api.list_participants(ROOM)
     assert (agent.identity, agent.is_person) == ("a:1", False) and (person.identity, person.is_person) == ("c:1", True)
-    assert Permission(can_speak=True, can_show=False, can_hear=True).matches(person.permission)
+    assert MediaPermission(can_speak=True, can_show=False, can_hear=True).matches(person.permission)
 
 
 async def test_a_room_that_does_not_exist_has_no_participants(media: Media) -> None:

@@ -12,11 +12,11 @@ from resolvers.voice.media.room_history import (
     RoomHistory,
     RoomView,
 )
-from resolvers.voice.media.rooms import Permission
+from resolvers.voice.media.rooms import MediaPermission
 from store.voice.voice_state import VoiceState
 from tests.voice.conftest import state_of
 
-ALL = Permission.of_state(state_of()).to_message()
+ALL = MediaPermission.of_state(state_of()).to_message()
 
 
 def view(*identities: str, room: str | None = "RM_1", is_person: bool = True, permission: object = ALL) -> RoomView:
@@ -87,7 +87,7 @@ def test_an_error_begins_the_time_of_strangers_again() -> None:
     assert history.compare(view("eve"), {}, 2 * STRANGER_MS).strangers == ["eve"]
 
 
-def test_a_restarted_media_server_ends_no_state_before_the_clients_can_have_come_back() -> None:
+def test_a_restart_ends_no_state_while_clients_may_still_come_back() -> None:
     for after in (view(room=None), view(room="RM_2"), view("bob", room="RM_2")):
         history, both = RoomHistory(0), states("ann", "bob")
         history.compare(view("ann", "bob"), both, 0)
@@ -135,7 +135,7 @@ def test_agents_and_recordings_need_no_state() -> None:
 
 def test_a_participant_who_may_do_something_else_than_its_state_says_is_corrected() -> None:
     history, muted = RoomHistory(0), {"ann": state_of(muted=True)}
-    wanted = Permission.of_state(muted["ann"])
+    wanted = MediaPermission.of_state(muted["ann"])
     assert history.compare(view("ann"), muted, 0).corrected == {"ann": wanted}
     assert not history.compare(view("ann", permission=wanted.to_message()), muted, 0).corrected
     too_much = {**wanted.to_message(), "can_publish_data": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from resolvers.voice.media.livekit_tokens import LiveKitTokens
 from resolvers.voice.media.media_server import MediaAccess
 from resolvers.voice.media.participant_calls import ParticipantCalls, Removal
-from resolvers.voice.media.rooms import Identities, Permission, RoomNames
+from resolvers.voice.media.rooms import Identities, MediaPermission, RoomNames
 from store.base.clock import Clock
 from store.base.ids import ConversationId
 from store.voice.voice_state import VoiceState
@@ -35,12 +35,12 @@ class LiveKit:
         """Return a token for joining the room of the state's channel, valid for 10 minutes. No round trip."""
         room, identity = self._participant(state)
         self._calls.withdraw_removal(room, identity)
-        token, expires_at_ms = self._tokens.sign_join(room, identity, state.user, Permission.of_state(state))
+        token, expires_at_ms = self._tokens.sign_join(room, identity, state.user, MediaPermission.of_state(state))
         return MediaAccess(self._url, token, expires_at_ms)
 
     def state_changed(self, state: VoiceState) -> None:
         """Change what the participant of a state may do. Returns at once."""
-        self._calls.put(*self._participant(state), Permission.of_state(state))
+        self._calls.put(*self._participant(state), MediaPermission.of_state(state))
 
     def state_ended(self, state: VoiceState) -> None:
         """Remove the participant of a state from its room. Returns at once."""

@@ -10,7 +10,7 @@ import httpx
 import orjson
 
 from resolvers.voice.media.livekit_tokens import LiveKitTokens
-from resolvers.voice.media.rooms import Permission, read
+from resolvers.voice.media.rooms import MediaPermission, read
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 0.3
@@ -86,7 +86,7 @@ class LiveKitApi:
         body = {"room": room, "identity": identity, "revoke_token_ts": str(at_ms // 1000)}
         await self._call("RemoveParticipant", _administer(room), body)
 
-    async def set_permission(self, room: str, identity: str, permission: Permission) -> None:
+    async def set_permission(self, room: str, identity: str, permission: MediaPermission) -> None:
         """Change what a participant may do, if it is there. LiveKit ends what it must not publish any more."""
         body = {"room": room, "identity": identity, "permission": permission.to_message()}
         await self._call("UpdateParticipant", _administer(room), body)

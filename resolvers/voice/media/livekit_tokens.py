@@ -14,7 +14,7 @@ from typing import Any
 import jwt
 
 from resolvers.voice.media.media_server import TOKEN_SECONDS
-from resolvers.voice.media.rooms import Permission
+from resolvers.voice.media.rooms import MediaPermission
 from store.base.clock import Clock
 from store.base.ids import UserId
 
@@ -38,7 +38,7 @@ class LiveKitTokens:
         self._secret = secret
         self._clock = clock
 
-    def sign_join(self, room: str, identity: str, user: UserId, permission: Permission) -> tuple[str, int]:
+    def sign_join(self, room: str, identity: str, user: UserId, permission: MediaPermission) -> tuple[str, int]:
         """Return a token for joining a room, and the time (ms) until which it is valid.
 
         Clients find the user of a participant in its attribute `user`.

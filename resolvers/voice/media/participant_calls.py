@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from resolvers.voice.media.livekit_api import LiveKitApi, MediaServerError
-from resolvers.voice.media.rooms import Permission
+from resolvers.voice.media.rooms import MediaPermission
 from store.base.tasks import end_tasks
 
 _log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ class Removal:
     at_ms: int
 
 
-Wanted = Removal | Permission
+Wanted = Removal | MediaPermission
 
 _Room = dict[str, Wanted]
 

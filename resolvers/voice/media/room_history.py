@@ -1,4 +1,4 @@
-"""What is known about a room from the lists of its participants, and what follows for its voice states (ADR 83)."""
+"""History of a room: what lists of its participants have shown, and what follows for its voice states (ADR 83)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from resolvers.voice.media.livekit_api import Participant
 from resolvers.voice.media.media_server import TOKEN_SECONDS
-from resolvers.voice.media.rooms import Permission
+from resolvers.voice.media.rooms import MediaPermission
 from store.voice.voice_state import VoiceState
 
 LOOK_MS = 15_000
@@ -45,7 +45,7 @@ class Findings:
 
     ended: list[VoiceState]
     strangers: list[str]
-    corrected: dict[str, Permission]
+    corrected: dict[str, MediaPermission]
     next_look_ms: int | None
 
 
@@ -95,7 +95,7 @@ class RoomHistory:
                 ended.append(state)
         strangers = self._find_strangers(present, states, now_ms)
         looks += [at + STRANGER_MS for at in self.stranger_since.values() if at + STRANGER_MS > now_ms]
-        wanted = {identity: Permission.of_state(states[identity]) for identity in present.keys() & states.keys()}
+        wanted = {identity: MediaPermission.of_state(states[identity]) for identity in present.keys() & states.keys()}
         corrected = {
             identity: permission
             for identity, permission in wanted.items()

@@ -1,4 +1,4 @@
-"""Names of rooms and participants, and what a participant may do, in the words of LiveKit."""
+"""Names of rooms and participants, and permissions of participants, as LiveKit has them."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class Identities:
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
-    """What a participant may do. Nobody may send data: messages go through Confab."""
+class MediaPermission:
+    """Permissions of a participant. Nobody may send data: messages go through Confab."""
 
     can_speak: bool
     can_show: bool
     can_hear: bool
 
     @classmethod
-    def of_state(cls, state: VoiceState) -> Permission:
+    def of_state(cls, state: VoiceState) -> MediaPermission:
         """Return what the participant of a voice state may do.
 
         Muting and deafening oneself is done by the client, so that undoing it takes no round trip.
