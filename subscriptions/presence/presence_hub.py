@@ -167,6 +167,7 @@ class PresenceHub:
         for form in body:
             if self.users.find(UserId(form["u"])) is not None:
                 record = decode_record(form)
+                # Frames do not have the devices of INVISIBLE users.
                 is_hidden = record.setting.value is PresenceSetting.INVISIBLE
                 self.users.receive(record, has_all_devices=not is_hidden)
 

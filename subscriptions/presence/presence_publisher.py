@@ -38,7 +38,7 @@ class _Unsent:
     """The changes of a user's record since the last frame about them.
 
     Attributes:
-        before: The record before the first change.
+        before: The record before the first change; None: not known, so a frame is needed.
         record: The record after the last one.
         servers: The servers that show the user, as the changes found them.
         is_certain: True if a frame is needed, whatever the records show.
@@ -50,15 +50,21 @@ class _Unsent:
         self.before = change.before
         self.record = change.record
         self.servers = set(change.servers)
-        self.is_certain = False
+        self.is_certain = change.before is None
 
     def add(self, change: ChangedPresence) -> None:
         """Add a change. Changes of different calls may come in any order."""
         # Another server has made a change between the two, and may have sent it.
-        self.is_certain |= change.before.version != self.record.version
+        self.is_certain |= change.before is None or change.before.version != self.record.version
         self.servers.update(change.servers)
         if change.record.version > self.record.version:
             self.record = change.record
+
+    def is_needed(self, find_end: FindEnd, now_ms: int) -> bool:
+        """Return whether others see a difference, or may do so."""
+        if self.is_certain or self.before is None:
+            return True
+        return not shows_the_same(self.before, self.record, find_end, now_ms)
 
     def add_later(self, later: _Unsent) -> None:
         """Add the changes after those, which could not be sent."""
@@ -148,7 +154,7 @@ class PresencePublisher:
         for unsent in due.values():
             await slices.next()
             now_ms = self._clock.now_ms()
-            if unsent.is_certain or not shows_the_same(unsent.before, unsent.record, self._find_end, now_ms):
+            if unsent.is_needed(self._find_end, now_ms):
                 for server in unsent.servers:
                     if server != self._server:
                         by_server[server].append(record_to_send(unsent.record, now_ms))

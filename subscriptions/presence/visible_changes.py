@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from store.presence.presence_record import PresenceRecord, PresenceSetting
+from store.presence.presence_record import PresenceRecord
 from store.presence.shown_presence import FindEnd, ShownPresence, is_same, shown_presence
 
 _MOST_STEPS = 12
@@ -26,6 +26,7 @@ def shows_the_same(record: PresenceRecord, other: PresenceRecord, find_end: Find
     when servers end, no frame is sent, so the devices that remain must show the same. Only `last_active_at_ms`, which
     passes by itself, may differ. Pure.
     """
+    record, other = record_to_send(record, now_ms), record_to_send(other, now_ms)
     servers = {device.server for each in (record, other) for device in each.devices}
     if not _same_steps(record, other, find_end, now_ms):
         return False
@@ -35,22 +36,11 @@ def shows_the_same(record: PresenceRecord, other: PresenceRecord, find_end: Find
 
 
 def record_to_send(record: PresenceRecord, now_ms: int) -> PresenceRecord:
-    """Return a record without what the devices of an INVISIBLE user have done since.
+    """Return a record without what the devices of an INVISIBLE user do.
 
     When the setting ends by itself, servers that got the record this way have to read the devices.
     """
-    setting = record.setting.at(now_ms)
-    if setting.value is not PresenceSetting.INVISIBLE:
-        return record
-    hidden_at = setting.set_at_ms
-    return replace(
-        record,
-        devices=tuple(
-            replace(device, gone_at_ms=min(device.gone_at_ms or hidden_at, hidden_at))
-            for device in record.devices
-            if device.since_ms < hidden_at
-        ),
-    )
+    return replace(record, devices=()) if record.setting.is_hidden_at(now_ms) else record
 
 
 def _only(server: str, find_end: FindEnd, now_ms: int) -> FindEnd:

@@ -13,7 +13,7 @@ import structlog
 from store.base.clock import Clock
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
-from store.presence.presence_record import PresenceRecord, PresenceSetting
+from store.presence.presence_record import DevicePresence, PresenceRecord
 from store.presence.shown_presence import ANNOUNCED_AFTER_MS, FindEnd, shown_presence
 from store.users.user import User
 from subscriptions.presence.presence_watch import EVENT_SECONDS, PresenceState, WatchedUser
@@ -143,11 +143,13 @@ class WatchedUsers:
     def _derive(self, watched: WatchedUser) -> PresenceState:
         assert watched.record is not None
         now_ms, known = self._clock.now_ms(), watched.state
-        is_hidden = watched.record.setting.at(now_ms).value is PresenceSetting.INVISIBLE
-        if not watched.has_all_devices and not is_hidden and known is not None:
+        setting = watched.record.setting
+        if not watched.has_all_devices and not setting.is_hidden_at(now_ms) and known is not None:
             self._read_again(watched.user)
             return known
         shown, changes_at_ms = shown_presence(watched.record, self._find_end, now_ms)
+        if not watched.has_all_devices:
+            changes_at_ms = min((at for at in (changes_at_ms, setting.until_ms) if at is not None), default=None)
         if changes_at_ms != watched.changes_at_ms:
             watched.changes_at_ms = changes_at_ms
             if changes_at_ms is not None:
@@ -161,8 +163,8 @@ class WatchedUsers:
 
     def _index(self, watched: WatchedUser, record: PresenceRecord | None) -> None:
         """Note the servers of a user's devices."""
-        before = {device.server for device in watched.record.devices} if watched.record is not None else set()
-        after = {device.server for device in record.devices} if record is not None else set()
+        before = {device.server for device in _list_devices(watched.record)}
+        after = {device.server for device in _list_devices(record)}
         for server in before - after:
             users = self._by_server[server]
             users.discard(watched.user)
@@ -225,6 +227,10 @@ class WatchedUsers:
             shortest, longest = _TIMER_SECONDS
             seconds = (self._changes[0][0] - self._clock.now_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(min(max(seconds, shortest), longest), self._start)
+
+
+def _list_devices(record: PresenceRecord | None) -> Iterable[DevicePresence]:
+    return (*record.devices, *record.departed) if record is not None else ()
 
 
 def _with_missing_devices(record: PresenceRecord, known: PresenceRecord, gone_at_ms: int) -> PresenceRecord:
