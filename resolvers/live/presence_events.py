@@ -154,7 +154,7 @@ class PresenceStream:
 
     def _listen(self, state: PresenceState) -> None:
         """Take a new state of a watched user."""
-        receiver, user = self._receiver, state.shown.user
+        receiver = self._receiver
         if receiver is not None and not self._pending and receiver.is_ready:
             receiver.receive(state, _NO_POSITION)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextvars import Context
 from typing import Any
 
 import structlog
@@ -105,7 +106,7 @@ class PresencePublisher:
             elif any(server != self._server for server in change.servers):
                 self._unsent[change.record.user] = _Unsent(change)
         if self._unsent and (self._task is None or self._task.done()):
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.get_running_loop().create_task(self._run(), context=Context())
 
     async def _run(self) -> None:
         """Send until nothing waits."""

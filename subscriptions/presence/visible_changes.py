@@ -26,6 +26,8 @@ def shows_the_same(record: PresenceRecord, other: PresenceRecord, find_end: Find
     when servers end, no frame is sent, so the devices that remain must show the same. Only `last_active_at_ms`, which
     passes by itself, may differ. Pure.
     """
+    if _hidden_until_ms(record, now_ms) != _hidden_until_ms(other, now_ms):
+        return False
     record, other = record_to_send(record, now_ms), record_to_send(other, now_ms)
     servers = {device.server for each in (record, other) for device in each.devices}
     if not _same_steps(record, other, find_end, now_ms):
@@ -41,6 +43,11 @@ def record_to_send(record: PresenceRecord, now_ms: int) -> PresenceRecord:
     When the setting ends by itself, servers that got the record this way have to read the devices.
     """
     return replace(record, devices=()) if record.setting.is_hidden_at(now_ms) else record
+
+
+def _hidden_until_ms(record: PresenceRecord, now_ms: int) -> int | None:
+    """Return the time at which an INVISIBLE user's devices have to be read; None: at no time."""
+    return record.setting.until_ms if record.setting.is_hidden_at(now_ms) else None
 
 
 def _only(server: str, find_end: FindEnd, now_ms: int) -> FindEnd:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
+from contextvars import Context
 
 import structlog
 
@@ -84,7 +85,7 @@ class WatchReader:
         """Read profiles again. Repeated until it succeeds."""
         self._stale_names.update(dict.fromkeys(users))
         if self._stale_names and self._naming is None:
-            self._naming = asyncio.create_task(self._read_names())
+            self._naming = asyncio.get_running_loop().create_task(self._read_names(), context=Context())
 
     async def unwatch(self, users: Collection[UserId]) -> None:
         """Note that this process does not show users any more, unless it does so again. Raises StoreError."""
@@ -97,7 +98,7 @@ class WatchReader:
 
     def _start(self) -> None:
         if self._wanted and self._task is None:
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.get_running_loop().create_task(self._run(), context=Context())
 
     async def _run(self) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextvars import Context
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -184,7 +185,7 @@ class WatchedUsers:
 
     def _start(self) -> None:
         if not self._is_closed and self._task is None:
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.get_running_loop().create_task(self._run(), context=Context())
 
     async def _run(self) -> None:
         """Derive and announce the users that are due, until there are none."""
