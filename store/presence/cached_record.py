@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from store.base.ids import UserId
-from store.presence.presence_fields import RecordField as F
+from store.presence.presence_fields import CachedRecordField as F
 from store.presence.presence_record import DevicePresence, PresenceRecord
 from store.presence.presence_rows import PresenceRow
 from store.presence.record_codec import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-class RecordField:
+class CachedRecordField:
     """Fields of the hash of a user's record in Redis, with DEVICE and DEPARTED for each device."""
 
     VERSION = "v"
@@ -39,6 +39,6 @@ class PresenceField:
 def presence_literals() -> Mapping[str, str]:
     """Return the names that scripts use for the fields of a record, with their literals."""
     return {
-        name: f"'{getattr(RecordField, name)}'"
+        name: f"'{getattr(CachedRecordField, name)}'"
         for name in ("VERSION", "REVISION", "SETTINGS", "SEEN", "READ_AT", "DEPARTED")
     }
