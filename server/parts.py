@@ -38,9 +38,9 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
-from subscriptions.presence.membership_changes import MembershipChanges
 from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
@@ -237,7 +237,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         live_servers,
         devices,
         presence,
-        MembershipChanges(bus),
+        ChangedMemberships(bus),
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),

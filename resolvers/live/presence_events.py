@@ -131,7 +131,7 @@ class PresenceStream:
         return None
 
     def still_shows(self, payload: LivePayload) -> bool:
-        """Return False for the state of a user whom the subscriber may not see any more. Another event follows."""
+        """Return False for a user that the subscriber may not see any more. Another event follows."""
         assert isinstance(payload, PresenceState)
         user = payload.shown.user
         return user in self._visible or payload.shown == ShownPresence(user)

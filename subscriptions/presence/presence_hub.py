@@ -28,7 +28,7 @@ from subscriptions.realtime.bus import Bus
 __all__ = ["WATCH_MS", "PresenceHub"]
 
 UNWATCH_SECONDS = 10.0
-"""Time after which a user whom no subscription shows any more is forgotten. Clients may reconnect within it."""
+"""Time after which a user that no subscription shows any more is forgotten. Clients may reconnect within it."""
 
 
 class PresenceHub:

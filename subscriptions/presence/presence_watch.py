@@ -22,7 +22,7 @@ EVENT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PresenceState:
-    """What others see of a user from a time on: the same object for all listeners, so it is rendered once for them.
+    """The presence of a user as others see it from a time on: one object for all listeners, so it is rendered once.
 
     Attributes:
         shown: What others see.

@@ -13,7 +13,7 @@ _MOST_STEPS = 12
 
 
 class _Step(NamedTuple):
-    """What is shown from a time on."""
+    """The presence that is shown from a time on."""
 
     at_ms: int
     shown: ShownPresence

@@ -11,7 +11,7 @@ from subscriptions.realtime.bus import ALL_SERVERS, Bus
 _FRAME = "memberships"
 
 
-class MembershipChanges:
+class ChangedMemberships:
     """Notifies the subscriptions of users whose membership of a workspace has changed. Best effort."""
 
     def __init__(self, bus: Bus) -> None:
