@@ -40,7 +40,6 @@ from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
-from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -187,7 +186,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         hub.server,
         PresenceStore(),
         store.clock,
-        OwnSettings(hub.server, bus, store.clock),
+        store.devices,
+        bus,
+        lambda server: None,
         store.cache.require_shared,
         lambda changes: None,
     )
