@@ -15,7 +15,7 @@ from store.base.ids import UserId
 from store.devices.device_store import DeviceKey, DeviceStore
 from store.presence.presence_record import Activity, DeviceType, PresenceRecord
 from store.presence.presence_store import ChangedPresence, DeviceChange, PresenceStore
-from store.presence.shown_presence import ANNOUNCED_AFTER_MS, FindEnd
+from store.presence.shown_presence import ANNOUNCED_AFTER_MS, KEPT_AFTER_MS, FindEnd
 from subscriptions.presence.device_rows import DeviceRows
 from subscriptions.presence.last_seen import LastSeen
 from subscriptions.presence.local_device import LocalDevice
@@ -29,9 +29,6 @@ IDLE_AFTER_MS = 300_000
 
 REPORT_MS = 15_000
 """Time in which one report of a client counts, unless it changes something."""
-
-KEPT_MS = 60_000
-"""Time after which a device that has departed is removed from its user's record."""
 
 REWRITE_MS = 1_800_000
 """Time in which the devices of all users are written again. Records expire four times as late."""
@@ -162,6 +159,8 @@ class ConnectedDevices:
         """When the devices of each user were last written (ms), the longest ago first."""
         self._on_removed: list[Callable[[UserId, str], None]] = []
         bus.calls.answer_kind(_REMOVE, self._answer_removal)
+        # Frames about changed settings may have been lost.
+        bus.on_subscribed(self.resync)
 
     def connect(self, user: UserId, given: GivenDevice, close: Callable[[], None]) -> DeviceConnection:
         """Note a new connection. `close` ends it, if its device is removed. No round trip."""
@@ -235,6 +234,13 @@ class ConnectedDevices:
         """
         return self._settings.is_hidden(user)
 
+    def announce_settings(self, changes: Collection[ChangedPresence]) -> None:
+        """Let all servers with devices of the users know their changed settings: they answer `is_hidden` from now on.
+
+        Called after each change that a user makes.
+        """
+        self._settings.announce(changes)
+
     def on_removed(self, call: Callable[[UserId, str], None]) -> None:
         """Make `call` when a device of this process has departed (ADR 83 ends its voice state). It must not block."""
         self._on_removed.append(call)
@@ -296,7 +302,7 @@ class ConnectedDevices:
             if departure.is_final:
                 self._left.append(departure)
                 self._note_left(departure.device)
-        while self._left and now - self._left[0].at_ms >= KEPT_MS:
+        while self._left and now - self._left[0].at_ms >= KEPT_AFTER_MS:
             device = self._left.popleft().device
             devices = self._users.get(device.user, {})
             if devices.get(device.id) is device:
@@ -307,10 +313,8 @@ class ConnectedDevices:
     def _note_left(self, device: LocalDevice) -> None:
         """Note when a device was last there, now that its departure is announced."""
         self._rows.note(device)
-        user, seen_ms = device.user, device.seen_ms
-        # INVISIBLE users were last there when they became INVISIBLE.
-        if seen_ms is not None and not self.is_connected(user) and not self.is_hidden(user):
-            self._last_seen.note(user, seen_ms)
+        if not self.is_connected(device.user):
+            self._last_seen.note(device.user)
 
     def rewrite_some(self, interval_ms: int) -> None:
         """Write the devices of some users again. Called at an interval, it reaches all users in REWRITE_MS."""
@@ -323,7 +327,6 @@ class ConnectedDevices:
 
     def resync(self) -> None:
         """Write all devices again: Redis has lost them, or frames about their users."""
-        self._settings.forget()
         for user in self._users:
             self._rewrite(user)
 

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from store.base.errors import StoreError
+from itertools import islice
+
 from store.base.ids import UserId
 from store.presence.presence_store import PresenceStore
 
 _MOST = 50_000
-"""Times that wait while MongoDB cannot be reached. Further ones are lost: they are a hint."""
+"""Users who wait while MongoDB cannot be reached. Further ones are left out: what is stored is a hint."""
+
+_AT_ONCE = 200
 
 
 class LastSeen:
-    """Times of departures, stored in MongoDB together, for the time when Redis has lost them."""
+    """Stores when users were last there, many at a time, for the time when Redis has lost it."""
 
     def __init__(self, presence: PresenceStore) -> None:
         self._presence = presence
-        self._waiting: dict[UserId, int] = {}
+        self._waiting: dict[UserId, None] = {}
 
-    def note(self, user: UserId, seen_ms: int) -> None:
-        """Note when a user was last there. The latest time counts."""
-        if len(self._waiting) < _MOST or user in self._waiting:
-            self._waiting[user] = max(seen_ms, self._waiting.get(user, 0))
+    def note(self, user: UserId) -> None:
+        """Note that the departure of a user has been announced. It is stored soon."""
+        if len(self._waiting) < _MOST:
+            self._waiting[user] = None
 
     async def store(self) -> None:
-        """Store the times that wait: one round trip to MongoDB. Raises StoreError; then they wait further."""
-        if not self._waiting:
-            return
-        seen, self._waiting = self._waiting, {}
-        try:
-            await self._presence.note_departures(seen)
-        except StoreError:
-            for user, seen_ms in seen.items():
-                self.note(user, seen_ms)
-            raise
+        """Store what waits: one round trip to each database for 200 users. Raises StoreError: it waits further."""
+        while self._waiting:
+            users = list(islice(self._waiting, _AT_ONCE))
+            records = await self._presence.read(users)
+            await self._presence.note_departures(records.values())
+            for user in users:
+                del self._waiting[user]

@@ -62,11 +62,6 @@ class LocalDevice:
         self.row_seen_ms: int | None = None
         self.row_type: DeviceType | None = None
 
-    @property
-    def seen_ms(self) -> int | None:
-        """When it was last there: at its last use if it is idle, else when it departed. None: it is there, and used."""
-        return self.used_at_ms if self.is_idle else self.gone_at_ms
-
     def presence(self, server: str) -> DevicePresence:
         """Return the device as its user's record has it."""
         idle_since = self.used_at_ms if self.is_idle else None
