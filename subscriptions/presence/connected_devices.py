@@ -33,7 +33,7 @@ REPORT_MS = 15_000
 REWRITE_MS = 1_800_000
 """Time in which the devices of all users are written again. Records expire four times as late."""
 
-AUTOMATIC_MUTATIONS = frozenset({"ackDelivered", "renewAuth", "reportActivity"})
+AUTOMATIC_MUTATIONS = frozenset({"ackDelivered", "ackManyDelivered", "renewAuth", "reportActivity"})
 """Mutations that clients send without their user: they are no use of the device."""
 
 _REMOVE = "remove_device"
@@ -234,7 +234,7 @@ class ConnectedDevices:
         """
         return self._settings.is_hidden(user)
 
-    def announce_settings(self, changes: Collection[ChangedPresence]) -> None:
+    def announce(self, changes: Collection[ChangedPresence]) -> None:
         """Let all servers with devices of the users know their changed settings: they answer `is_hidden` from now on.
 
         Called after each change that a user makes.
