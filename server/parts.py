@@ -38,8 +38,14 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
+<<<<<<< HEAD
+=======
+from subscriptions.presence.own_settings import OwnSettings
+from subscriptions.presence.presence_hub import PresenceHub
+>>>>>>> main
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -110,6 +116,7 @@ class Parts:
         await app.receipts.close()
         await self.ephemeral.close()
         await app.devices.close()
+        await app.presence.close()
         await app.shared_events.close()
         await app.hub.close()
         await app.bus.close()
@@ -186,6 +193,11 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     watches = Watches(store.watchers, hub)
     live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
+<<<<<<< HEAD
+=======
+    presence = PresenceHub(hub.server, store, bus, live_servers)
+    store.presence_records.on_reloaded = presence.publish
+>>>>>>> main
     devices = ConnectedDevices(
         hub.server,
         store.presence,
@@ -194,7 +206,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         bus,
         live_servers.find_end,
         store.cache.require_shared,
-        lambda changes: None,
+        presence.publish,
     )
     housekeeper = Housekeeper(
         store,
@@ -209,7 +221,11 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         threads,
         ring,
         live_servers,
+<<<<<<< HEAD
         devices,
+=======
+        presence,
+>>>>>>> main
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
     )
@@ -232,6 +248,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         watches,
         live_servers,
         devices,
+        presence,
+        ChangedMemberships(bus),
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),

@@ -34,6 +34,7 @@ from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
+from subscriptions.presence.presence_hub import WATCH_MS, PresenceHub
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.shared.watches import RENEW_SECONDS, Watches
@@ -83,7 +84,11 @@ class Housekeeper:
         threads: ThreadEvents,
         ring: ServerRing,
         live_servers: LiveServers,
+<<<<<<< HEAD
         devices: ConnectedDevices,
+=======
+        presence: PresenceHub,
+>>>>>>> main
         data_center: int,
         accepts: Accepts | None = None,
     ) -> None:
@@ -99,7 +104,11 @@ class Housekeeper:
         self._threads = threads
         self._ring = ring
         self._live_servers = live_servers
+<<<<<<< HEAD
         self._devices = devices
+=======
+        self._presence = presence
+>>>>>>> main
         self._loss_recovery = LossRecovery(store, delivery)
         self.files = FileSweeper(store)
         self._scans = PendingScans(store, accepts)
@@ -125,6 +134,7 @@ class Housekeeper:
                 (1.0, "devices", self._devices.check),
                 (_REWRITE_SECONDS, "device_records", self._rewrite_devices),
                 (RENEW_SECONDS, "watches", self._watches.renew),
+                (WATCH_MS / 2_000, "presence_watches", self._presence.renew),
                 (0.2, "mutes", self._end_mutes),
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
@@ -151,7 +161,11 @@ class Housekeeper:
             _log.warning("redis_lost")
             self._hub.resync()
             self._shared_hub.resync()
+<<<<<<< HEAD
             self._devices.resync()
+=======
+            self._presence.redis_lost()
+>>>>>>> main
         await self._store.stale_caches.invalidate()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:
