@@ -41,11 +41,7 @@ from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
-<<<<<<< HEAD
-=======
-from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.presence.presence_hub import PresenceHub
->>>>>>> main
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -193,11 +189,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     watches = Watches(store.watchers, hub)
     live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
-<<<<<<< HEAD
-=======
     presence = PresenceHub(hub.server, store, bus, live_servers)
     store.presence_records.on_reloaded = presence.publish
->>>>>>> main
     devices = ConnectedDevices(
         hub.server,
         store.presence,
@@ -221,11 +214,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         threads,
         ring,
         live_servers,
-<<<<<<< HEAD
         devices,
-=======
         presence,
->>>>>>> main
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
     )

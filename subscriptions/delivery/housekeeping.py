@@ -84,11 +84,8 @@ class Housekeeper:
         threads: ThreadEvents,
         ring: ServerRing,
         live_servers: LiveServers,
-<<<<<<< HEAD
         devices: ConnectedDevices,
-=======
         presence: PresenceHub,
->>>>>>> main
         data_center: int,
         accepts: Accepts | None = None,
     ) -> None:
@@ -104,11 +101,8 @@ class Housekeeper:
         self._threads = threads
         self._ring = ring
         self._live_servers = live_servers
-<<<<<<< HEAD
         self._devices = devices
-=======
         self._presence = presence
->>>>>>> main
         self._loss_recovery = LossRecovery(store, delivery)
         self.files = FileSweeper(store)
         self._scans = PendingScans(store, accepts)
@@ -161,11 +155,8 @@ class Housekeeper:
             _log.warning("redis_lost")
             self._hub.resync()
             self._shared_hub.resync()
-<<<<<<< HEAD
             self._devices.resync()
-=======
             self._presence.redis_lost()
->>>>>>> main
         await self._store.stale_caches.invalidate()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:
