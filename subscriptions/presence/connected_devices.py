@@ -89,9 +89,9 @@ class DeviceConnection:
         if mutation not in AUTOMATIC_MUTATIONS:
             self._devices.note_use(self)
 
-    def end(self) -> None:
-        """Note that the connection has ended. Idempotent."""
-        self._devices.disconnect(self)
+    def end(self, silent_ms: int = 0) -> None:
+        """Note that the connection has ended. Idempotent. silent_ms: time since the peer was last heard from."""
+        self._devices.disconnect(self, silent_ms)
 
 
 class _Departure(NamedTuple):
@@ -161,6 +161,8 @@ class ConnectedDevices:
         bus.calls.answer_kind(_REMOVE, self._answer_removal)
         # Frames about changed settings may have been lost.
         bus.on_subscribed(self.resync)
+        self._on_connected: list[Callable[[UserId, str], None]] = []
+        self._on_removed: list[Callable[[UserId, str, int], None]] = []
 
     def connect(self, user: UserId, given: GivenDevice, close: Callable[[], None]) -> DeviceConnection:
         """Note a new connection. `close` ends it, if its device is removed. No round trip."""
@@ -177,6 +179,9 @@ class ConnectedDevices:
                 self._note_used(device, now)
         device.type = given.type
         connection = DeviceConnection(self, device)
+        if connection.is_named and not device.closers:
+            for call in self._on_connected:
+                call(user, name)
         self._settings.add(user)
         device.closers[connection] = close
         self._writer.mark(user, name)
@@ -187,13 +192,23 @@ class ConnectedDevices:
         """Note the end of a connection. With the last one of a device here, the device departs. Idempotent."""
         device = connection.local
         if device.closers.pop(connection, None) is None or device.closers:
+    def disconnect(self, connection: DeviceConnection, silent_ms: int = 0) -> None:
+        """Note the end of a connection. With the last one of a device here, the device departs. Idempotent.
+
+        silent_ms: time since the peer was last heard from.
+        """
+        device = self._find(connection)
+        if device is None:
+            return
+        del device.closers[connection]
+        if device.closers:
             return
         device.gone_at_ms = self._clock.now_ms()
         self._in_use.pop(device, None)
         self._leaving.append(_Departure(device, device.gone_at_ms))
         self._writer.mark(device.user, device.id)
         for call in self._on_removed:
-            call(device.user, device.id)
+            call(device.user, device.id, device.gone_at_ms - silent_ms)
 
     def note_use(self, connection: DeviceConnection) -> None:
         """Note that a device is being used: a mutation over its connection. Cheap: called for each mutation."""
@@ -256,6 +271,25 @@ class ConnectedDevices:
             }
             for user, record in records.items()
         }
+    def on_connected(self, call: Callable[[UserId, str], None]) -> None:
+        """Make `call` with a device that has an id, when it has connected to this process. It must not block."""
+        self._on_connected.append(call)
+
+    def on_removed(self, call: Callable[[UserId, str, int], None]) -> None:
+        """Make `call` when a device of this process has departed (ADR 83 ends its voice state). It must not block.
+
+        It also gets the time (ms) at which the device was last heard from.
+        """
+        self._on_removed.append(call)
+
+    def has_device(self, user: UserId, name: str) -> bool:
+        """Return whether a device of a user is connected to this process."""
+        device = self._users.get(user, {}).get(name)
+        return device is not None and bool(device.closers)
+
+    def find_devices(self, user: UserId) -> Iterator[str]:
+        """Return the names of the devices of a user that are connected to this process."""
+        return (device.id for device in self._users.get(user, {}).values() if device.closers)
 
     async def remove(self, user: UserId, device: str) -> None:
         """Close the connections of a device on all servers, with 4401. Raises StoreError.

@@ -156,6 +156,7 @@ export type Channel = Conversation & Node & {
   /** Messages so far that count as unread until read. unreadCount is this minus Session.readCount. */
   messageCount: Scalars['Int']['output'];
   pinCount: Scalars['Int']['output'];
+  voiceStates: Array<VoiceState>;
 };
 
 
@@ -363,37 +364,6 @@ export type DeliveryMark = {
   conversationId: Scalars['ID']['input'];
   upToSeq: Scalars['Int']['input'];
 };
-
-export type Device = Node & {
-  __typename: 'Device';
-  id: Scalars['ID']['output'];
-  type: DeviceType;
-  name?: Maybe<Scalars['String']['output']>;
-  /** Now while it is connected. */
-  lastSeenAt: Scalars['DateTime']['output'];
-  /** The caller asks over a connection of it. */
-  isCurrent: Scalars['Boolean']['output'];
-  pushPlatform?: Maybe<PushPlatform>;
-};
-
-/**
- * null leaves a field as it is; id: null makes a new device. name: up to 100 characters; an empty one removes it. APNS and
- * FCM take pushToken, WEB_PUSH takes webPush; an empty pushToken alone switches pushes off.
- */
-export type DeviceInput = {
-  id?: InputMaybe<Scalars['ID']['input']>;
-  type: DeviceType;
-  name?: InputMaybe<Scalars['String']['input']>;
-  pushPlatform?: InputMaybe<PushPlatform>;
-  pushToken?: InputMaybe<Scalars['String']['input']>;
-  webPush?: InputMaybe<WebPushInput>;
-  locale?: InputMaybe<Scalars['String']['input']>;
-};
-
-export type DeviceType =
-  | 'WEB'
-  | 'DESKTOP'
-  | 'MOBILE';
 
 /**
  * At most 5 per message from links, 10 from bots. Links are previewed in groups, channels and their threads, not in
@@ -919,12 +889,15 @@ export type Mutation = {
    */
   renewAuth: Scalars['DateTime']['output'];
   /**
-   * id: the client's deviceId. One record per device. The same push token from another user moves it there (the old record
-   * stays, without push). At most 20 per user: the one seen longest ago is dropped.
+   * CONNECT; a VOICE channel (INVALID_INPUT). One voice channel per user and workspace: joining another leaves the first.
+   * On a WebSocket only (INVALID_INPUT), as are updateVoice and leaveVoice: the state belongs to the connection's device
+   * (none: NOT_FOUND). token: for the media server (LiveKit), valid for joining for 10 minutes.
    */
-  registerDevice: Device;
-  /** Closes the device's connections with 4401. Its token stays valid. */
-  removeDevice: Scalars['Boolean']['output'];
+  joinVoice: VoiceJoin;
+  updateVoice: VoiceState;
+  leaveVoice: Scalars['Boolean']['output'];
+  /** MUTE_OTHERS, DEAFEN_OTHERS, MOVE_OTHERS. */
+  moderateVoice?: Maybe<VoiceState>;
 };
 
 
@@ -1298,13 +1271,28 @@ export type MutationRenewAuthArgs = {
 };
 
 
-export type MutationRegisterDeviceArgs = {
-  input: DeviceInput;
+export type MutationJoinVoiceArgs = {
+  channelId: Scalars['ID']['input'];
+  selfMute?: InputMaybe<Scalars['Boolean']['input']>;
+  selfDeaf?: InputMaybe<Scalars['Boolean']['input']>;
 };
 
 
-export type MutationRemoveDeviceArgs = {
-  deviceId: Scalars['ID']['input'];
+export type MutationUpdateVoiceArgs = {
+  selfMute?: InputMaybe<Scalars['Boolean']['input']>;
+  selfDeaf?: InputMaybe<Scalars['Boolean']['input']>;
+  video?: InputMaybe<Scalars['Boolean']['input']>;
+  screen?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type MutationModerateVoiceArgs = {
+  channelId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+  mute?: InputMaybe<Scalars['Boolean']['input']>;
+  deaf?: InputMaybe<Scalars['Boolean']['input']>;
+  disconnect?: InputMaybe<Scalars['Boolean']['input']>;
+  moveToChannelId?: InputMaybe<Scalars['ID']['input']>;
 };
 
 export type Node = {
@@ -1451,11 +1439,6 @@ export type PrivateConversation = Conversation & Node & {
   peer: User;
 };
 
-export type PushPlatform =
-  | 'APNS'
-  | 'FCM'
-  | 'WEB_PUSH';
-
 export type Query = {
   __typename: 'Query';
   me: User;
@@ -1533,8 +1516,6 @@ export type Query = {
   explainPermissions: Array<PermissionReason>;
   /** Everything a client needs for its first screen, in one request. Complete up to cursor and to each workspace's rev. */
   ready: Ready;
-  /** The caller's own: connected ones first, then the one seen last. */
-  devices: Array<Device>;
   node?: Maybe<Node>;
 };
 
@@ -2184,10 +2165,35 @@ export type UserInput = {
   metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
 
-export type WebPushInput = {
-  endpoint: Scalars['String']['input'];
-  p256dh: Scalars['String']['input'];
-  auth: Scalars['String']['input'];
+/** url and token are null if no media server is configured: voice states then only tell who is where. */
+export type VoiceJoin = {
+  __typename: 'VoiceJoin';
+  state: VoiceState;
+  url?: Maybe<Scalars['String']['output']>;
+  token?: Maybe<Scalars['String']['output']>;
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
+/** Ends 45 s after the device was last heard from. */
+export type VoiceState = {
+  __typename: 'VoiceState';
+  channelId: Scalars['ID']['output'];
+  selfMute: Scalars['Boolean']['output'];
+  selfDeaf: Scalars['Boolean']['output'];
+  mute: Scalars['Boolean']['output'];
+  deaf: Scalars['Boolean']['output'];
+  video: Scalars['Boolean']['output'];
+  screen: Scalars['Boolean']['output'];
+  joinedAt: Scalars['DateTime']['output'];
+  user: User;
+};
+
+export type VoiceStateChanged = {
+  __typename: 'VoiceStateChanged';
+  workspaceId: Scalars['ID']['output'];
+  state: VoiceState;
+  left: Scalars['Boolean']['output'];
+  rev: Scalars['Timestamp']['output'];
 };
 
 export type Workspace = Node & {
@@ -2260,7 +2266,7 @@ export type WorkspaceEdge = {
   cursor: Scalars['String']['output'];
 };
 
-export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | WorkspaceCaughtUp;
+export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | VoiceStateChanged | WorkspaceCaughtUp;
 
 /** timedOutUntil: until then the member has no permissions but VIEW_CHANNEL and READ_HISTORY. It ends by itself. */
 export type WorkspaceMember = {
