@@ -18,6 +18,7 @@ from store.presence.presence_store import ChangedPresence, DeviceChange, Presenc
 from store.presence.shown_presence import ANNOUNCED_AFTER_MS, KEPT_AFTER_MS, FindEnd
 from subscriptions.presence.device_rows import DeviceRows
 from subscriptions.presence.last_seen import LastSeen
+from subscriptions.presence.live_servers import SILENT_AFTER_MS
 from subscriptions.presence.local_device import LocalDevice
 from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.presence.presence_writer import PresenceWriter
@@ -157,12 +158,11 @@ class ConnectedDevices:
         self._last_seen = LastSeen(presence)
         self._written: OrderedDict[UserId, int] = OrderedDict()
         """When the devices of each user were last written (ms), the longest ago first."""
-        self._on_removed: list[Callable[[UserId, str], None]] = []
+        self._on_connected: list[Callable[[UserId, str], None]] = []
+        self._on_removed: list[Callable[[UserId, str, int], None]] = []
         bus.calls.answer_kind(_REMOVE, self._answer_removal)
         # Frames about changed settings may have been lost.
         bus.on_subscribed(self.resync)
-        self._on_connected: list[Callable[[UserId, str], None]] = []
-        self._on_removed: list[Callable[[UserId, str, int], None]] = []
 
     def connect(self, user: UserId, given: GivenDevice, close: Callable[[], None]) -> DeviceConnection:
         """Note a new connection. `close` ends it, if its device is removed. No round trip."""
@@ -179,7 +179,7 @@ class ConnectedDevices:
                 self._note_used(device, now)
         device.type = given.type
         connection = DeviceConnection(self, device)
-        if connection.is_named and not device.closers:
+        if device.is_named and not device.closers:
             for call in self._on_connected:
                 call(user, name)
         self._settings.add(user)
@@ -188,27 +188,21 @@ class ConnectedDevices:
         self._rows.note(device)
         return connection
 
-    def disconnect(self, connection: DeviceConnection) -> None:
-        """Note the end of a connection. With the last one of a device here, the device departs. Idempotent."""
-        device = connection.local
-        if device.closers.pop(connection, None) is None or device.closers:
     def disconnect(self, connection: DeviceConnection, silent_ms: int = 0) -> None:
         """Note the end of a connection. With the last one of a device here, the device departs. Idempotent.
 
-        silent_ms: time since the peer was last heard from.
+        silent_ms: time since the peer was last heard from. A device that is silent departs after SILENT_AFTER_MS.
         """
-        device = self._find(connection)
-        if device is None:
+        device = connection.local
+        if device.closers.pop(connection, None) is None or device.closers:
             return
-        del device.closers[connection]
-        if device.closers:
-            return
-        device.gone_at_ms = self._clock.now_ms()
+        now = self._clock.now_ms()
+        device.gone_at_ms = now - max(0, silent_ms - SILENT_AFTER_MS)
         self._in_use.pop(device, None)
         self._leaving.append(_Departure(device, device.gone_at_ms))
         self._writer.mark(device.user, device.id)
         for call in self._on_removed:
-            call(device.user, device.id, device.gone_at_ms - silent_ms)
+            call(device.user, device.id, now - silent_ms)
 
     def note_use(self, connection: DeviceConnection) -> None:
         """Note that a device is being used: a mutation over its connection. Cheap: called for each mutation."""
@@ -256,21 +250,6 @@ class ConnectedDevices:
         """
         self._settings.announce(changes)
 
-    def on_removed(self, call: Callable[[UserId, str], None]) -> None:
-        """Make `call` when a device of this process has departed (ADR 83 ends its voice state). It must not block."""
-        self._on_removed.append(call)
-
-    async def list_connected(self, users: Collection[UserId]) -> dict[UserId, set[str]]:
-        """Return the names of the devices of up to 200 users that are connected to any server. Raises StoreError."""
-        records = await self._presence.read(users)
-        return {
-            user: {
-                device.device
-                for device in record.devices
-                if device.gone_at_ms is None and self._find_end(device.server) is None
-            }
-            for user, record in records.items()
-        }
     def on_connected(self, call: Callable[[UserId, str], None]) -> None:
         """Make `call` with a device that has an id, when it has connected to this process. It must not block."""
         self._on_connected.append(call)
@@ -287,9 +266,17 @@ class ConnectedDevices:
         device = self._users.get(user, {}).get(name)
         return device is not None and bool(device.closers)
 
-    def find_devices(self, user: UserId) -> Iterator[str]:
-        """Return the names of the devices of a user that are connected to this process."""
-        return (device.id for device in self._users.get(user, {}).values() if device.closers)
+    async def list_connected(self, users: Collection[UserId]) -> dict[UserId, set[str]]:
+        """Return the names of the devices of up to 200 users that are connected to any server. Raises StoreError."""
+        records = await self._presence.read(users)
+        return {
+            user: {
+                device.device
+                for device in record.devices
+                if device.gone_at_ms is None and self._find_end(device.server) is None
+            }
+            for user, record in records.items()
+        }
 
     async def remove(self, user: UserId, device: str) -> None:
         """Close the connections of a device on all servers, with 4401. Raises StoreError.
