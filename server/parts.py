@@ -51,6 +51,9 @@ from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.shared.watches import Watches
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
+from subscriptions.voice.voice_changes import VoiceChanges
+from subscriptions.voice.voice_checks import VoiceChecks
+from subscriptions.voice.voice_devices import VoiceDevices
 
 _LEASE_HEARTBEAT_MS = 10_000
 """Interval at which the MongoDB client for the lease checks each member. A short one costs CPU on an idle server."""
@@ -110,6 +113,7 @@ class Parts:
         await app.threads.close()
         await app.receipts.close()
         await self.ephemeral.close()
+        await app.voice_devices.close()
         await app.devices.close()
         await app.shared_events.close()
         await app.hub.close()
@@ -195,6 +199,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     )
     live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
+    voice = VoiceChanges(store, shared_events)
+    voice_devices = VoiceDevices(store, voice, devices, hub.server)
+    voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
         store,
         hub,
@@ -210,6 +217,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         live_servers,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
+        voice_devices=voice_devices,
+        voice_checks=voice_checks,
     )
     app = Confab(
         store,
@@ -230,6 +239,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         watches,
         live_servers,
         devices,
+        voice,
+        voice_devices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),
@@ -261,4 +272,5 @@ def _limits(settings: Settings) -> Limits:
         recall_seconds=settings.recall_seconds,
         max_workspaces_per_user=settings.max_workspaces_per_user,
         max_file_bytes=settings.max_file_bytes,
+        max_voice_channel_users=settings.max_voice_channel_users,
     )
