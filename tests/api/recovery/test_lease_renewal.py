@@ -81,6 +81,7 @@ async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: 
         app.threads,
         ring,
         app.live_servers,
+        app.presence,
         0,
         voice_devices=app.voice_devices,
         voice_checks=VoiceChecks(app.store, app.voice, app.live_servers.find_end),

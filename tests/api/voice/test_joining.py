@@ -86,7 +86,8 @@ async def test_two_devices_that_join_at_once_leave_one_state(voice: VoiceWorkspa
     listener, _ = await voice.listen(voice.owner)
     channels = [voice.lounge, voice.stage] * 3
     joined = await asyncio.gather(*(device.join(channel) for device, channel in zip(devices, channels, strict=True)))
-    shown = sum(await voice.everything(), [])
+    lounge, stage = await voice.everything()
+    shown = lounge + stage
     assert len(shown) == 1 and shown[0] in joined
     events = [await next_voice(listener) for _ in devices]
     assert events[-1]["state"] == shown[0]
