@@ -33,13 +33,13 @@ class OwnedVoiceStates:
         self._certain_from_ms = 0
 
     def is_certain(self) -> bool:
-        """Return whether all states can be read: not while Redis is away, and not shortly after its loss."""
+        """Return whether Redis has all states: not for some time after its loss."""
         epoch, now = self._store.deployment.redis_epoch, self._clock.now_ms()
         if epoch != self._epoch:
             if self._epoch:
                 self._certain_from_ms = now + RESTORED_MS
             self._epoch = epoch
-        return bool(epoch) and self._store.cache.is_shared and now >= self._certain_from_ms
+        return bool(epoch) and now >= self._certain_from_ms
 
     def owns(self, channel: ConversationId) -> bool:
         """Return whether this server owns the workspace of a channel."""
@@ -57,6 +57,8 @@ class OwnedVoiceStates:
 
     async def read(self, channel: ConversationId) -> Sequence[VoiceState]:
         """Return the voice states of a channel."""
+        # The Redis fallback has none.
+        self._store.cache.require_shared()
         return (await self._store.voice.read(workspace_of_channel(channel), [channel])).states
 
     async def end(self, state: VoiceState) -> None:
