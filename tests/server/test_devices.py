@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.protocol.peer import Peer
-from tests.server.served_app import LIVE, App, ServeApp
+from tests.server.served_app import LIVE, SEND, App, ServeApp
 from tests.server.tokens import bearer
 
 DEVICES = "{ devices { id type isCurrent } }"
@@ -112,3 +112,25 @@ async def test_a_connection_without_an_id_has_no_row(serve_app: ServeApp, payloa
         for each in (peer, named):
             assert await each.receive() == {"type": "connection_ack"}
         assert await list_named(peer, "phone") == [{"id": "phone", "type": "WEB", "isCurrent": False}]
+
+
+async def test_an_event_stream_is_a_nameless_device_while_it_is_open(serve_app: ServeApp) -> None:
+    async with serve_app() as app:
+        watching = await app.signed_in("bob")
+        await app.data(SEND, "alice")
+        await watching.subscribe("live", 'subscription { presenceEvents(userIds: ["alice"]) { status } }')
+        assert status_in(await watching.receive()) == "OFFLINE"
+        headers = {"authorization": token_of("alice"), "accept": "text/event-stream"}
+        # A query in a stream is a request like any other.
+        async with app.http.stream("POST", "/graphql", json={"query": DEVICES}, headers=headers) as stream:
+            await stream.aread()
+        assert await watching.nothing_comes()
+        async with app.http.stream("POST", "/graphql", json={"query": LIVE}, headers=headers) as stream:
+            assert stream.status_code == 200
+            assert status_in(await watching.receive()) == "ONLINE"
+            assert await app.data(DEVICES, "alice") == {"devices": []}
+
+
+def status_in(frame: Any) -> str:
+    status: str = frame["payload"]["data"]["presenceEvents"]["status"]
+    return status
