@@ -27,6 +27,8 @@ from schema.messages.message_queries import MessageQueries
 from schema.messages.message_types import find_message
 from schema.pins.pin_mutations import PinMutations
 from schema.pins.pin_queries import PinQueries
+from schema.presence.presence_mutations import PresenceMutations
+from schema.presence.presence_queries import PresenceQueries
 from schema.reactions.reaction_mutations import ReactionMutations
 from schema.reactions.reaction_queries import ReactionQueries
 from schema.sending.send_message import SendingMutations
@@ -108,6 +110,7 @@ class Query(
     ChannelQueries,
     PermissionQueries,
     ReadyQueries,
+    PresenceQueries,
 ):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:
@@ -130,6 +133,7 @@ class Mutation(
     FollowingMutations,
     RoleMutations,
     TypingMutations,
+    PresenceMutations,
     ConnectionMutations,
 ):
     pass

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import strawberry
 
+from resolvers.presence.own_presence import OwnPresence, read_own_presence
 from resolvers.workspaces.first_screen import FirstScreen, read_first_screen
 from schema.base.context import Info
 from schema.base.list_sizes import holds
 from schema.base.scalars import Cursor
+from schema.presence.presence_types import OwnPresenceType
 from schema.sessions.session_types import AttentionType, SessionConnection, session_connection
 from schema.users.user_types import UserType, load_user
 from schema.workspaces.workspace_types import WorkspaceType, workspace_from
@@ -16,6 +20,7 @@ from schema.workspaces.workspace_types import WorkspaceType, workspace_from
 @strawberry.type
 class Ready:
     record: strawberry.Private[FirstScreen]
+    own_presence: strawberry.Private[OwnPresence]
 
     @strawberry.field
     def me(self, info: Info) -> UserType:
@@ -37,6 +42,10 @@ class Ready:
         return AttentionType(record=self.record.attention)
 
     @strawberry.field
+    def presence(self) -> OwnPresenceType:
+        return OwnPresenceType(record=self.own_presence)
+
+    @strawberry.field
     def cursor(self) -> Cursor:
         return Cursor(self.record.sessions.cursor)
 
@@ -49,4 +58,8 @@ class ReadyQueries:
     )
     async def ready(self, info: Info) -> Ready:
         context = info.context
-        return Ready(record=await read_first_screen(context.app, context.viewer, context.page_sizes))
+        screen, presence = await asyncio.gather(
+            read_first_screen(context.app, context.viewer, context.page_sizes),
+            read_own_presence(context.app, context.viewer),
+        )
+        return Ready(record=screen, own_presence=presence)

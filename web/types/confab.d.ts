@@ -32,6 +32,33 @@ export type AccessEnded = {
   conversationId: Scalars['ID']['output'];
 };
 
+/** At most 5 per user. */
+export type Activity = {
+  __typename: 'Activity';
+  type: ActivityType;
+  name: Scalars['String']['output'];
+  details?: Maybe<Scalars['String']['output']>;
+  state?: Maybe<Scalars['String']['output']>;
+  startedAt?: Maybe<Scalars['DateTime']['output']>;
+  endsAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
+export type ActivityInput = {
+  type: ActivityType;
+  name: Scalars['String']['input'];
+  details?: InputMaybe<Scalars['String']['input']>;
+  state?: InputMaybe<Scalars['String']['input']>;
+  startedAt?: InputMaybe<Scalars['DateTime']['input']>;
+  endsAt?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
+export type ActivityType =
+  | 'PLAYING'
+  | 'STREAMING'
+  | 'LISTENING'
+  | 'WATCHING'
+  | 'COMPETING';
+
 /**
  * url: valid for one hour for whoever has it; issued only to people who may read the message at that moment. Served with
  * nosniff, and as a download unless browsers display the type safely (images except SVG, audio, video, PDF, plain text).
@@ -324,6 +351,13 @@ export type CreateWorkspaceInput = {
   isOpen?: InputMaybe<Scalars['Boolean']['input']>;
   metadata?: InputMaybe<Scalars['JSON']['input']>;
   idempotencyKey?: InputMaybe<Scalars['String']['input']>;
+};
+
+export type CustomStatus = {
+  __typename: 'CustomStatus';
+  text?: Maybe<Scalars['String']['output']>;
+  emoji?: Maybe<Scalars['String']['output']>;
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
 };
 
 export type Delivery = {
@@ -858,6 +892,23 @@ export type Mutation = {
   startTyping: Scalars['Boolean']['output'];
   stopTyping: Scalars['Boolean']['output'];
   /**
+   * Kept until it is set again; with until: ONLINE again by itself at that time (in the past: INVALID_INPUT). ONLINE:
+   * derived from the devices. To everyone else INVISIBLE cannot be told from OFFLINE, in content or in timing: becoming
+   * INVISIBLE is announced as late as a departure is.
+   */
+  setPresence: OwnPresence;
+  /**
+   * text: up to 128 characters; emoji as in addReaction; both null: removed. It ends by itself at expiresAt (in the past:
+   * INVALID_INPUT).
+   */
+  setCustomStatus: OwnPresence;
+  /**
+   * On a WebSocket: whether this device has been used just now, or not for 5 minutes. Counts at most once in 15 s, a
+   * change always. Over HTTP: INVALID_INPUT. The device is named by the connection_init payload: deviceId (chosen by the
+   * client, 1 to 64 printable characters) and deviceType (WEB, DESKTOP, MOBILE).
+   */
+  reportActivity: OwnPresence;
+  /**
    * On a WebSocket: replaces the connection's token before it expires (same user, else FORBIDDEN); subscriptions continue.
    * Answers the new expiry. Over HTTP: INVALID_INPUT.
    */
@@ -1230,6 +1281,25 @@ export type MutationStopTypingArgs = {
 };
 
 
+export type MutationSetPresenceArgs = {
+  status: PresenceSetting;
+  until?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
+
+export type MutationSetCustomStatusArgs = {
+  text?: InputMaybe<Scalars['String']['input']>;
+  emoji?: InputMaybe<Scalars['String']['input']>;
+  expiresAt?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
+
+export type MutationReportActivityArgs = {
+  active: Scalars['Boolean']['input'];
+  activities?: InputMaybe<Array<ActivityInput>>;
+};
+
+
 export type MutationRenewAuthArgs = {
   token: Scalars['String']['input'];
 };
@@ -1249,6 +1319,14 @@ export type OwnMembershipChanged = {
   workspaceId: Scalars['ID']['output'];
   member?: Maybe<WorkspaceMember>;
   rev: Scalars['Timestamp']['output'];
+};
+
+export type OwnPresence = {
+  __typename: 'OwnPresence';
+  setting: PresenceSetting;
+  until?: Maybe<Scalars['DateTime']['output']>;
+  shown: PresenceStatus;
+  customStatus?: Maybe<CustomStatus>;
 };
 
 export type PageInfo = {
@@ -1346,6 +1424,34 @@ export type Position = {
   rev?: InputMaybe<Scalars['Timestamp']['input']>;
 };
 
+/**
+ * Over all devices: OFFLINE if none was heard from for 30 s (announced 15 s later, so that a reconnect is not announced),
+ * else DND if that is set, else IDLE if that is set or no device was used for 5 minutes, else ONLINE. isMobile: only
+ * mobile devices are connected. lastActiveAt: to the minute; of an INVISIBLE user the moment of becoming so.
+ */
+export type Presence = {
+  __typename: 'Presence';
+  status: PresenceStatus;
+  isMobile: Scalars['Boolean']['output'];
+  lastActiveAt?: Maybe<Scalars['DateTime']['output']>;
+  at: Scalars['Timestamp']['output'];
+  user: User;
+  customStatus?: Maybe<CustomStatus>;
+  activities: Array<Activity>;
+};
+
+export type PresenceSetting =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'INVISIBLE';
+
+export type PresenceStatus =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'OFFLINE';
+
 export type PrivateConversation = Conversation & Node & {
   __typename: 'PrivateConversation';
   id: Scalars['ID']['output'];
@@ -1433,6 +1539,8 @@ export type Query = {
   explainPermissions: Array<PermissionReason>;
   /** Everything a client needs for its first screen, in one request. Complete up to cursor and to each workspace's rev. */
   ready: Ready;
+  /** Of up to 200 people with whom the caller shares a conversation or workspace; for others OFFLINE. */
+  presences: Array<Presence>;
   node?: Maybe<Node>;
 };
 
@@ -1592,6 +1700,11 @@ export type QueryExplainPermissionsArgs = {
 };
 
 
+export type QueryPresencesArgs = {
+  userIds: Array<Scalars['ID']['input']>;
+};
+
+
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
@@ -1624,6 +1737,7 @@ export type Ready = {
   sessions: SessionConnection;
   workspaces: Array<Workspace>;
   attention: Attention;
+  presence: OwnPresence;
   cursor: Scalars['Cursor']['output'];
 };
 
@@ -2050,6 +2164,8 @@ export type User = Node & {
   avatarUrl?: Maybe<Scalars['String']['output']>;
   isBot: Scalars['Boolean']['output'];
   metadata?: Maybe<Scalars['JSON']['output']>;
+  /** Null unless the caller shares a conversation or workspace with them. */
+  presence?: Maybe<Presence>;
 };
 
 export type UserConnection = {
