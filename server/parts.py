@@ -38,9 +38,11 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
 from subscriptions.presence.own_settings import OwnSettings
+from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -111,6 +113,7 @@ class Parts:
         await app.receipts.close()
         await self.ephemeral.close()
         await app.devices.close()
+        await app.presence.close()
         await app.shared_events.close()
         await app.hub.close()
         await app.bus.close()
@@ -185,16 +188,18 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
+    store.presence.find_end = live_servers.find_end
+    presence = PresenceHub(hub.server, store, bus, live_servers)
+    store.presence_records.on_reloaded = presence.publish
     devices = ConnectedDevices(
         hub.server,
         store.presence,
         store.clock,
         OwnSettings(hub.server, bus, store.clock),
         store.cache.require_shared,
-        lambda changes: None,
+        presence.publish,
     )
-    live_servers = LiveServers(store.server_times, store.clock, hub.server)
-    store.presence.find_end = live_servers.find_end
     housekeeper = Housekeeper(
         store,
         hub,
@@ -208,6 +213,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         threads,
         ring,
         live_servers,
+        presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
     )
@@ -230,6 +236,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         watches,
         live_servers,
         devices,
+        presence,
+        ChangedMemberships(bus),
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),

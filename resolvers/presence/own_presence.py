@@ -45,11 +45,6 @@ def own_presence_from(app: Confab, record: PresenceRecord) -> OwnPresence:
     return OwnPresence(record, setting.value, setting.until_ms, shown.status, status)
 
 
-async def read_own_presence(app: Confab, user: UserId) -> OwnPresence:
-    """Return the presence of a user for the user themselves. One round trip to Redis."""
-    return own_presence_from(app, (await app.store.presence.read([user]))[user])
-
-
 async def set_presence(app: Confab, user: UserId, value: PresenceSetting, until_ms: int | None) -> OwnPresence:
     """Set the presence of a user. `until_ms`: when it becomes ONLINE by itself. Raises InvalidInput."""
     check_future(until_ms, app.store.clock.now_ms(), "until")

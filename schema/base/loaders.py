@@ -56,7 +56,7 @@ class Loaders:
 
     @cached_property
     def presences(self) -> BatchLoader[UserId, ShownPresence | None]:
-        """What others see of users; None for users who share nothing with the viewer."""
+        """Presences of users as others see them; None for users who share nothing with the viewer."""
         return BatchLoader(self._load_presences)
 
     @cached_property

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import strawberry
 
-from resolvers.presence.own_presence import OwnPresence, read_own_presence
+from resolvers.presence.own_presence import own_presence_from
 from resolvers.workspaces.first_screen import FirstScreen, read_first_screen
 from schema.base.context import Info
 from schema.base.list_sizes import holds
@@ -20,7 +18,6 @@ from schema.workspaces.workspace_types import WorkspaceType, workspace_from
 @strawberry.type
 class Ready:
     record: strawberry.Private[FirstScreen]
-    own_presence: strawberry.Private[OwnPresence]
 
     @strawberry.field
     def me(self, info: Info) -> UserType:
@@ -42,8 +39,8 @@ class Ready:
         return AttentionType(record=self.record.attention)
 
     @strawberry.field
-    def presence(self) -> OwnPresenceType:
-        return OwnPresenceType(record=self.own_presence)
+    def presence(self, info: Info) -> OwnPresenceType:
+        return OwnPresenceType(record=own_presence_from(info.context.app, self.record.presence))
 
     @strawberry.field
     def cursor(self) -> Cursor:
@@ -58,8 +55,4 @@ class ReadyQueries:
     )
     async def ready(self, info: Info) -> Ready:
         context = info.context
-        screen, presence = await asyncio.gather(
-            read_first_screen(context.app, context.viewer, context.page_sizes),
-            read_own_presence(context.app, context.viewer),
-        )
-        return Ready(record=screen, own_presence=presence)
+        return Ready(record=await read_first_screen(context.app, context.viewer, context.page_sizes))

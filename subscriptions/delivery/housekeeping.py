@@ -33,6 +33,7 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
+from subscriptions.presence.presence_hub import WATCH_MS, PresenceHub
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.shared.watches import RENEW_SECONDS, Watches
@@ -79,6 +80,7 @@ class Housekeeper:
         threads: ThreadEvents,
         ring: ServerRing,
         live_servers: LiveServers,
+        presence: PresenceHub,
         data_center: int,
         accepts: Accepts | None = None,
     ) -> None:
@@ -94,6 +96,7 @@ class Housekeeper:
         self._threads = threads
         self._ring = ring
         self._live_servers = live_servers
+        self._presence = presence
         self._loss_recovery = LossRecovery(store, delivery)
         self.files = FileSweeper(store)
         self._scans = PendingScans(store, accepts)
@@ -117,6 +120,7 @@ class Housekeeper:
                 (CHECK_SECONDS, "shared_feeds", self._shared_hub.check_feeds),
                 (REPORT_SECONDS, "live_servers", self._live_servers.report),
                 (RENEW_SECONDS, "watches", self._watches.renew),
+                (WATCH_MS / 2_000, "presence_watches", self._presence.renew),
                 (0.2, "mutes", self._end_mutes),
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
@@ -143,6 +147,7 @@ class Housekeeper:
             _log.warning("redis_lost")
             self._hub.resync()
             self._shared_hub.resync()
+            self._presence.redis_lost()
         await self._store.stale_caches.invalidate()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:

@@ -187,6 +187,10 @@ class ConnectedDevices:
             return await self._writer.write_now(connection.user, connection.device)
         return (await self._presence.read([connection.user]))[connection.user]
 
+    def announce(self, changes: Collection[ChangedPresence]) -> None:
+        """Note changed records, and send changed settings to the other servers with devices of the users."""
+        self._settings.announce(changes)
+
     def is_connected(self, user: UserId) -> bool:
         """Return whether a device of a user is connected to this process."""
         return any(device.closers for device in self._users.get(user, {}).values())

@@ -42,7 +42,15 @@ ROOT_FIELDS = [
     query("searchUsers", 'searchUsers(query: "a", workspaceId: $id) { edges { node { id } } }',
         in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     query("attention", "attention { unread mentions threads }", SIGNED_IN),
-    query("ready", "ready { me { id } sessions { totalUnread } workspaces { id } cursor }", SIGNED_IN),
+    query("ready", "ready { me { id } sessions { totalUnread } workspaces { id } presence { setting } cursor }",
+        SIGNED_IN),
+    # Strangers are answered too, as OFFLINE: tests/api/presence/test_presences.py.
+    query("presences", "presences(userIds: $ids) { status }", SIGNED_IN, ids=["@member", "@outsider"]),
+    mutation("setPresence", "setPresence(status: DND) { setting }", SIGNED_IN),
+    mutation("setCustomStatus", 'setCustomStatus(text: "away") { customStatus { text } }', SIGNED_IN),
+    # Over HTTP, as here, it is refused for all: tests/api/presence/test_reporting_activity.py.
+    mutation("reportActivity", "reportActivity(active: true) { setting }",
+        outcomes_by_relation(*["INVALID_INPUT"] * 5)),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
     query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
     query("syncSessions", "syncSessions { cursor }", SIGNED_IN),
@@ -123,6 +131,7 @@ ROOT_FIELDS = [
         outcomes_by_relation(*[INVISIBLE] * 5)),
     subscription("workspaceEvents", "workspaceEvents(workspaces: [{id: $id}]) { __typename }",
         in_workspace(INVISIBLE, OK, OK), id="@workspace"),
+    subscription("presenceEvents", "presenceEvents(userIds: $ids) { status }", SIGNED_IN, ids=["@member"]),
     mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }',
         outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
     mutation("updateMe", "updateMe(metadata: {a: 1}) { id }", SIGNED_IN),
@@ -318,6 +327,9 @@ VISIBLE_WITH_OBJECT = """
     Invite: code workspaceId expiresAt uses maxUses createdBy
     InvitePreview: workspaceId name iconUrl memberCount expiresAt
     User: id displayName avatarUrl isBot metadata
+    Presence: user status isMobile customStatus activities lastActiveAt at
+    CustomStatus: text emoji expiresAt
+    Activity: type name details state startedAt endsAt
     SendMessagePayload: message replayed
     Attachment: id filename contentType sizeBytes description state url width height thumbHash thumbnailUrl spoiler
     Upload: id url method headers expiresAt
@@ -343,9 +355,11 @@ VIEWERS_OWN = """
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
     Attention: unread mentions threads
-    Ready: me sessions workspaces attention cursor
+    Ready: me sessions workspaces attention presence cursor
+    OwnPresence: setting until shown customStatus
     OwnMembershipChanged: workspaceId member rev
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
+    User: presence
     UserConnection: edges pageInfo
     UserEdge: node cursor
     SyncSession: reason hasMore sessions totalUnread cursor reset

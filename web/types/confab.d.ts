@@ -1984,6 +1984,11 @@ export type Subscription = {
    * what changed meanwhile (whole objects, each once), then WorkspaceCaughtUp, then live.
    */
   workspaceEvents: WorkspaceEvent;
+  /**
+   * People on the screen, at most 200: first what each is now, then changes, at most one per user in 5 s. Also when their
+   * name or picture changes.
+   */
+  presenceEvents: Presence;
 };
 
 
@@ -2005,6 +2010,11 @@ export type SubscriptionChannelEventsArgs = {
 
 export type SubscriptionWorkspaceEventsArgs = {
   workspaces: Array<Position>;
+};
+
+
+export type SubscriptionPresenceEventsArgs = {
+  userIds: Array<Scalars['ID']['input']>;
 };
 
 export type SyncReason =

@@ -13,7 +13,7 @@ from store.presence.presence_record import Activity, DevicePresence, DeviceType
 from store.presence.presence_store import DeviceChange
 from tests.api.client import Api
 from tests.api.conftest import OpenApi
-from tests.clock import ManualClock
+from tests.clock import DAY_MS, ManualClock
 
 
 @dataclass
@@ -22,6 +22,10 @@ class TimedApi:
 
     api: Api
     clock: ManualClock
+
+    async def pass_time(self, seconds: float) -> None:
+        """Advance the clock."""
+        await self.api.advance_days(self.clock, seconds * 1_000 / DAY_MS)
 
     def at(self, seconds: float = 0) -> str:
         """Return the time some seconds from now as DateTime."""

@@ -47,7 +47,7 @@ async def test_a_connected_user_is_online_with_status_and_activities(timed: Time
     }
     assert await presences(api, alice, bob) == [shown]
     assert (await api.data(alice, PRESENCE_OF, id=bob))["user"]["presence"] == shown
-    timed.clock.ms += 3_600_000
+    await timed.pass_time(3_600)
     assert (await presences(api, alice, bob))[0]["customStatus"] is None
     assert (await own_presence(api, bob))["customStatus"] is None
 
@@ -101,7 +101,7 @@ async def test_an_invisible_user_is_shown_like_one_who_has_gone(timed: TimedApi)
     await set_presence(api, bob, "INVISIBLE")
     await timed.connect(carol, activities=(GAME,), is_gone=True)
     for seconds in (0, 14.999, 0.001, 60, 3_600):
-        timed.clock.ms += round(seconds * 1_000)
+        await timed.pass_time(seconds)
         # A device that connects, or is used, while the user is INVISIBLE shows nothing.
         await timed.connect(bob, "laptop", type=DeviceType.MOBILE)
         shown = await presences(api, alice, bob, carol)
@@ -125,9 +125,9 @@ async def test_what_is_set_is_shown_while_a_device_is_there(timed: TimedApi, sta
     await timed.connect(bob, is_idle=True)
     assert await status_of(api, alice, bob) == ("DND" if status == "DND" else "IDLE")
     await timed.connect(bob, is_gone=True)
-    timed.clock.ms += 14_999
+    await timed.pass_time(14.999)
     assert await status_of(api, alice, bob) != "OFFLINE"
-    timed.clock.ms += 1
+    await timed.pass_time(0.001)
     assert await status_of(api, alice, bob) == "OFFLINE"
 
 
