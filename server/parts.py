@@ -53,6 +53,9 @@ from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.shared.watches import Watches
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
+from subscriptions.voice.voice_changes import VoiceChanges
+from subscriptions.voice.voice_checks import VoiceChecks
+from subscriptions.voice.voice_devices import VoiceDevices
 
 _LEASE_HEARTBEAT_MS = 10_000
 """Interval at which the MongoDB client for the lease checks each member. A short one costs CPU on an idle server."""
@@ -112,6 +115,7 @@ class Parts:
         await app.threads.close()
         await app.receipts.close()
         await self.ephemeral.close()
+        await app.voice_devices.close()
         await app.devices.close()
         await app.presence.close()
         await app.shared_events.close()
@@ -200,6 +204,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         store.cache.require_shared,
         presence.publish,
     )
+    voice = VoiceChanges(store, shared_events)
+    voice_devices = VoiceDevices(store, voice, devices, hub.server)
+    voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
         store,
         hub,
@@ -216,6 +223,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
+        voice_devices=voice_devices,
+        voice_checks=voice_checks,
     )
     app = Confab(
         store,
@@ -238,6 +247,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         devices,
         presence,
         ChangedMemberships(bus),
+        voice,
+        voice_devices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),
@@ -269,4 +280,5 @@ def _limits(settings: Settings) -> Limits:
         recall_seconds=settings.recall_seconds,
         max_workspaces_per_user=settings.max_workspaces_per_user,
         max_file_bytes=settings.max_file_bytes,
+        max_voice_channel_users=settings.max_voice_channel_users,
     )

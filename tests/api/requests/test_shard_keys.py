@@ -14,6 +14,8 @@ from schema.sdl import print_sdl
 from store.base.ids import UserId, kind_of
 from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
+from store.presence.presence_record import DevicePresence, DeviceType, PresenceSetting
+from store.presence.presence_store import DeviceChange
 from store.previews.preview_cache import CachedPreview
 from store.store import Store
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
@@ -28,6 +30,7 @@ from tests.api.previews.site import SUPPRESS, FakeSite, send
 from tests.api.reactions.calls import clear, react, reactors_of, take_back
 from tests.api.requests.workspace_operations import WorkspaceOperations
 from tests.api.threads.calls import FOLLOW, LOCK, find_thread, list_threads
+from tests.api.voice.calls import JOIN, LEAVE, MODERATE, UPDATE, Device, make_voice_workspace
 from tests.files.blobs.contents import all_names, in_parts, read_all
 from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
@@ -90,7 +93,7 @@ async def use_previews(api: Api, user: str, group: str) -> None:
     previews.is_enabled = False
 
 
-async def use_presence(api: Api, user: str, *others: str) -> None:
+async def set_and_see_presence(api: Api, user: str, *others: str) -> None:
     for status in ("DND", "ONLINE"):
         await set_presence(api, user, status)
     await set_status(api, user, text="away")
@@ -98,6 +101,18 @@ async def use_presence(api: Api, user: str, *others: str) -> None:
     await api.data(user, PRESENCE_OF, id=others[0])
     await (await api.subscribe(user, PRESENCE_EVENTS, users=list(others))).next()
     await api.expect_refusal(user, REPORT, active=True)
+
+
+async def use_voice(api: Api, fields_used: set[str]) -> None:
+    voice = await make_voice_workspace(api)
+    device = Device(api, voice.member)
+    await device.join(voice.lounge)
+    await device.update(video=True)
+    await api.data(voice.owner, MODERATE, id=voice.lounge, user=voice.member, mute=True)
+    assert len(await voice.states(voice.lounge)) == 1
+    await device.leave()
+    for query in (JOIN, UPDATE, LEAVE):
+        fields_used.update(root_fields(query))
 
 
 async def use_blobs(store: Store) -> None:
@@ -111,6 +126,16 @@ async def use_blobs(store: Store) -> None:
 async def use_preview_cache(store: Store) -> None:
     await store.preview_cache.store("https://a.example/", None, 60_000)
     assert await store.preview_cache.find("https://a.example/") == CachedPreview(None)
+
+
+async def use_presence(store: Store, user: UserId) -> None:
+    presence = store.presence
+    for setting in PresenceSetting:
+        await presence.set_presence(user, setting, None)
+    device = DevicePresence("server", "phone", DeviceType.MOBILE, 1)
+    (change,) = await presence.change_devices([DeviceChange(user, "server", [device])])
+    await presence.note_departures([change.record])
+    await presence.read([user, UserId("unknown")])
 
 
 async def test_every_operation_names_its_shards(
@@ -182,7 +207,7 @@ async def test_every_operation_names_its_shards(
         await api.history(carol, thread)
         assert await find_thread(api, carol, thread) and await list_threads(api, bob, group) == [thread]
         assert await api.data(alice, MESSAGE, id="m_77") == {"message": None}
-        await use_presence(api, alice, bob, dave, "nobody")
+        await set_and_see_presence(api, alice, bob, dave, "nobody")
         await api.wait_until_idle()
         deployments.flush_redis("shards")
         await api.services.app.store.deployment.check_redis()
@@ -232,7 +257,9 @@ async def test_every_operation_names_its_shards(
     assert await looking.next()
     await api.expect_refusal(alice, 'mutation { renewAuth(token: "x") }')
     await use_workspaces(api.services.app.store)
+    await use_voice(api, fields_used)
     await use_blobs(api.services.app.store)
+    await use_presence(api.services.app.store, UserId(alice))
     await use_preview_cache(api.services.app.store)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])
     await resumed.next()
