@@ -13,8 +13,10 @@ from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
 from schema.base.scalars import DateTime, Timestamp
 from schema.compiler import prefetched_by, reads, then
+from schema.presence.device_types import DeviceNode, list_own_devices
 from schema.users.user_types import UserType, load_user
 from store.base.ids import UserId
+from store.devices.device import MAX_DEVICES
 from store.presence.presence_record import Activity, ActivityType, CustomStatus, PresenceSetting
 from store.presence.shown_presence import MAX_ACTIVITIES, PresenceStatus, ShownPresence
 
@@ -108,6 +110,10 @@ class OwnPresenceType:
     @strawberry.field
     def custom_status(self) -> CustomStatusType | None:
         return custom_status_from(self.record.custom_status)
+
+    @strawberry.field(metadata=holds(MAX_DEVICES))
+    async def devices(self, info: Info) -> list[DeviceNode]:
+        return await list_own_devices(info.context)
 
 
 def presence_from(shown: ShownPresence, at_ms: int) -> PresenceType:

@@ -122,6 +122,7 @@ def valid_for(sample: SampleGroup) -> Json:
         "addToChannel.userIds": [user], "removeFromChannel.channelId": "c_1.1", "removeFromChannel.userId": user,
         "reportActivity.active": True, "reportActivity.activities": [{"type": "PLAYING", "name": "x"}],
         "setPresence.status": "DND",
+        "registerDevice.input": {"type": "WEB"},
         "markChannelsRead.workspaceId": "w_1", "followedChannels.workspaceId": "w_1",
     }  # fmt: skip
 
@@ -138,7 +139,23 @@ async def execute(api: Api, user: str, text_input: TextInput, variables: Json) -
 
 
 INPUTS = list(find_text_inputs())
-OWN_WRITES = ("sendMessage", "createGroup", "createWorkspace", "updateMe", "setPresence", "setCustomStatus")
+OWN_WRITES = (
+    "sendMessage",
+    "createGroup",
+    "createWorkspace",
+    "updateMe",
+    "setPresence",
+    "setCustomStatus",
+    "registerDevice",
+)
+    "sendMessage",
+    "createGroup",
+    "createWorkspace",
+    "updateMe",
+    "setPresence",
+    "setCustomStatus",
+    "registerDevice",
+)
 WRITES_TO_OTHERS = {("sendMessage", "toUserId"), ("createGroup", "memberIds")}
 
 
