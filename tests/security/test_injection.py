@@ -148,14 +148,6 @@ OWN_WRITES = (
     "setCustomStatus",
     "registerDevice",
 )
-    "sendMessage",
-    "createGroup",
-    "createWorkspace",
-    "updateMe",
-    "setPresence",
-    "setCustomStatus",
-    "registerDevice",
-)
 WRITES_TO_OTHERS = {("sendMessage", "toUserId"), ("createGroup", "memberIds")}
 
 
