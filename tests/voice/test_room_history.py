@@ -156,13 +156,13 @@ def test_an_empty_room_without_states_is_not_looked_at_again() -> None:
 
 @dataclass
 class Observed:
-    """What a person who saw every list knows about one participant whose state lasts."""
+    """Knowledge about one participant, from all lists of the room. Its state lasts."""
 
     now_ms: int = 0
     room: int = 1
     present: bool = False
     last_seen_ms: int | None = None
-    """When a list showed the participant in the present room; None: in none."""
+    """The last time at which a list of the present room had the participant; None: no list had."""
     first_absent_ms: int | None = None
     began_ms: int = 0
     history: RoomHistory = field(default_factory=lambda: RoomHistory(0))
