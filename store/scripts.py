@@ -96,6 +96,8 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/workspaces
     "load_policy_version": _WORKSPACE,
     "raise_policy_version": _WORKSPACE,
+    # store/presence
+    "count_online": (),
     # store/messages, store/users
     "announce_revision": (),
     "claim_key": (),
