@@ -23,7 +23,6 @@ from server.settings import Settings
 from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock
 from store.mongo.client import Mongo
-from store.presence.presence_store import PresenceStore
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
@@ -40,6 +39,7 @@ from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
+from subscriptions.presence.live_servers import LiveServers
 from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
@@ -99,6 +99,8 @@ class Parts:
         app = self.app
         await self.revocations.close()
         await self.housekeeper.close()
+        # Clients have had time to connect to other servers: their devices here may depart.
+        await app.live_servers.close()
         await app.previews.close()
         self.preview_fetcher.close()
         await app.revisions.close()
@@ -185,12 +187,14 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     watches = Watches(store.watchers, hub)
     devices = ConnectedDevices(
         hub.server,
-        PresenceStore(),
+        store.presence,
         store.clock,
         OwnSettings(hub.server, bus, store.clock),
         store.cache.require_shared,
         lambda changes: None,
     )
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
+    store.presence.find_end = live_servers.find_end
     housekeeper = Housekeeper(
         store,
         hub,
@@ -203,6 +207,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         previews,
         threads,
         ring,
+        live_servers,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
     )
@@ -223,6 +228,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         publisher,
         shared_events,
         watches,
+        live_servers,
         devices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),

@@ -11,6 +11,7 @@ from pydantic_settings import NoDecode
 
 from server.settings import validators as check
 from server.settings.blob_store import BlobStoreSettings
+from server.settings.media_server import MediaServerSettings
 from server.settings.section import Section
 
 DEVELOPMENT_SECRET = "confab-development-secret-known-to-everybody"
@@ -316,6 +317,7 @@ class Settings(
     FileSettings,
     PreviewSettings,
     BlobStoreSettings,
+    MediaServerSettings,
     ObservabilitySettings,
 ):
     """All settings. Create it with `load_settings`, which explains each problem in a sentence.
