@@ -40,7 +40,6 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
-from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -185,16 +184,18 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
+    store.presence.find_end = live_servers.find_end
     devices = ConnectedDevices(
         hub.server,
         store.presence,
         store.clock,
-        OwnSettings(hub.server, bus, store.clock),
+        store.devices,
+        bus,
+        live_servers.find_end,
         store.cache.require_shared,
         lambda changes: None,
     )
-    live_servers = LiveServers(store.server_times, store.clock, hub.server)
-    store.presence.find_end = live_servers.find_end
     housekeeper = Housekeeper(
         store,
         hub,
@@ -208,6 +209,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         threads,
         ring,
         live_servers,
+        devices,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
     )
