@@ -40,6 +40,8 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
+from subscriptions.presence.memberships import listen_to_memberships
+from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -196,6 +198,16 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         store.cache.require_shared,
         lambda changes: None,
     )
+    online = OnlineUsers(
+        hub.server,
+        store.online_members,
+        store.clock,
+        devices.own_record,
+        store.user_workspaces.list_of_many,
+        live_servers.list_shown,
+    )
+    devices.on_changed(online.note)
+    listen_to_memberships(bus, online)
     housekeeper = Housekeeper(
         store,
         hub,
@@ -210,6 +222,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         ring,
         live_servers,
         devices,
+        online,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
     )
@@ -232,6 +245,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         watches,
         live_servers,
         devices,
+        online,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),

@@ -23,6 +23,7 @@ from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
+from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.shared.shared_events import SharedEvents
@@ -64,6 +65,7 @@ class Confab:
     watches: Watches
     live_servers: LiveServers
     devices: ConnectedDevices
+    online: OnlineUsers
     limits: Limits
     addresses: FileAddresses
     work: WorkBudgets = field(default_factory=WorkBudgets)

@@ -158,6 +158,7 @@ class ConnectedDevices:
         self._written: OrderedDict[UserId, int] = OrderedDict()
         """When the devices of each user were last written (ms), the longest ago first."""
         self._on_removed: list[Callable[[UserId, str], None]] = []
+        self._on_changed: list[Callable[[Collection[UserId]], None]] = []
         bus.calls.answer_kind(_REMOVE, self._answer_removal)
         # Frames about changed settings may have been lost.
         bus.on_subscribed(self.resync)
@@ -233,6 +234,19 @@ class ConnectedDevices:
         True until the first record is read: nothing about a user is shown by mistake.
         """
         return self._settings.is_hidden(user)
+
+    def own_record(self, user: UserId) -> PresenceRecord | None:
+        """Return a user's devices on this process with the user's setting; None if the setting was not read yet."""
+        setting = self._settings.find(user)
+        if setting is None:
+            return None
+        devices = self._users.get(user, {}).values()
+        return PresenceRecord(user, tuple(device.presence(self._server) for device in devices), setting)
+
+    def on_changed(self, call: Callable[[Collection[UserId]], None]) -> None:
+        """Make `call` with users whose devices here, or whose settings, have changed. It must not block."""
+        self._on_changed.append(call)
+        self._settings.on_change(call)
 
     def announce_settings(self, changes: Collection[ChangedPresence]) -> None:
         """Let all servers with devices of the users know their changed settings: they answer `is_hidden` from now on.
@@ -375,4 +389,7 @@ class ConnectedDevices:
                 self._users.pop(user, None)
                 self._settings.drop(user)
                 self._written.pop(user, None)
+        users = [change.record.user for change in changes]
+        for call in self._on_changed:
+            call(users)
         self._publish(changes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from store.base.clock import Clock
@@ -18,11 +18,10 @@ class _KnownSetting(NamedTuple):
     """A setting, and the version of the record that had it."""
 
     version: int
-    value: PresenceSetting
-    until_ms: int | None
+    setting: Setting
 
 
-_UNKNOWN = _KnownSetting(-1, PresenceSetting.INVISIBLE, None)
+_UNKNOWN = _KnownSetting(-1, Setting(PresenceSetting.INVISIBLE))
 """Until the first record of a user is read, nothing about the user is shown."""
 
 
@@ -38,14 +37,22 @@ class OwnSettings:
         self._bus = bus
         self._clock = clock
         self._known: dict[UserId, _KnownSetting] = {}
+        self._on_change: list[Callable[[Collection[UserId]], None]] = []
         bus.on_frame(_FRAME, self._receive)
 
     def is_hidden(self, user: UserId) -> bool:
         """Return whether a user is INVISIBLE. True for users whose setting was not read yet."""
         known = self._known.get(user)
-        if known is None:
-            return True
-        return Setting(known.value, until_ms=known.until_ms).is_hidden_at(self._clock.now_ms())
+        return known is None or known.setting.is_hidden_at(self._clock.now_ms())
+
+    def find(self, user: UserId) -> Setting | None:
+        """Return the setting of a user; None if it was not read yet."""
+        known = self._known.get(user, _UNKNOWN)
+        return known.setting if known is not _UNKNOWN else None
+
+    def on_change(self, call: Callable[[Collection[UserId]], None]) -> None:
+        """Make `call` with users whose settings have changed on another server. It must not block."""
+        self._on_change.append(call)
 
     def add(self, user: UserId) -> None:
         """Keep the setting of a user, who has a device here now. Idempotent."""
@@ -66,15 +73,20 @@ class OwnSettings:
             record = change.record
             if change.before is not None and record.setting == change.before.setting:
                 continue
-            row = (record.user, *_setting_of(record))
+            setting = record.setting
+            row = (record.user, record.version, setting.value, setting.set_at_ms, setting.until_ms, setting.before)
             for server in {device.server for device in record.devices} | {self._server}:
                 frames.setdefault(server, []).append(row)
         if frames:
             self._bus.send_frames(_FRAME, frames)
 
     def _receive(self, rows: Sequence[Sequence[Any]]) -> None:
-        for user, version, value, until_ms in rows:
-            self._note(UserId(user), _KnownSetting(version, PresenceSetting(value), until_ms))
+        for user, version, value, set_at_ms, until_ms, before in rows:
+            setting = Setting(PresenceSetting(value), set_at_ms, until_ms, PresenceSetting(before))
+            self._note(UserId(user), _KnownSetting(version, setting))
+        users = [UserId(row[0]) for row in rows]
+        for call in self._on_change:
+            call(users)
 
     def _note(self, user: UserId, setting: _KnownSetting) -> None:
         known = self._known.get(user)
@@ -83,4 +95,4 @@ class OwnSettings:
 
 
 def _setting_of(record: PresenceRecord) -> _KnownSetting:
-    return _KnownSetting(record.version, record.setting.value, record.setting.until_ms)
+    return _KnownSetting(record.version, record.setting)
