@@ -38,10 +38,11 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
-from subscriptions.presence.memberships import listen_to_memberships
 from subscriptions.presence.online_users import OnlineUsers
+from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -112,6 +113,7 @@ class Parts:
         await app.receipts.close()
         await self.ephemeral.close()
         await app.devices.close()
+        await app.presence.close()
         await app.shared_events.close()
         await app.hub.close()
         await app.bus.close()
@@ -188,6 +190,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     watches = Watches(store.watchers, hub)
     live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
+    presence = PresenceHub(hub.server, store, bus, live_servers)
+    store.presence_records.on_reloaded = presence.publish
     devices = ConnectedDevices(
         hub.server,
         store.presence,
@@ -196,7 +200,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         bus,
         live_servers.find_end,
         store.cache.require_shared,
-        lambda changes: None,
+        presence.publish,
     )
     online = OnlineUsers(
         hub.server,
@@ -207,7 +211,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         live_servers.list_shown,
     )
     devices.on_changed(online.note)
-    listen_to_memberships(bus, online)
+    memberships = ChangedMemberships(bus)
+    memberships.on_change(online.note_workspaces)
     housekeeper = Housekeeper(
         store,
         hub,
@@ -223,6 +228,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         live_servers,
         devices,
         online,
+        presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
     )
@@ -246,6 +252,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         live_servers,
         devices,
         online,
+        presence,
+        memberships,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),

@@ -21,9 +21,11 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
 from subscriptions.presence.online_users import OnlineUsers
+from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.shared.shared_events import SharedEvents
@@ -66,6 +68,8 @@ class Confab:
     live_servers: LiveServers
     devices: ConnectedDevices
     online: OnlineUsers
+    presence: PresenceHub
+    memberships: ChangedMemberships
     limits: Limits
     addresses: FileAddresses
     work: WorkBudgets = field(default_factory=WorkBudgets)

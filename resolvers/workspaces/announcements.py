@@ -9,7 +9,6 @@ from store.base.workspace_ids import WorkspaceId
 from store.channels.announcements import NewFollowers
 from store.workspaces.policy import Follow, PendingChange, Policy
 from subscriptions.delivery.announcements.system_messages import send_announcement
-from subscriptions.presence.memberships import announce_memberships
 from subscriptions.realtime.events.shared import WorkspaceUpdate
 from subscriptions.realtime.nicknames import announce_nickname
 
@@ -23,8 +22,7 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
         # First, so that servers drop what they keep before a client can have a rev that includes the change.
         await announce_nickname(app.bus, policy.workspace, user)
     await app.shared_events.announce_policy(policy, change)
-    if change.members:
-        announce_memberships(app.bus, change.members)
+    app.memberships.announce(sorted(change.members))
     await refresh_follows(app, change.follows)
     announcements = app.store.channel_announcements
     for channel, messages, followers in await announcements.list_waiting(policy.workspace, change.channels):

@@ -20,7 +20,6 @@ from store.base.workspace_ids import WorkspaceId, is_workspace_id, workspace_id
 from store.workspaces.user_workspaces import TooManyWorkspaces
 from store.workspaces.workspace_info import WorkspaceInfo
 from store.workspaces.workspace_store import FIRST_POLICY_VERSION, DomainTaken, KeyTaken, OpenPosition
-from subscriptions.presence.memberships import announce_memberships
 
 _DOMAIN = re.compile(r"[a-z0-9-]{3,32}\Z")
 
@@ -87,7 +86,7 @@ async def create_workspace(app: Confab, creator: UserId, new: NewWorkspace) -> C
         if first is None:
             raise Unavailable("the workspace could not be stored; please try again") from error
         return CreatedWorkspace(first, None)
-    announce_memberships(app.bus, [creator])
+    app.memberships.announce([creator])
     return CreatedWorkspace(info, reading.tick)
 
 

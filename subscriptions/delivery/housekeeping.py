@@ -36,6 +36,7 @@ from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
 from subscriptions.presence.online_users import EXTEND_SECONDS, WRITE_SECONDS, OnlineUsers
+from subscriptions.presence.presence_hub import WATCH_MS, PresenceHub
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.shared.watches import RENEW_SECONDS, Watches
@@ -87,6 +88,7 @@ class Housekeeper:
         live_servers: LiveServers,
         devices: ConnectedDevices,
         online: OnlineUsers,
+        presence: PresenceHub,
         data_center: int,
         accepts: Accepts | None = None,
     ) -> None:
@@ -104,6 +106,7 @@ class Housekeeper:
         self._live_servers = live_servers
         self._devices = devices
         self._online = online
+        self._presence = presence
         self._loss_recovery = LossRecovery(store, delivery)
         self.files = FileSweeper(store)
         self._scans = PendingScans(store, accepts)
@@ -131,6 +134,7 @@ class Housekeeper:
                 (WRITE_SECONDS, "online_users", self._online.write),
                 (EXTEND_SECONDS, "online_sets", self._online.extend),
                 (RENEW_SECONDS, "watches", self._watches.renew),
+                (WATCH_MS / 2_000, "presence_watches", self._presence.renew),
                 (0.2, "mutes", self._end_mutes),
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
@@ -159,6 +163,7 @@ class Housekeeper:
             self._shared_hub.resync()
             self._devices.resync()
             self._online.resync()
+            self._presence.redis_lost()
         await self._store.stale_caches.invalidate()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:

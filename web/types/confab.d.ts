@@ -32,6 +32,24 @@ export type AccessEnded = {
   conversationId: Scalars['ID']['output'];
 };
 
+/** At most 5 per user. */
+export type Activity = {
+  __typename: 'Activity';
+  type: ActivityType;
+  name: Scalars['String']['output'];
+  details?: Maybe<Scalars['String']['output']>;
+  state?: Maybe<Scalars['String']['output']>;
+  startedAt?: Maybe<Scalars['DateTime']['output']>;
+  endsAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
+export type ActivityType =
+  | 'PLAYING'
+  | 'STREAMING'
+  | 'LISTENING'
+  | 'WATCHING'
+  | 'COMPETING';
+
 /**
  * url: valid for one hour for whoever has it; issued only to people who may read the message at that moment. Served with
  * nosniff, and as a download unless browsers display the type safely (images except SVG, audio, video, PDF, plain text).
@@ -324,6 +342,13 @@ export type CreateWorkspaceInput = {
   isOpen?: InputMaybe<Scalars['Boolean']['input']>;
   metadata?: InputMaybe<Scalars['JSON']['input']>;
   idempotencyKey?: InputMaybe<Scalars['String']['input']>;
+};
+
+export type CustomStatus = {
+  __typename: 'CustomStatus';
+  text?: Maybe<Scalars['String']['output']>;
+  emoji?: Maybe<Scalars['String']['output']>;
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
 };
 
 export type Delivery = {
@@ -1395,6 +1420,28 @@ export type Position = {
   rev?: InputMaybe<Scalars['Timestamp']['input']>;
 };
 
+/**
+ * Over all devices: OFFLINE if none was heard from for 30 s (announced 15 s later, so that a reconnect is not announced),
+ * else DND if that is set, else IDLE if that is set or no device was used for 5 minutes, else ONLINE. isMobile: only
+ * mobile devices are connected. lastActiveAt: to the minute; of an INVISIBLE user the moment of becoming so.
+ */
+export type Presence = {
+  __typename: 'Presence';
+  status: PresenceStatus;
+  isMobile: Scalars['Boolean']['output'];
+  lastActiveAt?: Maybe<Scalars['DateTime']['output']>;
+  at: Scalars['Timestamp']['output'];
+  user: User;
+  customStatus?: Maybe<CustomStatus>;
+  activities: Array<Activity>;
+};
+
+export type PresenceStatus =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'OFFLINE';
+
 export type PrivateConversation = Conversation & Node & {
   __typename: 'PrivateConversation';
   id: Scalars['ID']['output'];
@@ -1926,6 +1973,11 @@ export type Subscription = {
    * what changed meanwhile (whole objects, each once), then WorkspaceCaughtUp, then live.
    */
   workspaceEvents: WorkspaceEvent;
+  /**
+   * People on the screen, at most 200: first what each is now, then changes, at most one per user in 5 s. Also when their
+   * name or picture changes.
+   */
+  presenceEvents: Presence;
 };
 
 
@@ -1947,6 +1999,11 @@ export type SubscriptionChannelEventsArgs = {
 
 export type SubscriptionWorkspaceEventsArgs = {
   workspaces: Array<Position>;
+};
+
+
+export type SubscriptionPresenceEventsArgs = {
+  userIds: Array<Scalars['ID']['input']>;
 };
 
 export type SyncReason =

@@ -24,7 +24,6 @@ from store.workspaces.membership_store import USERS_AT_ONCE, NewMember, NotOpen,
 from store.workspaces.policy import Policy
 from store.workspaces.user_workspaces import AlreadyMember, TooManyWorkspaces
 from store.workspaces.workspace_info import WorkspaceInfo
-from subscriptions.presence.memberships import announce_memberships
 
 MOST_ADDED = 1_000
 _WRITES_AT_ONCE = 1_000
@@ -106,7 +105,7 @@ async def _make_members(
             continue
         await store.thread_access.show_to(workspace, users)
         await publish_all_follows(app, workspace, changed)
-        announce_memberships(app.bus, users)
+        app.memberships.announce(users)
         return
     raise Unavailable("the default channels are being changed by other requests; please try again")
 

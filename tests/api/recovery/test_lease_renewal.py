@@ -80,6 +80,7 @@ async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: 
         app.threads,
         ring,
         app.live_servers,
+        app.presence,
         0,
     )
     slept: list[float] = []
