@@ -920,8 +920,7 @@ export type Mutation = {
   renewAuth: Scalars['DateTime']['output'];
   /**
    * id: the client's deviceId. One record per device. The same push token from another user moves it there (the old record
-   * stays, without push). At most 20 per user: the one seen longest ago is dropped; if 20 others are connected:
-   * LIMIT_REACHED.
+   * stays, without push). At most 20 per user: the one seen longest ago is dropped.
    */
   registerDevice: Device;
   /** Closes the device's connections with 4401. Its token stays valid. */
@@ -2205,6 +2204,8 @@ export type Workspace = Node & {
   rev: Scalars['Timestamp']['output'];
   owner: User;
   metadata?: Maybe<Scalars['JSON']['output']>;
+  /** Approximate, at most 15 s old, without INVISIBLE members. */
+  onlineCount: Scalars['Int']['output'];
   /** Null to non-members. */
   viewer?: Maybe<WorkspaceMember>;
   viewerPermissions: Array<Permission>;
