@@ -70,6 +70,8 @@ class OnlineUsers:
         self._moved: set[UserId] = set()
         """Users whose workspaces have changed."""
         self._being_written: set[UserId] = set()
+        self._lock = asyncio.Lock()
+        """Held while sets are written, so that an earlier state never replaces a later one."""
         self._due: list[tuple[int, UserId]] = []
         """When something about a user changes by itself (ms)."""
         self._numbers: dict[WorkspaceId, tuple[int, asyncio.Future[int]]] = {}
@@ -91,6 +93,10 @@ class OnlineUsers:
 
     async def write(self) -> None:
         """Write what has changed. Called every second. Raises StoreError: the next call repeats it."""
+        async with self._lock:
+            await self._write_changed()
+
+    async def _write_changed(self) -> None:
         now = self._clock.now_ms()
         while self._due and self._due[0][0] <= now:
             self._changed[heappop(self._due)[1]] = None
@@ -112,13 +118,14 @@ class OnlineUsers:
 
     async def extend(self) -> None:
         """Extend the time of all sets of this process, and write those again that are lost. Raises StoreError."""
-        workspaces = list({workspace for joined in self._written.values() for workspace in joined})
-        lost = frozenset(await self._sets.extend(self._server, workspaces) if workspaces else ())
-        for user, joined in self._written.items():
-            if joined & lost:
-                self._written[user] = joined - lost
-                self._moved.add(user)
-                self._changed[user] = None
+        async with self._lock:
+            workspaces = list({workspace for joined in self._written.values() for workspace in joined})
+            lost = frozenset(await self._sets.extend(self._server, workspaces) if workspaces else ())
+            for user, joined in self._written.items():
+                if joined & lost:
+                    self._written[user] = joined - lost
+                    self._moved.add(user)
+                    self._changed[user] = None
 
     async def count(self, workspace: WorkspaceId) -> int:
         """Return how many members of a workspace are shown online. At most 11 s old. Raises StoreError.

@@ -9,6 +9,7 @@ from store.base.clock import Clock
 from store.base.ids import UserId
 from store.presence.presence_record import PresenceRecord, PresenceSetting, Setting
 from store.presence.presence_store import ChangedPresence
+from store.presence.record_codec import decode_setting, encode_setting
 from subscriptions.realtime.bus import Bus
 
 _FRAME = "presence_settings"
@@ -60,7 +61,7 @@ class OwnSettings:
 
     def note(self, record: PresenceRecord) -> None:
         """Note a record of a user with devices here. An older record has no effect."""
-        self._note(record.user, _setting_of(record))
+        self._note(record.user, _KnownSetting(record.version, record.setting))
 
     def drop(self, user: UserId) -> None:
         """Forget a user who has no devices here any more."""
@@ -73,17 +74,15 @@ class OwnSettings:
             record = change.record
             if change.before is not None and record.setting == change.before.setting:
                 continue
-            setting = record.setting
-            row = (record.user, record.version, setting.value, setting.set_at_ms, setting.until_ms, setting.before)
+            row = (record.user, record.version, encode_setting(record.setting))
             for server in {device.server for device in record.devices} | {self._server}:
                 frames.setdefault(server, []).append(row)
         if frames:
             self._bus.send_frames(_FRAME, frames)
 
     def _receive(self, rows: Sequence[Sequence[Any]]) -> None:
-        for user, version, value, set_at_ms, until_ms, before in rows:
-            setting = Setting(PresenceSetting(value), set_at_ms, until_ms, PresenceSetting(before))
-            self._note(UserId(user), _KnownSetting(version, setting))
+        for user, version, setting in rows:
+            self._note(UserId(user), _KnownSetting(version, decode_setting(setting)))
         users = [UserId(row[0]) for row in rows]
         for call in self._on_change:
             call(users)
@@ -92,7 +91,3 @@ class OwnSettings:
         known = self._known.get(user)
         if known is not None and setting.version >= known.version:
             self._known[user] = setting
-
-
-def _setting_of(record: PresenceRecord) -> _KnownSetting:
-    return _KnownSetting(record.version, record.setting)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -21,6 +21,15 @@ LEAVE = "mutation ($id: ID!) { leaveWorkspace(workspaceId: $id) }"
 JOIN = "mutation ($id: ID!) { joinWorkspace(workspaceId: $id) { id } }"
 
 
+async def until(check: Callable[[], bool]) -> None:
+    """Wait until a check returns true."""
+
+    async def is_true() -> bool:
+        return check()
+
+    await wait_until(is_true)
+
+
 class Servers:
     """Two servers with one clock."""
 
@@ -36,12 +45,23 @@ class Servers:
     async def settle(self, seconds: float = 0) -> None:
         """Let time pass, and everything be written that is due."""
         self.clock.ms += round(seconds * 1000)
+        # Each server reads the first report of the others.
+        for api in (*self.apis, *self.apis):
+            await api.services.app.live_servers.report()
         for api in self.apis:
             app = api.services.app
-            await app.live_servers.report()
             await app.devices.check()
-            await wait_until(lambda devices=app.devices: not devices._writer.pending)
+            await until(lambda writer=app.devices._writer: writer._task is None)
             await app.online.write()
+
+    async def expect(self, workspace: str, *users: str) -> None:
+        """Wait until the users are listed as online, and no others, without any time passing."""
+
+        async def is_listed() -> bool:
+            await self.settle()
+            return await self.apis[0].services.app.online.list_first(WorkspaceId(workspace)) == sorted(users)
+
+        await wait_until(is_listed)
 
     async def count(self, user: str, workspace: str, server: int = 0) -> int:
         """Return the number that a user sees, after the time for which numbers are used again."""
@@ -103,13 +123,13 @@ async def test_an_invisible_member_stops_counting_as_one_who_departs(
     for server in (0, 1):
         servers.connect(server, ben, f"device {server}")
     departing = servers.connect(0, cem)
-    await servers.settle()
+    await servers.settle(1)
     # On another server than one of the devices.
     app = servers.apis[1].services.app
     change = await app.store.presence.set_presence(UserId(ben), PresenceSetting.INVISIBLE, None)
     app.devices.announce_settings([change])
     departing.end()
-    await wait_until(lambda: all(api.services.app.devices.is_hidden(UserId(ben)) for api in servers.apis))
+    await until(lambda: all(api.services.app.devices.is_hidden(UserId(ben)) for api in servers.apis))
     for seconds, shown in ((0, [ben, cem]), (14, [ben, cem]), (1, [])):
         await servers.settle(seconds)
         assert await app.online.list_first(workspace) == shown
@@ -118,7 +138,7 @@ async def test_an_invisible_member_stops_counting_as_one_who_departs(
     assert await servers.count(ann, workspace) == 0
     change = await app.store.presence.set_presence(UserId(ben), PresenceSetting.ONLINE, None)
     app.devices.announce_settings([change])
-    await wait_until(lambda: not any(api.services.app.devices.is_hidden(UserId(ben)) for api in servers.apis))
+    await until(lambda: not any(api.services.app.devices.is_hidden(UserId(ben)) for api in servers.apis))
     assert await servers.count(ann, workspace) == 1
 
 
@@ -129,14 +149,11 @@ async def test_joining_and_leaving_count_at_once(servers: Servers, members: tupl
     for user in (ben, eve):
         servers.connect(1, user)
     assert await servers.count(ann, workspace) == 1
-    online = servers.apis[1].services.app.online
     await api.data(eve, JOIN, id=workspace)
-    await wait_until(lambda: eve in online._changed)
+    await servers.expect(workspace, ben, eve)
     assert await servers.count(ann, workspace) == 2
     await api.data(ben, LEAVE, id=workspace)
-    await wait_until(lambda: ben in online._changed)
-    await servers.settle()
-    assert await online.list_first(workspace) == [eve]
+    await servers.expect(workspace, eve)
 
 
 async def test_nobody_but_members_learns_the_number(servers: Servers, members: tuple[str, list[str]]) -> None:
