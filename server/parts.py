@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +24,7 @@ from server.settings import Settings
 from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock
 from store.mongo.client import Mongo
+from store.presence.presence_store import ChangedPresence
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
@@ -53,6 +55,9 @@ from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.shared.watches import Watches
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
+from subscriptions.voice.voice_changes import VoiceChanges
+from subscriptions.voice.voice_checks import VoiceChecks
+from subscriptions.voice.voice_devices import VoiceDevices
 
 _LEASE_HEARTBEAT_MS = 10_000
 """Interval at which the MongoDB client for the lease checks each member. A short one costs CPU on an idle server."""
@@ -112,6 +117,7 @@ class Parts:
         await app.threads.close()
         await app.receipts.close()
         await self.ephemeral.close()
+        await app.voice_devices.close()
         await app.devices.close()
         await app.presence.close()
         await app.shared_events.close()
@@ -192,6 +198,11 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     store.presence.find_end = live_servers.find_end
     presence = PresenceHub(hub.server, store, bus, live_servers)
     store.presence_records.on_reloaded = presence.publish
+
+    def note_devices(changes: Collection[ChangedPresence]) -> None:
+        presence.publish(changes)
+        online.note(change.record.user for change in changes)
+
     devices = ConnectedDevices(
         hub.server,
         store.presence,
@@ -200,7 +211,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         bus,
         live_servers.find_end,
         store.cache.require_shared,
-        presence.publish,
+        note_devices,
     )
     online = OnlineUsers(
         hub.server,
@@ -210,9 +221,12 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         store.user_workspaces.list_of_many,
         live_servers.list_shown,
     )
-    devices.on_changed(online.note)
+    devices.on_setting(online.note)
     memberships = ChangedMemberships(bus)
     memberships.on_change(online.note_workspaces)
+    voice = VoiceChanges(store, shared_events)
+    voice_devices = VoiceDevices(store, voice, devices, hub.server)
+    voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
         store,
         hub,
@@ -231,6 +245,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
+        voice_devices=voice_devices,
+        voice_checks=voice_checks,
     )
     app = Confab(
         store,
@@ -254,6 +270,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         online,
         presence,
         memberships,
+        voice,
+        voice_devices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),
@@ -285,4 +303,5 @@ def _limits(settings: Settings) -> Limits:
         recall_seconds=settings.recall_seconds,
         max_workspaces_per_user=settings.max_workspaces_per_user,
         max_file_bytes=settings.max_file_bytes,
+        max_voice_channel_users=settings.max_voice_channel_users,
     )

@@ -72,6 +72,7 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.voice.voice_store import VoiceStore
 from store.workspaces.changing.policy_changes import PolicyChanges
 from store.workspaces.copies.first_screen_reads import FirstScreenReads
 from store.workspaces.copies.known_workspaces import KnownWorkspaces
@@ -160,6 +161,7 @@ class Store:
     presence_records: PresenceCache
     server_times: ServerTimes
     online_members: OnlineMembers
+    voice: VoiceStore
 
 
 def build_store(
@@ -293,4 +295,5 @@ def build_store(
         presence_records=presence_records,
         server_times=ServerTimes(cache, keys, clock),
         online_members=OnlineMembers(cache, keys),
+        voice=VoiceStore(cache, keys, clock),
     )

@@ -240,6 +240,8 @@ class RuleSettings(Section):
     """Time in which senders may recall their own messages."""
     max_workspaces_per_user: int = Field(100, ge=1, le=10_000)
     """Most workspaces that a user is in."""
+    max_voice_channel_users: int = Field(100, ge=1, le=10_000)
+    """Most users in a voice channel."""
     user_directory: bool = False
     """`searchUsers` finds all users. If false, it finds only people who share a conversation or workspace with the
     caller."""

@@ -5,6 +5,7 @@
 - It reports that the server is alive, and reads the reports of others. It finds idle and departed devices.
 - It writes which users of the server are online in their workspaces.
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
+- It ends the voice states of devices that are gone, and writes those again that Redis has lost.
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
 - It fetches the link previews that other servers left, and asks the virus scanner again.
 """
@@ -24,6 +25,7 @@ from store.messages.revision_store import Revision, RevisionKind
 from store.messages.thread_notes import ThreadNote
 from store.redis.cache import Call
 from store.store import Store
+from store.voice.voice_store import CHECK_MS
 from subscriptions.delivery.announcements.pins import PinAnnouncements
 from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.files.file_sweeper import FileSweeper
@@ -41,6 +43,8 @@ from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.shared.watches import RENEW_SECONDS, Watches
 from subscriptions.realtime.user_hub import UserHub
+from subscriptions.voice.voice_checks import VoiceChecks
+from subscriptions.voice.voice_devices import VoiceDevices
 
 _log = structlog.get_logger()
 
@@ -91,8 +95,13 @@ class Housekeeper:
         presence: PresenceHub,
         data_center: int,
         accepts: Accepts | None = None,
+        *,
+        voice_devices: VoiceDevices,
+        voice_checks: VoiceChecks,
     ) -> None:
         self._store = store
+        self._voice_devices = voice_devices
+        self._voice_checks = voice_checks
         self._hub = hub
         self._shared_hub = shared_hub
         self._watches = watches
@@ -139,6 +148,8 @@ class Housekeeper:
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
                 (1.0, "policy_changes", self._complete_policy_changes),
+                (1.0, "voice_devices", self._voice_devices.renew),
+                (CHECK_MS / 1000, "voice_checks", self._voice_checks.check),
                 (10.0, "user_search", self._store.user_search.fill_when_due),
                 (10.0, "removals", self._store.channel_removal.remove_due),
                 (10.0, "workspace_removal", self._remove_workspaces),

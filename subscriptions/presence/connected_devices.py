@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from store.base.clock import Clock
 from store.base.ids import UserId
@@ -18,7 +18,8 @@ from store.presence.presence_store import ChangedPresence, DeviceChange, Presenc
 from store.presence.shown_presence import ANNOUNCED_AFTER_MS, KEPT_AFTER_MS, FindEnd
 from subscriptions.presence.device_rows import DeviceRows
 from subscriptions.presence.last_seen import LastSeen
-from subscriptions.presence.local_device import LocalDevice
+from subscriptions.presence.live_servers import SILENT_AFTER_MS
+from subscriptions.presence.local_device import Departure, LocalDevice
 from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.presence.presence_writer import PresenceWriter
 from subscriptions.realtime.bus import Bus
@@ -33,18 +34,13 @@ REPORT_MS = 15_000
 REWRITE_MS = 1_800_000
 """Time in which the devices of all users are written again. Records expire four times as late."""
 
-AUTOMATIC_MUTATIONS = frozenset({"ackDelivered", "renewAuth", "reportActivity"})
+AUTOMATIC_MUTATIONS = frozenset({"ackDelivered", "ackManyDelivered", "renewAuth", "reportActivity"})
 """Mutations that clients send without their user: they are no use of the device."""
 
 _REMOVE = "remove_device"
 
 _NAMELESS = "\x1f"
 """Begins the names of devices without an id. It is not printable, so no client can choose such a name."""
-
-
-def _has_left(device: LocalDevice, now_ms: int) -> bool:
-    """Return whether the departure of a device is announced, so that it comes back as one that was away."""
-    return device.gone_at_ms is not None and now_ms - device.gone_at_ms >= ANNOUNCED_AFTER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +85,9 @@ class DeviceConnection:
         if mutation not in AUTOMATIC_MUTATIONS:
             self._devices.note_use(self)
 
-    def end(self) -> None:
-        """Note that the connection has ended. Idempotent."""
-        self._devices.disconnect(self)
-
-
-class _Departure(NamedTuple):
-    """A device, and when the last of its connections ended."""
-
-    device: LocalDevice
-    at_ms: int
-
-    @property
-    def is_final(self) -> bool:
-        """True if the device has not connected to this process again."""
-        return self.device.gone_at_ms == self.at_ms
+    def end(self, silent_ms: int = 0) -> None:
+        """Note that the connection has ended. Idempotent. silent_ms: time since the peer was last heard from."""
+        self._devices.disconnect(self, silent_ms)
 
 
 class ConnectedDevices:
@@ -150,15 +134,15 @@ class ConnectedDevices:
         self._names = itertools.count(1)
         self._in_use: OrderedDict[LocalDevice, None] = OrderedDict()
         """The devices that are connected and not idle, the one used longest ago first."""
-        self._leaving: deque[_Departure] = deque()
+        self._leaving: deque[Departure] = deque()
         """Departures that are not announced yet, the earliest first."""
-        self._left: deque[_Departure] = deque()
+        self._left: deque[Departure] = deque()
         """Announced departures of devices that are still in their users' records, the earliest first."""
         self._last_seen = LastSeen(presence)
         self._written: OrderedDict[UserId, int] = OrderedDict()
         """When the devices of each user were last written (ms), the longest ago first."""
-        self._on_removed: list[Callable[[UserId, str], None]] = []
-        self._on_changed: list[Callable[[Collection[UserId]], None]] = []
+        self._on_connected: list[Callable[[UserId, str], None]] = []
+        self._on_removed: list[Callable[[UserId, str, int], None]] = []
         bus.calls.answer_kind(_REMOVE, self._answer_removal)
         # Frames about changed settings may have been lost.
         bus.on_subscribed(self.resync)
@@ -168,7 +152,7 @@ class ConnectedDevices:
         name = given.id if given.id is not None else f"{_NAMELESS}{self._server} {next(self._names)}"
         devices = self._users.setdefault(user, {})
         device, now = devices.get(name), self._clock.now_ms()
-        if device is None or device.is_removed or _has_left(device, now):
+        if device is None or device.is_removed or device.has_left(now):
             device = devices[name] = LocalDevice(user, name, given.type, now, is_named=given.id is not None)
             self._in_use[device] = None
         elif device.gone_at_ms is not None:
@@ -178,23 +162,30 @@ class ConnectedDevices:
                 self._note_used(device, now)
         device.type = given.type
         connection = DeviceConnection(self, device)
+        if device.is_named and not device.closers:
+            for call in self._on_connected:
+                call(user, name)
         self._settings.add(user)
         device.closers[connection] = close
         self._writer.mark(user, name)
         self._rows.note(device)
         return connection
 
-    def disconnect(self, connection: DeviceConnection) -> None:
-        """Note the end of a connection. With the last one of a device here, the device departs. Idempotent."""
+    def disconnect(self, connection: DeviceConnection, silent_ms: int = 0) -> None:
+        """Note the end of a connection. With the last one of a device here, the device departs. Idempotent.
+
+        silent_ms: time since the peer was last heard from. A device that is silent departs after SILENT_AFTER_MS.
+        """
         device = connection.local
         if device.closers.pop(connection, None) is None or device.closers:
             return
-        device.gone_at_ms = self._clock.now_ms()
+        now = self._clock.now_ms()
+        device.gone_at_ms = now - max(0, silent_ms - SILENT_AFTER_MS)
         self._in_use.pop(device, None)
-        self._leaving.append(_Departure(device, device.gone_at_ms))
+        self._leaving.append(Departure(device, device.gone_at_ms))
         self._writer.mark(device.user, device.id)
         for call in self._on_removed:
-            call(device.user, device.id)
+            call(device.user, device.id, now - silent_ms)
 
     def note_use(self, connection: DeviceConnection) -> None:
         """Note that a device is being used: a mutation over its connection. Cheap: called for each mutation."""
@@ -236,28 +227,40 @@ class ConnectedDevices:
         return self._settings.is_hidden(user)
 
     def own_record(self, user: UserId) -> PresenceRecord | None:
-        """Return a user's devices on this process with the user's setting; None if the setting was not read yet."""
-        setting = self._settings.find(user)
-        if setting is None:
+        """Return a user's record with the devices on this process alone; None if the setting was not read yet."""
+        record = self._settings.find(user)
+        if record is None:
             return None
-        devices = self._users.get(user, {}).values()
-        return PresenceRecord(user, tuple(device.presence(self._server) for device in devices), setting)
+        devices = tuple(device.presence(self._server) for device in self._users.get(user, {}).values())
+        departed = tuple(device for device in record.departed if device.server == self._server)
+        return PresenceRecord(user, devices, record.setting, departed=departed)
 
-    def on_changed(self, call: Callable[[Collection[UserId]], None]) -> None:
-        """Make `call` with users whose devices here, or whose settings, have changed. It must not block."""
-        self._on_changed.append(call)
+    def on_setting(self, call: Callable[[Collection[UserId]], None]) -> None:
+        """Make `call` with users whose settings were changed. It must not block."""
         self._settings.on_change(call)
 
-    def announce_settings(self, changes: Collection[ChangedPresence]) -> None:
+    def announce(self, changes: Collection[ChangedPresence]) -> None:
         """Let all servers with devices of the users know their changed settings: they answer `is_hidden` from now on.
 
         Called after each change that a user makes.
         """
         self._settings.announce(changes)
 
-    def on_removed(self, call: Callable[[UserId, str], None]) -> None:
-        """Make `call` when a device of this process has departed (ADR 83 ends its voice state). It must not block."""
+    def on_connected(self, call: Callable[[UserId, str], None]) -> None:
+        """Make `call` with a device that has an id, when it has connected to this process. It must not block."""
+        self._on_connected.append(call)
+
+    def on_removed(self, call: Callable[[UserId, str, int], None]) -> None:
+        """Make `call` when a device of this process has departed (ADR 83 ends its voice state). It must not block.
+
+        It also gets the time (ms) at which the device was last heard from.
+        """
         self._on_removed.append(call)
+
+    def has_device(self, user: UserId, name: str) -> bool:
+        """Return whether a device of a user is connected to this process."""
+        device = self._users.get(user, {}).get(name)
+        return device is not None and bool(device.closers)
 
     async def list_connected(self, users: Collection[UserId]) -> dict[UserId, set[str]]:
         """Return the names of the devices of up to 200 users that are connected to any server. Raises StoreError."""
@@ -389,7 +392,4 @@ class ConnectedDevices:
                 self._users.pop(user, None)
                 self._settings.drop(user)
                 self._written.pop(user, None)
-        users = [change.record.user for change in changes]
-        for call in self._on_changed:
-            call(users)
         self._publish(changes)

@@ -156,6 +156,7 @@ export type Channel = Conversation & Node & {
   /** Messages so far that count as unread until read. unreadCount is this minus Session.readCount. */
   messageCount: Scalars['Int']['output'];
   pinCount: Scalars['Int']['output'];
+  voiceStates: Array<VoiceState>;
 };
 
 
@@ -925,6 +926,16 @@ export type Mutation = {
   registerDevice: Device;
   /** Closes the device's connections with 4401. Its token stays valid. */
   removeDevice: Scalars['Boolean']['output'];
+  /**
+   * CONNECT; a VOICE channel (INVALID_INPUT). One voice channel per user and workspace: joining another leaves the first.
+   * On a WebSocket only (INVALID_INPUT), as are updateVoice and leaveVoice: the state belongs to the connection's device
+   * (none: NOT_FOUND). token: for the media server (LiveKit), valid for joining for 10 minutes.
+   */
+  joinVoice: VoiceJoin;
+  updateVoice: VoiceState;
+  leaveVoice: Scalars['Boolean']['output'];
+  /** MUTE_OTHERS, DEAFEN_OTHERS, MOVE_OTHERS. */
+  moderateVoice?: Maybe<VoiceState>;
 };
 
 
@@ -1305,6 +1316,31 @@ export type MutationRegisterDeviceArgs = {
 
 export type MutationRemoveDeviceArgs = {
   deviceId: Scalars['ID']['input'];
+};
+
+
+export type MutationJoinVoiceArgs = {
+  channelId: Scalars['ID']['input'];
+  selfMute?: InputMaybe<Scalars['Boolean']['input']>;
+  selfDeaf?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type MutationUpdateVoiceArgs = {
+  selfMute?: InputMaybe<Scalars['Boolean']['input']>;
+  selfDeaf?: InputMaybe<Scalars['Boolean']['input']>;
+  video?: InputMaybe<Scalars['Boolean']['input']>;
+  screen?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type MutationModerateVoiceArgs = {
+  channelId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+  mute?: InputMaybe<Scalars['Boolean']['input']>;
+  deaf?: InputMaybe<Scalars['Boolean']['input']>;
+  disconnect?: InputMaybe<Scalars['Boolean']['input']>;
+  moveToChannelId?: InputMaybe<Scalars['ID']['input']>;
 };
 
 export type Node = {
@@ -2184,6 +2220,37 @@ export type UserInput = {
   metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
 
+/** url and token are null if no media server is configured: voice states then only tell who is where. */
+export type VoiceJoin = {
+  __typename: 'VoiceJoin';
+  state: VoiceState;
+  url?: Maybe<Scalars['String']['output']>;
+  token?: Maybe<Scalars['String']['output']>;
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
+/** Ends 45 s after the device was last heard from. */
+export type VoiceState = {
+  __typename: 'VoiceState';
+  channelId: Scalars['ID']['output'];
+  selfMute: Scalars['Boolean']['output'];
+  selfDeaf: Scalars['Boolean']['output'];
+  mute: Scalars['Boolean']['output'];
+  deaf: Scalars['Boolean']['output'];
+  video: Scalars['Boolean']['output'];
+  screen: Scalars['Boolean']['output'];
+  joinedAt: Scalars['DateTime']['output'];
+  user: User;
+};
+
+export type VoiceStateChanged = {
+  __typename: 'VoiceStateChanged';
+  workspaceId: Scalars['ID']['output'];
+  state: VoiceState;
+  left: Scalars['Boolean']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
 export type WebPushInput = {
   endpoint: Scalars['String']['input'];
   p256dh: Scalars['String']['input'];
@@ -2262,7 +2329,7 @@ export type WorkspaceEdge = {
   cursor: Scalars['String']['output'];
 };
 
-export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | WorkspaceCaughtUp;
+export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | VoiceStateChanged | WorkspaceCaughtUp;
 
 /** timedOutUntil: until then the member has no permissions but VIEW_CHANNEL and READ_HISTORY. It ends by itself. */
 export type WorkspaceMember = {
