@@ -49,6 +49,7 @@ from store.previews.embed_store import EmbedStore
 from store.previews.host_turns import HostTurns
 from store.previews.preview_cache import PreviewCache
 from store.reactions.reaction_store import ReactionStore
+from store.receipts.held_receipts import HeldReceiptStore
 from store.receipts.receipt_store import ReceiptStore
 from store.redis.cache import Cache
 from store.redis.keys import Keys
@@ -108,6 +109,7 @@ class Store:
     groups: GroupStore
     reactions: ReactionStore
     receipts: ReceiptStore
+    held_receipts: HeldReceiptStore
     thread_lists: ThreadLists
     typing: TypingStore
     watchers: WatcherStore
@@ -229,6 +231,7 @@ def build_store(
         groups=GroupStore(mongo),
         reactions=ReactionStore(mongo, cache, keys),
         receipts=ReceiptStore(mongo),
+        held_receipts=HeldReceiptStore(mongo),
         thread_lists=ThreadLists(mongo),
         typing=TypingStore(cache, keys, clock),
         watchers=WatcherStore(cache, keys, clock),

@@ -20,6 +20,7 @@ from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
@@ -50,6 +51,7 @@ class Confab:
     delivery: MessageDelivery
     replayer: Replayer
     receipts: ReceiptNotifier
+    receipt_release: ReceiptRelease
     revisions: Revisions
     pins: PinAnnouncements
     reactions: Reactions

@@ -4,6 +4,7 @@
 - It renews the lease of the server's worker number, and reads which servers are in the ring.
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
+- It releases the receipts of users who are not INVISIBLE any more.
 - It fetches the link previews that other servers left, and asks the virus scanner again.
 """
 
@@ -30,6 +31,7 @@ from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
+from subscriptions.delivery.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
@@ -49,6 +51,9 @@ _LEASE_SECONDS = 15.0
 
 _PINS_SECONDS = 5.0
 """Interval at which changes of pins are looked for whose server died."""
+
+_HELD_RECEIPTS_SECONDS = 5.0
+"""Interval at which receipts are looked for whose user's INVISIBLE has ended."""
 
 _PREVIEWS_SECONDS = 5.0
 """Interval at which messages are looked for whose link previews no server has fetched."""
@@ -71,6 +76,7 @@ class Housekeeper:
         watches: Watches,
         delivery: MessageDelivery,
         revisions: Revisions,
+        receipt_release: ReceiptRelease,
         pins: PinAnnouncements,
         reactions: Reactions,
         previews: PreviewWorker,
@@ -85,6 +91,7 @@ class Housekeeper:
         self._watches = watches
         self._delivery = delivery
         self._revisions = revisions
+        self._receipt_release = receipt_release
         self._pins = pins
         self._reactions = reactions
         self._previews = previews
@@ -114,6 +121,7 @@ class Housekeeper:
                 (RENEW_SECONDS, "watches", self._watches.renew),
                 (0.2, "mutes", self._end_mutes),
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
+                (_HELD_RECEIPTS_SECONDS, "held_receipts", self._receipt_release.release_due),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (10.0, "user_search", self._store.user_search.fill_when_due),
