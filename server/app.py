@@ -189,6 +189,7 @@ async def _build_routes(
             load_shedding,
             lambda caller: check_rate(services.app.store.rate_limits.connections, caller.user_id),
             engine.check_caller,
+            app.devices.connect,
         ),
         TransportLimits(
             init_timeout_seconds=settings.ws_init_timeout_seconds,

@@ -39,6 +39,9 @@ from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.connected_devices import ConnectedDevices
+from subscriptions.presence.live_servers import LiveServers
+from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -97,6 +100,8 @@ class Parts:
         app = self.app
         await self.revocations.close()
         await self.housekeeper.close()
+        # Clients have had time to connect to other servers: their devices here may depart.
+        await app.live_servers.close()
         await app.previews.close()
         self.preview_fetcher.close()
         await app.revisions.close()
@@ -107,6 +112,7 @@ class Parts:
         await app.receipt_release.close()
         await app.receipts.close()
         await self.ephemeral.close()
+        await app.devices.close()
         await app.shared_events.close()
         await app.hub.close()
         await app.bus.close()
@@ -182,6 +188,16 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
+    devices = ConnectedDevices(
+        hub.server,
+        store.presence,
+        store.clock,
+        OwnSettings(hub.server, bus, store.clock),
+        store.cache.require_shared,
+        lambda changes: None,
+    )
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
+    store.presence.find_end = live_servers.find_end
     housekeeper = Housekeeper(
         store,
         hub,
@@ -195,6 +211,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         previews,
         threads,
         ring,
+        live_servers,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
     )
@@ -216,6 +233,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         publisher,
         shared_events,
         watches,
+        live_servers,
+        devices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),

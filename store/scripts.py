@@ -15,6 +15,7 @@ from pathlib import Path
 
 from store.clocks.clock_constants import clock_literals
 from store.conversations.lua_fields import lua_literals
+from store.presence.presence_fields import presence_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import record_functions, script_literals
 from store.workspaces.workspace_fields import workspace_literals
@@ -22,6 +23,7 @@ from store.workspaces.workspace_fields import workspace_literals
 LITERALS: Mapping[str, Mapping[str, str]] = {
     "clocks": clock_literals(),
     "conversations": lua_literals(),
+    "presence": presence_literals(),
     "sessions": script_literals(),
     "workspaces": workspace_literals(),
 }
@@ -37,6 +39,7 @@ _USER = ("_record_functions", "_user", "_records", *_SESSIONS)
 _CHANGES = ("_membership_changes", "_changes")
 _CLOCK = ("_clock",)
 _CONVERSATION = ("_conversation",)
+_PRESENCE = ("_presence",)
 _WATCHERS = ("_watchers",)
 _WORKSPACE = ("_workspace",)
 
@@ -93,6 +96,12 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "list_watchers": _WATCHERS,
     "renew_watchers": _WATCHERS,
     "watch": _WATCHERS,
+    # store/presence
+    "change_presence": _PRESENCE,
+    "load_presence": _PRESENCE,
+    "remove_ended_devices": _PRESENCE,
+    "report_server": (),
+    "watch_presence": _PRESENCE,
     # store/workspaces
     "load_policy_version": _WORKSPACE,
     "raise_policy_version": _WORKSPACE,

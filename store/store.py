@@ -21,6 +21,7 @@ from store.channels.sending.sending_rights import SendingRights
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
+from store.conversations.shared_conversations import SharedConversations
 from store.conversations.typing_store import TypingStore
 from store.conversations.watchers import WatcherStore
 from store.deployment.deployment import Deployment
@@ -45,6 +46,10 @@ from store.messages.reply_boundaries import ReplyBoundaries
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
 from store.pins.pin_store import PinStore
+from store.presence.presence_cache import PresenceCache
+from store.presence.presence_rows import PresenceRows
+from store.presence.presence_store import PresenceStore
+from store.presence.server_times import ServerTimes
 from store.previews.embed_store import EmbedStore
 from store.previews.host_turns import HostTurns
 from store.previews.preview_cache import PreviewCache
@@ -107,6 +112,7 @@ class Store:
     locks: UserLocks
     user_transactions: UserTransactions
     groups: GroupStore
+    shared_conversations: SharedConversations
     reactions: ReactionStore
     receipts: ReceiptStore
     held_receipts: HeldReceiptStore
@@ -149,6 +155,9 @@ class Store:
     message_files: MessageFiles
     workspace_removal: WorkspaceRemoval
     blobs: BlobStore
+    presence: PresenceStore
+    presence_records: PresenceCache
+    server_times: ServerTimes
 
 
 def build_store(
@@ -188,7 +197,9 @@ def build_store(
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
     contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock)
-    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    presence_rows = PresenceRows(mongo)
+    presence_records = PresenceCache(presence_rows, cache, keys, clock)
+    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, presence_records.reload)
     sending_rights = SendingRights(policies, channel_rights)
     threads = ThreadStore(mongo, keys)
     outbox, revisions = OutboxStore(cache, keys, clock), RevisionStore(mongo, cache, keys, pins, file_claims)
@@ -229,6 +240,7 @@ def build_store(
         locks=locks,
         user_transactions=UserTransactions(mongo, cache, locks, rows, sessions),
         groups=GroupStore(mongo),
+        shared_conversations=SharedConversations(mongo),
         reactions=ReactionStore(mongo, cache, keys),
         receipts=ReceiptStore(mongo),
         held_receipts=HeldReceiptStore(mongo),
@@ -273,4 +285,9 @@ def build_store(
         message_files=MessageFiles(file_claims, files, messages, outbox, cache, clock),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),
         blobs=GridFSBlobs(mongo) if blobs is None else blobs,
+        presence=PresenceStore(
+            presence_rows, presence_records, cache, keys, clock, stale_caches.add_presence_unless_applied
+        ),
+        presence_records=presence_records,
+        server_times=ServerTimes(cache, keys, clock),
     )

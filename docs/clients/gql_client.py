@@ -104,11 +104,16 @@ def _close_code(error: BaseException | None) -> int | None:
 
 
 class Confab:
-    """A client for one user: `async with Confab(url, token) as confab`. token() returns a valid token."""
+    """A client for one user: `async with Confab(url, token) as confab`. token() returns a valid token.
 
-    def __init__(self, url: str, token: Token) -> None:
+    device_id: the same at each start, if the user shall see this program among their devices; 1 to 64 characters.
+    device_type: WEB, DESKTOP or MOBILE.
+    """
+
+    def __init__(self, url: str, token: Token, device_id: str | None = None, device_type: str = "DESKTOP") -> None:
         self._url = url
         self._token = token
+        self._device = {"deviceId": device_id, "deviceType": device_type} if device_id is not None else {}
         self._client = Client(transport=HTTPXAsyncTransport(url=url, auth=_Bearer(token)))
 
     async def __aenter__(self) -> Confab:
@@ -209,7 +214,7 @@ class Confab:
         while True:
             started = time.monotonic()
             try:
-                init = {"Authorization": f"Bearer {await self._token()}"}
+                init = {"Authorization": f"Bearer {await self._token()}"} | self._device
                 # A new transport each time: gql's own reconnecting session would use the first token, and no cursor.
                 transport = WebsocketsTransport(url=self._url.replace("http", "ws", 1), init_payload=init)
                 async with Client(transport=transport) as session, self._renewing(session):

@@ -1,4 +1,5 @@
 import { createClient } from "graphql-ws";
+import { thisDevice } from "./device.mjs";
 import { backOff, waitBefore } from "./errors.mjs";
 
 const LONGEST_WAIT = 15_000;
@@ -9,7 +10,7 @@ const expiryOf = (jwt) => 1000 * JSON.parse(atob(jwt.split(".")[1].replace(/-/g,
 
 // The WebSocket of a signed-in user. It reconnects with a new token, and renews the token before it expires. options: those of
 // graphql-ws. Node.js 20 and older need `webSocketImpl`: the default export of npm `ws`.
-export function openSocket({ url, token, ...options }) {
+export function openSocket({ url, token, device = thisDevice(), ...options }) {
   let renewal;
   let asked = 0;
   let shown;
@@ -33,7 +34,7 @@ export function openSocket({ url, token, ...options }) {
     connectionParams: async () => {
       shown = await token(refused).catch(() => null);
       if (shown) renewBefore(expiryOf(shown));
-      return { Authorization: `Bearer ${shown}` };
+      return { Authorization: `Bearer ${shown}`, ...device };
     },
     // By default graphql-ws gives up after five attempts, and at once if it cannot connect.
     retryAttempts: Infinity,

@@ -22,6 +22,8 @@ from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.connected_devices import ConnectedDevices
+from subscriptions.presence.live_servers import LiveServers
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.shared.shared_events import SharedEvents
@@ -62,6 +64,8 @@ class Confab:
     publisher: EventPublisher
     shared_events: SharedEvents
     watches: Watches
+    live_servers: LiveServers
+    devices: ConnectedDevices
     limits: Limits
     addresses: FileAddresses
     work: WorkBudgets = field(default_factory=WorkBudgets)

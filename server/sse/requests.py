@@ -71,7 +71,7 @@ class StreamRequests:
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
     ) -> SSEStream:
         """Start an operation, and return its stream. Raises RequestRefused and ConfabError if clients should retry."""
-        stream = self._streams.open(_get_caller(context))
+        stream = self._streams.open(_get_caller(context), is_device=prepared.kind == "subscription")
         try:
             operation = stream.reserve(None, context.request_id)
             context = replace(context, queue_budget=stream.queue_budget)

@@ -13,8 +13,9 @@ from server.services import Services
 from server.settings import Settings
 from server.sse.requests import StreamRequests
 from server.sse.single_connection import SingleConnections
-from server.sse.stream import StreamLimits
+from server.sse.stream import SSEStream, StreamLimits
 from server.sse.stream_registry import SSEStreamRegistry
+from subscriptions.presence.connected_devices import DeviceConnection, GivenDevice
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import GraphQLEngine
 
@@ -41,12 +42,15 @@ async def open_event_streams(
         max_operations=settings.ws_max_subscriptions,
         max_queued_events=settings.ws_max_queued_events,
     )
-    store = services.app.store
+    store, devices = services.app.store, services.app.devices
 
     def count_stream(caller: Caller) -> None:
         check_rate(store.rate_limits.connections, caller.user_id)
 
-    streams = SSEStreamRegistry(limits, check=check, count=count_stream, unsent=unsent)
+    def connect(caller: Caller, stream: SSEStream) -> DeviceConnection:
+        return devices.connect(caller.user_id, GivenDevice(), stream.end)
+
+    streams = SSEStreamRegistry(limits, check=check, count=count_stream, unsent=unsent, connect=connect)
     single = SingleConnections(
         engine, streams, mutations, store.event_streams, store.deployment.owner, services.app.bus.calls, queued
     )

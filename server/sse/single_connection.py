@@ -112,7 +112,7 @@ class SingleConnections:
             if opened:
                 self._run_in_background(self._forget(token))
 
-        stream = self._streams.open(caller, persistent=True, on_end=on_end)
+        stream = self._streams.open(caller, persistent=True, is_device=True, on_end=on_end)
         # Registered before Redis names this server, so that forwarded requests find the stream.
         self._open[token] = stream
         opening = self._opening[token] = asyncio.Event()
@@ -264,6 +264,8 @@ class SingleConnections:
             request = parse_graphql_request(parse_json(call["parameters"].encode(), "The request"))
             context = ConnectionContext(_caller_from(call["caller"]), request_id, queue_budget=stream.queue_budget)
             prepared = await self._engine.prepare(request, context.caller)
+            if prepared.kind == "mutation" and stream.device is not None:
+                stream.device.note_use(prepared.root)
             return await start_operation(self._engine, prepared, request, context, self._mutations)
         except RequestRefused:
             raise

@@ -13,6 +13,7 @@ from server.http.response import internal_error
 from server.http.uvicorn_protocol import ABORT_EXTENSION
 from server.sse.framing import COMMENT, STREAM_HEADERS, Framing
 from server.sse.operations import SingleResponseStream
+from subscriptions.presence.connected_devices import DeviceConnection
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import EventStream, RequestRefused, StreamEnded, encode
@@ -101,6 +102,8 @@ class SSEStream:
         self.caller = caller
         self.queue_budget = QueueBudget(limits.max_queued_events)
         """Budget for the queued events of its subscriptions."""
+        self.device: DeviceConnection | None = None
+        """The stream as one of its caller's devices; None for a stream with a single answer."""
         self._limits = limits
         self._clock = clock
         self._on_end = on_end

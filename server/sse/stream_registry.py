@@ -13,6 +13,7 @@ from resolvers.base.errors import A_MOMENT_MS, RateLimited, Unavailable
 from resolvers.users.callers import Caller
 from server.sse.stream import SSEStream, StreamLimits
 from store.base.ids import UserId
+from subscriptions.presence.connected_devices import DeviceConnection
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 
 
@@ -28,6 +29,7 @@ class SSEStreamRegistry:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         unsent: UnsentAnswers | None = None,
+        connect: Callable[[Caller, SSEStream], DeviceConnection] | None = None,
     ) -> None:
         """Create the registry.
 
@@ -39,6 +41,7 @@ class SSEStreamRegistry:
             clock: Returns seconds since the epoch.
             rng: Spreads the end of streams at shutdown.
             unsent: Bounds the answers that wait for clients.
+            connect: Makes a stream one of its caller's devices; None: streams are of no device.
         """
         self.limits = limits
         self._check = check
@@ -46,6 +49,7 @@ class SSEStreamRegistry:
         self._clock = clock
         self._unsent = unsent or UnsentAnswers()
         self._rng = rng if rng is not None else random.Random()
+        self._connect = connect
         self._streams: set[SSEStream] = set()
         self._count_by_user: Counter[UserId] = Counter()
         self._draining = False
@@ -58,11 +62,17 @@ class SSEStreamRegistry:
         return len(self._streams)
 
     def open(
-        self, caller: Caller | None, *, persistent: bool = False, on_end: Callable[[], None] | None = None
+        self,
+        caller: Caller | None,
+        *,
+        persistent: bool = False,
+        is_device: bool = False,
+        on_end: Callable[[], None] | None = None,
     ) -> SSEStream:
         """Return a new stream, which ends when the caller's token expires.
 
         Run it as an ASGI application, or close it. `on_end` is called once after its end. `persistent`: see SSEStream.
+        `is_device`: the caller is there while it is open (ADR 80).
         Raises Unauthenticated, Unavailable and RateLimited.
         """
         if caller is not None:
@@ -87,6 +97,8 @@ class SSEStreamRegistry:
         stream = SSEStream(caller, self.limits, self._clock, ended, self._unsent, persistent=persistent)
         self._streams.add(stream)
         self._idle.clear()
+        if is_device and caller is not None and self._connect is not None:
+            stream.device = self._connect(caller, stream)
         if caller is not None:
             self._count_by_user[caller.user_id] += 1
         return stream
@@ -97,6 +109,8 @@ class SSEStreamRegistry:
 
     def _forget(self, stream: SSEStream) -> None:
         self._streams.discard(stream)
+        if stream.device is not None:
+            stream.device.end()
         if not self._streams:
             self._idle.set()
         if stream.caller is not None:

@@ -40,6 +40,8 @@ BLOB_CHUNKS = "blobs.chunks"
 FILES = "files"
 PREVIEWS = "previews"
 """The cache of link previews."""
+PRESENCES = "presences"
+"""Settings and custom statuses of users, and when they were last there (ADR 80)."""
 DEPLOYMENT = "deployment"
 """One row: state of the deployment as a whole."""
 
@@ -208,6 +210,12 @@ def timed_channel_mutes_of(user: UserId, now_ms: int) -> dict[str, Any]:
 def private_sessions_of(user: UserId) -> dict[str, Any]:
     """Return the query for the sessions of a user in private conversations."""
     first, end = (session_row_id(user, ConversationId(prefix)) for prefix in ("p_", "p`"))
+    return {"_id": {"$gte": first, "$lt": end}}
+
+
+def group_sessions_of(user: UserId) -> dict[str, Any]:
+    """Return the query for the sessions of a user in groups."""
+    first, end = (session_row_id(user, ConversationId(prefix)) for prefix in ("g_", "g`"))
     return {"_id": {"$gte": first, "$lt": end}}
 
 

@@ -23,7 +23,7 @@ from store.base.errors import Refused
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Mongo
-from store.mongo.collections import WORKSPACES_OF, workspace_of_user_row_id
+from store.mongo.collections import BY_ID, WORKSPACES_OF, workspace_of_user_row_id
 from store.mongo.writes import Update, Write, is_duplicate
 from store.sessions.fields import NotificationLevel
 from store.workspaces.changing.proposed_change import Operation, set_or_remove
@@ -66,6 +66,15 @@ class UserWorkspaces:
         rows = await self._mongo.find(WORKSPACES_OF, bounds, session=session)
         found = (JoinedWorkspace(WorkspaceId(row["_id"].rpartition(" ")[2]), row["j"]) for row in rows)
         return sorted(found, key=lambda joined: (joined.joined_at_ms, joined.workspace))
+
+    async def find_members(self, places: Iterable[tuple[UserId, WorkspaceId]]) -> set[UserId]:
+        """Return the users of those pairs of a user and a workspace in which the user is a member.
+
+        One round trip, which reads only an index.
+        """
+        ids = [workspace_of_user_row_id(user, workspace) for user, workspace in places]
+        rows = await self._mongo.find(WORKSPACES_OF, {"_id": {"$in": ids}}, projection={"_id": 1}, hint=BY_ID)
+        return {UserId(row["_id"].partition(" ")[0]) for row in rows}
 
     async def find_notifications(
         self, user: UserId, workspaces: Iterable[WorkspaceId]

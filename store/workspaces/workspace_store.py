@@ -127,6 +127,14 @@ class WorkspaceStore:
         found = map(info_from, await self._mongo.find(WORKSPACES, query))
         return {info.id: info for info in found}
 
+    async def list_existing(self, workspaces: Iterable[WorkspaceId]) -> list[WorkspaceId]:
+        """Return those of some workspaces that exist. One round trip."""
+        wanted = list(workspaces)
+        if not wanted:
+            return []
+        query = {"_id": {"$in": wanted}, WorkspaceField.DELETED_AT: None}
+        return [WorkspaceId(row["_id"]) for row in await self._mongo.find(WORKSPACES, query, projection={"_id": 1})]
+
     async def find(self, workspace: WorkspaceId) -> WorkspaceInfo | None:
         """Return a workspace; None if it does not exist. One round trip."""
         row = await self._mongo.find_one(WORKSPACES, existing(workspace))

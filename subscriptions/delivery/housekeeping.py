@@ -2,6 +2,7 @@
 
 - It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
 - It renews the lease of the server's worker number, and reads which servers are in the ring.
+- It reports that the server is alive, and reads the reports of others.
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
 - It releases the receipts of users who are not INVISIBLE any more.
@@ -33,6 +34,7 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.shared.watches import RENEW_SECONDS, Watches
@@ -82,6 +84,7 @@ class Housekeeper:
         previews: PreviewWorker,
         threads: ThreadEvents,
         ring: ServerRing,
+        live_servers: LiveServers,
         data_center: int,
         accepts: Accepts | None = None,
     ) -> None:
@@ -97,6 +100,7 @@ class Housekeeper:
         self._previews = previews
         self._threads = threads
         self._ring = ring
+        self._live_servers = live_servers
         self._loss_recovery = LossRecovery(store, delivery)
         self.files = FileSweeper(store)
         self._scans = PendingScans(store, accepts)
@@ -118,6 +122,7 @@ class Housekeeper:
                 (1.0, "loss_recovery", self._loss_recovery.recover),
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
                 (CHECK_SECONDS, "shared_feeds", self._shared_hub.check_feeds),
+                (REPORT_SECONDS, "live_servers", self._live_servers.report),
                 (RENEW_SECONDS, "watches", self._watches.renew),
                 (0.2, "mutes", self._end_mutes),
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),

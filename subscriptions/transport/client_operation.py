@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from subscriptions.transport import frames
+from subscriptions.transport.close_codes import Close
 from subscriptions.transport.engine import (
     ConnectionContext,
     EventStream,
@@ -26,6 +27,12 @@ from subscriptions.transport.server_frames import text_frame
 
 log = structlog.get_logger(__name__)
 
+_RETRY_AFTER_MS = 1_000
+"""Sent with the refusal of an operation that has to wait for the client's own operations to end."""
+
+_MAX_ID_LENGTH = 1024
+"""Characters of an operation's id, which is sent with each of its events."""
+
 _MAX_EVENTS_PER_TURN = 64
 """Events sent before other tasks of the event loop run. Without it, a fast peer with events ready would block them."""
 
@@ -35,6 +42,25 @@ def internal_error(host: Host, connection_id: str) -> Json:
     correlation_id = host.new_id()
     log.exception("operation_failed", correlation_id=correlation_id, connection_id=connection_id)
     return make_error("Something went wrong on the server.", "INTERNAL", correlationId=correlation_id)
+
+
+def check_operation(id: str, running: int, max_running: int) -> None:
+    """Check the id of an operation, and how many run on its connection. Raises RequestRefused."""
+    if running >= max_running:
+        message = f"A connection may run {max_running} operations at once. End one of them first."
+        raise RequestRefused([make_error(message, "RATE_LIMITED", retryable=True, retryAfterMs=_RETRY_AFTER_MS)])
+    if len(id) > _MAX_ID_LENGTH:
+        message = f"The id of an operation may have at most {_MAX_ID_LENGTH} characters."
+        raise RequestRefused([make_error(message, "INVALID_INPUT")])
+
+
+def check_not_ending(close: Close | None) -> None:
+    """Check that the connection does not wait for its last mutations before it is closed. Raises RequestRefused."""
+    if close is None:
+        return
+    if close.retryable:
+        raise RequestRefused([make_error("The server restarts. Reconnect.", "UNAVAILABLE", retryable=True)])
+    raise RequestRefused([make_error(f"The connection ends: {close.reason}.", "UNAVAILABLE")])
 
 
 class ClientOperation:

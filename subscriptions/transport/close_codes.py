@@ -7,8 +7,8 @@ terminal code is right only if the same client would be refused again.
 |------|-------------------------------------------------------------------------------|---------|
 | 1012 | the server restarts; the reason says how many milliseconds to wait            | retry   |
 | 1013 | too many connections or operations, a slow reader, or the server has problems | retry   |
-| 4400 | the message does not belong to the protocol, or `actAs` is not a user id      | give up |
-| 4401 | an operation before the acknowledgement                                       | give up |
+| 4400 | the message does not belong to the protocol, or a part of it is malformed     | give up |
+| 4401 | an operation before the acknowledgement, or the device was removed            | give up |
 | 4403 | a token is needed, was refused, has expired, or may not act for users         | retry   |
 | 4406 | the client offered no supported subprotocol                                   | give up |
 | 4408 | no connection_init in time, or no sign of life                                | retry   |
@@ -41,6 +41,14 @@ class Close:
         return replace(self, reason=clip_reason(reason))
 
 
+class CloseRequired(Exception):
+    """Raised to end the connection: the peer broke the protocol, or the connection is refused."""
+
+    def __init__(self, close: Close) -> None:
+        super().__init__(close)
+        self.close = close
+
+
 def clip_reason(reason: str) -> str:
     """Cut a reason to MAX_REASON_BYTES of UTF-8, never inside a character."""
     return reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
@@ -51,6 +59,7 @@ TOO_SLOW = Close(1013, "Too slow", retryable=True)
 TRY_AGAIN_LATER = Close(1013, "Try again later", retryable=True)
 INVALID_MESSAGE = Close(4400, "Invalid message received", retryable=False)
 UNAUTHORIZED = Close(4401, "Unauthorized", retryable=False)
+DEVICE_REMOVED = Close(4401, "This device was removed", retryable=False)
 FORBIDDEN = Close(4403, "Forbidden", retryable=True)
 TOKEN_EXPIRED = Close(4403, "Token expired", retryable=True)
 SUBPROTOCOL_NOT_ACCEPTABLE = Close(4406, "Subprotocol not acceptable", retryable=False)

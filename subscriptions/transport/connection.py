@@ -18,11 +18,17 @@ import structlog
 from starlette.websockets import WebSocket
 
 from store.base.errors import StoreError
+from subscriptions.presence.connected_devices import DeviceConnection
 from subscriptions.realtime.mailboxes import QueueBudget
 from subscriptions.transport import close_codes, frames
-from subscriptions.transport.client_operation import ClientOperation, internal_error
-from subscriptions.transport.close_codes import Close
-from subscriptions.transport.engine import ConnectionContext, Json, OperationHandle, RequestRefused, make_error
+from subscriptions.transport.client_operation import (
+    ClientOperation,
+    check_not_ending,
+    check_operation,
+    internal_error,
+)
+from subscriptions.transport.close_codes import Close, CloseRequired
+from subscriptions.transport.engine import ConnectionContext, Json, OperationHandle, RequestRefused
 from subscriptions.transport.frame_writer import FrameWriter, PeerGone, socket_of
 from subscriptions.transport.host import Authenticated, ConnectionRefusedByAuth, Host
 from subscriptions.transport.keep_alive import KeepAlive
@@ -30,25 +36,11 @@ from subscriptions.transport.timer_wheel import WheelTimer
 
 log = structlog.get_logger(__name__)
 
-_RETRY_AFTER_MS = 1_000
-"""Sent with the refusal of an operation that has to wait for the client's own operations to end."""
-
-_MAX_ID_LENGTH = 1024
-"""Characters of an operation's id, which is sent with each of its events."""
-
 _EXPIRY_RECHECK_SECONDS = 3600.0
 """A distant expiry is compared with the clock again after this time, because clocks can be adjusted."""
 
 _ABNORMAL_CLOSURE = 1006
 """The code of RFC 6455 for a connection that ended without a close frame."""
-
-
-class CloseRequired(Exception):
-    """Raised to end the connection: the peer broke the protocol, or the connection is refused."""
-
-    def __init__(self, close: Close) -> None:
-        super().__init__(close)
-        self.close = close
 
 
 class Connection:
@@ -78,6 +70,7 @@ class Connection:
         self._peer_close_code = _ABNORMAL_CLOSURE
         self._user: str | None = None
         self._acted_by: str | None = None
+        self._device: DeviceConnection | None = None
         self._started_at = self._loop.time()
         self._interrupt = asyncio.timeout(None)
         self._deadline: WheelTimer | None = None
@@ -92,6 +85,7 @@ class Connection:
         )
         self._last_renewal_number = self._applied_renewal_number = 0
         self._authentication: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._all_read = asyncio.Event()
         """Set when no frame of the peer waits to be handled. Used only before the acknowledgement."""
         self._context: ConnectionContext | None = None
@@ -102,6 +96,11 @@ class Connection:
     def caller(self) -> object | None:
         """The caller of operations that start from now on; None without a token, and before the authentication."""
         return self._context.caller if self._context is not None else None
+
+    @property
+    def device(self) -> DeviceConnection | None:
+        """The connection as one of its user's device; None without a token, and before the acknowledgement."""
+        return self._device
 
     async def run(self, refusal: Close | None = None) -> Close | None:
         """Serve the socket until it ends, and return how this server closed it. Only its mutations may run longer.
@@ -175,6 +174,9 @@ class Connection:
             await asyncio.wait(mutations, timeout=self._limits.drain_grace_seconds)
         self.close(close)
 
+    def _end_gracefully(self, close: Close) -> None:
+        self._ending = self._ending or asyncio.create_task(self.close_gracefully(close))
+
     # Frames
 
     async def _serve(self, refusal: Close | None) -> None:
@@ -245,6 +247,8 @@ class Connection:
             frame.id, prepared, frame.request, context, self._host, self._writer, self._remove_operation
         )
         self._operations[frame.id] = operation
+        if operation.is_mutation and self._device is not None:
+            self._device.note_use(prepared.root)
         if operation.is_mutation and operation.task is not None:
             self._host.mutations.add(operation.task)
             operation.task.add_done_callback(self._host.mutations.discard)
@@ -298,10 +302,9 @@ class Connection:
         self._context = ConnectionContext(
             authenticated.caller, self.id, connection=self, queue_budget=self._queue_budget
         )
+        if authenticated.connect_device is not None:
+            self._device = authenticated.connect_device(self._end_gracefully)
         self._keep_alive.start()
-        await self._acknowledge()
-
-    async def _acknowledge(self) -> None:
         with suppress(PeerGone):
             await self._writer.write(frames.ACK_FRAME)
 
@@ -324,22 +327,15 @@ class Connection:
 
     async def _prepare(self, frame: frames.Subscribe, caller: object | None) -> OperationHandle:
         """Check the connection's limits, and prepare the operation. Raises RequestRefused and no other exception."""
-        if len(self._operations) + len(self._abandoned) >= self._limits.max_subscriptions:
-            message = (
-                f"A connection may run {self._limits.max_subscriptions} operations at once. End one of them first."
-            )
-            raise RequestRefused([make_error(message, "RATE_LIMITED", retryable=True, retryAfterMs=_RETRY_AFTER_MS)])
-        if len(frame.id) > _MAX_ID_LENGTH:
-            message = f"The id of an operation may have at most {_MAX_ID_LENGTH} characters."
-            raise RequestRefused([make_error(message, "INVALID_INPUT")])
+        running = len(self._operations) + len(self._abandoned)
+        check_operation(frame.id, running, self._limits.max_subscriptions)
         try:
             prepared = await self._host.engine.prepare(frame.request, caller)
         except RequestRefused:
             raise
         except Exception:
             raise RequestRefused([internal_error(self._host, self.id)]) from None
-        if self._shutdown_close is not None:
-            raise RequestRefused([make_error("The server restarts. Reconnect.", "UNAVAILABLE", retryable=True)])
+        check_not_ending(self._shutdown_close)
         return prepared
 
     def _abandon(self, operation: ClientOperation) -> None:
@@ -382,6 +378,8 @@ class Connection:
         )
 
     async def _clean_up(self) -> None:
+        if self._device is not None:
+            self._device.end()
         self._cancel_deadline()
         self._keep_alive.stop()
         tasks: set[asyncio.Task[None]] = set()

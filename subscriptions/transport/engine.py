@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
+from subscriptions.presence.connected_devices import DeviceConnection
 from subscriptions.realtime.mailboxes import QueueBudget
 
 Json = dict[str, Any]
@@ -43,6 +44,11 @@ class LiveConnection(Protocol):
     @property
     def caller(self) -> object | None:
         """The caller of operations that start from now on."""
+        ...
+
+    @property
+    def device(self) -> DeviceConnection | None:
+        """The connection as one of a user's device; None without a token."""
         ...
 
     def next_renewal_number(self) -> int:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from subscriptions.presence.connected_devices import DeviceConnection
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.close_codes import FORBIDDEN, Close
 from subscriptions.transport.connection_limits import ConnectionLimits
@@ -55,6 +56,10 @@ class TransportLimits:
     """Time limit for running mutations of a connection that is closed at shutdown."""
 
 
+ConnectDevice = Callable[[Callable[[Close], None]], DeviceConnection]
+"""Makes an acknowledged connection one of a user's device. It gets the call that ends the connection."""
+
+
 @dataclass(frozen=True, slots=True)
 class Authenticated:
     """The sender of a connection_init.
@@ -64,12 +69,14 @@ class Authenticated:
         expires_at: Seconds since the Unix epoch; None: never.
         user: The connection counts towards the limit of this user.
         acted_by: The user who acts for `user`, for the log; None: the user themselves.
+        connect_device: Called when the connection is acknowledged; None: it is of no device.
     """
 
     caller: object | None
     expires_at: float | None = None
     user: str | None = None
     acted_by: str | None = None
+    connect_device: ConnectDevice | None = None
 
 
 class ConnectionRefusedByAuth(Exception):

@@ -104,7 +104,7 @@ async def test_every_javascript_block_is_from_a_file_that_was_run(run: Run) -> N
 
 def test_every_other_block_is_from_a_file_or_valid() -> None:
     kinds = {kind for kind, _ in BLOCKS}
-    assert kinds <= {"js", "jsx", "python", "json", "sh", "ts", "graphql", "http"}
+    assert kinds <= {"js", "jsx", "python", "json", "sh", "ts", "graphql", "http", "text"}
     files = {"python": GUIDE.glob("*.py"), "json": GUIDE.glob("relay/*.json")}
     texts = {kind: [path.read_text() for path in paths] for kind, paths in files.items()}
     for kind, text in BLOCKS:

@@ -32,7 +32,7 @@ check("the address of a conversation opens it next to the whole list, even if th
   assert.ok(whole > 5);
   const prepare = (context) =>
     context.route("**/graphql", async (route) => {
-      if (route.request().postData()?.includes("query Sessions(")) await new Promise((resolve) => setTimeout(resolve, 500));
+      if (route.request().postData()?.includes("query Ready ")) await new Promise((resolve) => setTimeout(resolve, 500));
       await route.continue();
     });
   const page = await demo("alice", { path: "#/c/p_alice_bob", prepare });

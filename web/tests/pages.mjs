@@ -20,6 +20,9 @@ export async function openSession(page, title) {
   await page.getByRole("heading", { name: title, exact: true }).waitFor();
 }
 
+/** Waits until the page has everything, and receives what happens. */
+export const isActive = (page) => page.locator("[data-connection='Active']").waitFor();
+
 export const log = (page) => page.getByRole("log", { name: "Messages" });
 export const article = (page, text) => log(page).getByRole("article").filter({ hasText: text });
 export const status = (page, text) => article(page, text).getAttribute("data-status");

@@ -79,6 +79,7 @@ async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: 
         app.previews,
         app.threads,
         ring,
+        app.live_servers,
         0,
     )
     slept: list[float] = []

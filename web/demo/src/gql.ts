@@ -177,6 +177,17 @@ export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: numb
     | { __typename: 'Thread', id: string, type: ConversationType, title: string }
   , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
 
+export type ReadyQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ReadyQuery = { ready: { cursor: string, me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+            | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+            | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+            | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+            | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+            | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+          , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, attention: { unread: number } } };
+
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
 
@@ -952,6 +963,33 @@ fragment EmbedParts on Embed {
     inline
   }
 }`;
+
+export const ReadyDocument: TypedDocumentNode<ReadyQuery, ReadyQueryVariables> = gql`query Ready {
+  ready {
+    me {
+      ...UserParts
+    }
+    sessions {
+      edges {
+        node {
+          ...SessionParts
+        }
+      }
+      pageInfo {
+        hasNextPage
+        endCursor
+      }
+      totalUnread
+      cursor
+    }
+    attention {
+      unread
+    }
+    cursor
+  }
+}
+${UserParts}
+${SessionParts}`;
 
 export const MeDocument: TypedDocumentNode<MeQuery, MeQueryVariables> = gql`query Me {
   me {

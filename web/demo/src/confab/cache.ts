@@ -6,8 +6,8 @@
  */
 import { cacheExchange, type Cache } from "@urql/exchange-graphcache";
 
-import { embeddedTypes, mutations, PeerMarks, possibleTypes, TotalDocument } from "../gql";
-import type { MessageEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
+import { embeddedTypes, MeDocument, mutations, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
+import type { MessageEventsSubscription, ReadyQuery, SessionPartsFragment, SyncSessionSubscription } from "../gql";
 import { connectedHistory, newHistory } from "./history";
 import { sessionId } from "./ids";
 
@@ -120,6 +120,14 @@ export function cache(me: string) {
       },
       SyncSession: { reset: (part) => void (inReset ||= !!part.reset) },
       Query: {
+        /** The first screen answers the queries of its parts. */
+        ready: (result, _args, cache) => {
+          const { me, sessions, attention } = (result as unknown as ReadyQuery).ready;
+          cache.updateQuery({ query: MeDocument }, () => ({ __typename: "Query", me }) as never);
+          cache.updateQuery({ query: SessionsDocument, variables: {} }, () => ({ __typename: "Query", sessions: { ...sessions, totalUnread: attention.unread } }) as never);
+          holdTotal(cache, attention.unread);
+          look(cache, "known", {});
+        },
         sessions: (result, _args, cache) =>
           (holdTotal(cache, (result.sessions as { totalUnread: number }).totalUnread), look(cache, "known", {})), // Another page of the list arrived,
         messages: (_result, { conversationId }, cache) => look(cache, "arrived", { conversationId: String(conversationId) }), // or of a history.

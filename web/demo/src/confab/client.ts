@@ -1,16 +1,19 @@
 /**
- * The connection: queries and mutations over HTTP, subscriptions over one WebSocket.
+ * The connection: queries and mutations over HTTP, subscriptions over one WebSocket, and with them the operations that concern this
+ * device. It executes what the state machine decides (machine.ts).
  *
  * Guarantees: no request is sent with a token that is about to expire. The socket outlives its token (renewAuth) and the network: it
- * reconnects automatically, and each subscription resumes after its last event, so its reader misses and repeats nothing.
+ * reconnects automatically, and each subscription resumes after its last event (streams.ts).
  */
 import { Client, fetchExchange, subscriptionExchange, type Exchange } from "@urql/core";
 import { authExchange } from "@urql/exchange-auth";
-import type { GraphQLError } from "graphql";
 import { createClient } from "graphql-ws";
 
-import { backoff } from "./backoff";
+import { watchUse } from "./activity";
 import { cache } from "./cache";
+import type { Device } from "./device";
+import { initialState, step, type Action, type Event, type State } from "./machine";
+import { forwardedTo } from "./streams";
 
 export interface Token {
   token: string;
@@ -26,45 +29,92 @@ export interface Tokens {
   renew(): Promise<Token | null>;
 }
 
-export type Link = "connecting" | "online" | "offline";
-
 export interface Connection {
   client: Client;
-  link(): Link;
-  onLink(listener: () => void): () => void;
+  state(): State;
+  /** Called when the state of the connection, or of its user, has changed. */
+  onChange(listener: () => void): () => void;
+  /** The first screen is there; these streams follow it. */
+  ready(streams: readonly string[]): void;
   close(): void;
 }
 
+export interface Handlers {
+  /** Ask for the first screen, and call `ready`. Also called to refresh it, when too much was missed. */
+  loadScreen: () => void;
+  /** No token can be had any more, or this device was removed. */
+  signedOut: (why: string) => void;
+  /** The socket was closed with a final code: close this connection and open another. */
+  startOver: () => void;
+}
+
+/** For operations that concern this device: the server knows it by its socket. */
+export const ON_SOCKET = { onSocket: true };
+
 const RENEW = "mutation RenewAuth($token: String!) { renewAuth(token: $token) }";
+const REPORT = "mutation ReportActivity($active: Boolean!) { reportActivity(active: $active) { shown } }";
 const RENEW_BEFORE_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 const PONG_WITHIN_MS = 5_000;
-const TOKEN_REFUSED = 4403;
 /** Timers of browsers fire at once for longer times. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** signedOut: no token can be had any more. broken: the socket was closed with a final code; reconnect later. */
-export function connect(tokens: Tokens, signedOut: () => void, broken: () => void): Connection {
+export function connect(tokens: Tokens, device: Device, handlers: Handlers): Connection {
   const endsSoon = () => tokens.current().expiresAt - Date.now() < RENEW_BEFORE_MS;
+  const signOut = (why: string) => (dispatch({ type: "signedOut" }), handlers.signedOut(why));
   const renew = async () => {
     const token = await tokens.renew();
-    if (!token) signedOut();
+    if (!token) signOut("You have been signed out.");
     return token;
   };
 
-  // --- the state of the connection, for banners and for the outbox
-  let link: Link = "connecting";
+  // --- the state
+  let state = initialState(Date.now());
   const listeners = new Set<() => void>();
-  const setLink = (now: Link) => {
-    if (now === link) return;
-    link = now;
-    listeners.forEach((tell) => tell());
+  const dispatch = (event: Event) => {
+    const before = state;
+    const [next, actions] = step(state, event);
+    state = next;
+    actions.forEach(execute);
+    if (next.connection !== before.connection || next.connected !== before.connected || next.failures !== before.failures || next.user !== before.user) listeners.forEach((changed) => changed());
+  };
+
+  /** A token may be refused long before it expires: if it was revoked, or if the server's keys have changed. */
+  let refused = false;
+  let opening: ReturnType<typeof setTimeout> | undefined;
+  let checking: ReturnType<typeof setTimeout> | undefined;
+  const execute = (action: Action): void => {
+    switch (action.do) {
+      case "open":
+        clearTimeout(opening);
+        opening = setTimeout(open, action.afterMs);
+        return;
+      case "renewToken":
+        refused = true;
+        return;
+      case "loadScreen":
+        return queueMicrotask(handlers.loadScreen); // Not before the caller has the connection.
+      case "startOver":
+        opening = setTimeout(handlers.startOver, action.afterMs);
+        return;
+      case "signOut":
+        return signOut(action.why);
+      case "report":
+        return void send(REPORT, { active: action.active }).catch(() => {}); // The next connection begins as used.
+      case "checkUse":
+        clearTimeout(checking);
+        checking = setTimeout(() => dispatch({ type: "unused", now: Date.now() }), action.at - Date.now());
+    }
   };
 
   // --- the socket
-  let wake = () => {};
-  /** A token may be refused long before it expires: if it was revoked, or if the server's keys have changed. */
-  let refused = false;
+  /** graphql-ws waits for this before it opens the socket again. */
+  let mayOpen = false;
+  let waiting = () => {};
+  const open = () => {
+    mayOpen = true;
+    waiting();
+  };
   let pongDue: ReturnType<typeof setTimeout> | undefined;
   let renewal: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
@@ -72,29 +122,30 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
     connectionParams: async () => {
       // If this fails, the old token is refused, and everything is tried again a little later.
       if (refused || endsSoon()) await renew().catch(() => {});
-      return { authorization: `Bearer ${tokens.current().token}` };
+      return { authorization: `Bearer ${tokens.current().token}`, ...device };
     },
     lazy: false,
     retryAttempts: Infinity,
-    shouldRetry: () => true,
-    // At once when the network is back.
-    retryWait: (tries) =>
+    shouldRetry: () => state.connection !== "Disconnected",
+    retryWait: () =>
       new Promise((resolve) => {
-        const timer = setTimeout(resolve, backoff(tries));
-        wake = () => (clearTimeout(timer), resolve());
+        waiting = () => mayOpen && resolve();
+        waiting();
       }),
     keepAlive: PING_EVERY_MS,
     on: {
+      connecting: () => (mayOpen = false),
+      opened: () => dispatch({ type: "opened" }),
       connected: () => {
         refused = false;
-        setLink("online");
+        dispatch({ type: "acknowledged", now: Date.now() });
         scheduleRenewal();
       },
       closed: (event) => {
-        refused ||= (event as CloseEvent).code === TOKEN_REFUSED;
+        const { code, reason } = event as CloseEvent;
         clearTimeout(renewal);
         clearTimeout(pongDue);
-        setLink("offline");
+        dispatch({ type: "closed", code, reason, chance: Math.random() });
       },
       // A socket that died while the computer slept looks alive until it is used.
       ping: (received) => {
@@ -102,8 +153,11 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
       },
       pong: () => clearTimeout(pongDue),
     },
-    onNonLazyError: broken,
+    onNonLazyError: () => {}, // `closed` has said it.
   });
+  const send = async (query: string, variables: Record<string, unknown>) => {
+    for await (const _ of socket.iterate({ query, variables }));
+  };
 
   const scheduleRenewal = () => {
     clearTimeout(renewal);
@@ -112,7 +166,7 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
       try {
         const token = await renew();
         // On the socket itself: over HTTP there is nothing to renew.
-        if (token) for await (const _ of socket.iterate({ query: RENEW, variables: { token: token.token } }));
+        if (token) await send(RENEW, { token: token.token });
         if (token) scheduleRenewal();
       } catch {
         socket.terminate(); // Reconnecting gets a token again.
@@ -120,10 +174,13 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
     }, Math.min(LONGEST_TIMER_MS, Math.max(1000, tokens.current().expiresAt - Date.now() - RENEW_BEFORE_MS)));
   };
 
-  const open = new AbortController(); // Its signal removes the listeners.
-  addEventListener("online", () => wake(), open);
-  addEventListener("offline", () => socket.terminate(), open);
-  document.addEventListener("visibilitychange", () => wake(), open);
+  // --- the page
+  const alive = new AbortController(); // Its signal removes the listeners.
+  const { signal } = alive;
+  addEventListener("online", () => dispatch({ type: "networkBack" }), { signal });
+  addEventListener("offline", () => socket.terminate(), { signal });
+  document.addEventListener("visibilitychange", () => dispatch({ type: "networkBack" }), { signal });
+  watchUse(() => dispatch({ type: "used", now: Date.now() }), () => dispatch({ type: "hidden", now: Date.now() }), signal);
 
   const auth: Exchange = authExchange(async (utils) => ({
     addAuthToOperation: (operation) => utils.appendHeaders(operation, { authorization: `Bearer ${tokens.current().token}` }),
@@ -139,49 +196,25 @@ export function connect(tokens: Tokens, signedOut: () => void, broken: () => voi
     exchanges: [
       cache(tokens.current().userId),
       auth,
-      fetchExchange,
       subscriptionExchange({
-        forwardSubscription: ({ query, variables }) => ({
-          subscribe: (sink) => {
-            // graphql-ws sends this payload again after each reconnect: `since` is then the last received event.
-            const payload = { query: query!, variables: { ...variables } as Record<string, unknown> };
-            let stop = () => {};
-            let tries = 0;
-            const begin = () => {
-              stop = socket.subscribe<Record<string, { cursor?: string }>>(payload, {
-                ...sink,
-                next: (result) => {
-                  tries = 0;
-                  const cursor = Object.values(result.data ?? {})[0]?.cursor;
-                  if (cursor) payload.variables.since = cursor;
-                  sink.next(result as Parameters<typeof sink.next>[0]);
-                },
-                // If the server cannot start it now (a rate limit, a database that is away), try again from the same position.
-                error: (error) => {
-                  const refusals = Array.isArray(error) ? (error as GraphQLError[]).map((each) => each.extensions ?? {}) : [];
-                  if (!refusals.length || refusals.some((each) => each.retryable !== true)) return sink.error(error);
-                  const asked = Math.max(...refusals.map((each) => Number(each.retryAfterMs ?? 0)));
-                  const timer = setTimeout(begin, asked + backoff(tries++));
-                  stop = () => clearTimeout(timer);
-                },
-              });
-            };
-            begin();
-            return { unsubscribe: () => stop() };
-          },
-        }),
+        isSubscriptionOperation: ({ kind, context }) => kind === "subscription" || context.onSocket === true,
+        forwardSubscription: forwardedTo(socket, (stream, reset) => dispatch({ type: "caughtUp", stream, reset })),
       }),
+      fetchExchange,
     ],
   });
 
+  dispatch({ type: "start" });
   return {
     client,
-    link: () => link,
-    onLink: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
+    state: () => state,
+    onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
+    ready: (streams) => dispatch({ type: "ready", streams }),
     close: () => {
-      open.abort();
-      clearTimeout(renewal);
+      alive.abort();
+      [renewal, pongDue, opening, checking].forEach(clearTimeout);
       listeners.clear();
+      dispatch({ type: "signedOut" });
       void socket.dispose();
     },
   };

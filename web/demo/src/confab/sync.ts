@@ -1,20 +1,27 @@
 /**
- * Synchronisation: the session list and all conversations of a user, as they change on any device.
+ * Synchronisation: the first screen, and then the session list and all conversations of a user, as they change on any device.
  *
- * Guarantees: starts from the newest page of sessions and continues from exactly there. Missed events come first, in order. A reset
- * starts over automatically. Every received message is acknowledged as delivered. Listeners get each live event once.
- * The cursor lives as long as its cache: a reloaded page starts with a page of sessions.
+ * Guarantees: starts from `ready` and continues from exactly there. Missed events come first, in order. A reset starts over
+ * automatically. Every received message is acknowledged as delivered. Listeners get each live event once.
+ * The cursor lives as long as its cache: a reloaded page starts with `ready`.
  */
-import type { Client } from "@urql/core";
-
-import { AckDeliveredDocument, MessageEventsDocument, OfflineQueueDocument, SessionsDocument } from "../gql";
+import { AckDeliveredDocument, MessageEventsDocument, OfflineQueueDocument, ReadyDocument } from "../gql";
 import { SyncSessionDocument, SyncSessionsDocument, TicksDocument, type MessageEventsSubscription } from "../gql";
+import { backoff } from "./backoff";
+import type { Connection } from "./client";
 import { isRetryable } from "./outbox";
+import { MESSAGES, SESSIONS } from "./streams";
 
 export type LiveEvent = MessageEventsSubscription["messageEvents"];
 
+export type Screen = "loading" | "there" | "failed";
+
 export interface Sync {
   onEvent(listener: (event: LiveEvent) => void): () => void;
+  /** Asks for the first screen until it is there. Later it asks once, to refresh it. */
+  loadScreen(): void;
+  screen(): Screen;
+  onScreen(listener: () => void): () => void;
   stop(): void;
 }
 
@@ -22,7 +29,7 @@ const TOGETHER_MS = 50;
 const TICKS_EVERY_MS = 400;
 const AGAIN_MS = 2_000;
 
-export function startSync(client: Client, me: string): Sync {
+export function startSync({ client, ready }: Pick<Connection, "client" | "ready">, me: string): Sync {
   const listeners = new Set<(event: LiveEvent) => void>();
   const stops: (() => void)[] = [];
   let stopped = false;
@@ -96,24 +103,39 @@ export function startSync(client: Client, me: string): Sync {
     if (live) listeners.forEach((tell) => tell(event));
   };
 
-  const start = async () => {
-    for (let wait = 500; !stopped; wait = Math.min(wait * 2, 8000)) {
-      const { data } = await client.query(SessionsDocument, {}, { requestPolicy: "network-only" }).toPromise();
-      if (data) return follow(data.sessions.cursor);
-      await new Promise((resolve) => setTimeout(resolve, wait));
+  let screen: Screen = "loading";
+  const screenListeners = new Set<() => void>();
+  const setScreen = (now: Screen) => {
+    screen = now;
+    screenListeners.forEach((changed) => changed());
+  };
+  let loading = false;
+  const loadScreen = async () => {
+    if (loading) return;
+    loading = true;
+    for (let tries = 0; !stopped; tries++) {
+      const { data, error } = await client.query(ReadyDocument, {}, { requestPolicy: "network-only" }).toPromise();
+      if (data && screen !== "there") follow(data.ready.cursor);
+      if (data || screen === "there") break;
+      if (error && !isRetryable(error)) {
+        setScreen("failed");
+        break;
+      }
+      await new Promise((resolve) => setTimeout(resolve, backoff(tries)));
     }
+    loading = false;
   };
 
   const follow = (since: string) => {
     if (stopped) return;
     pulledTo = since;
+    setScreen("there");
+    ready([SESSIONS, MESSAGES]);
     const sessions = client.subscription(SyncSessionDocument, { since }).subscribe(() => {});
     const messages = client.subscription(MessageEventsDocument, { since }).subscribe(({ data }) => data && apply(data.messageEvents));
     stops.push(sessions.unsubscribe, messages.unsubscribe);
     void emptyQueue();
   };
-
-  void start();
 
   return {
     onEvent: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
@@ -121,6 +143,10 @@ export function startSync(client: Client, me: string): Sync {
       stopped = true;
       stops.forEach((stop) => stop());
       listeners.clear();
+      screenListeners.clear();
     },
+    loadScreen: () => void loadScreen(),
+    screen: () => screen,
+    onScreen: (listener) => (screenListeners.add(listener), () => void screenListeners.delete(listener)),
   };
 }

@@ -1,7 +1,8 @@
-import { useEffect, useState } from "react";
+import { useEffect, useState, useSyncExternalStore } from "react";
 import { Provider } from "urql";
 
 import { connect, type Token } from "../confab/client";
+import { thisDevice } from "../confab/device";
 import { openOutbox } from "../confab/outbox";
 import { startSync } from "../confab/sync";
 import { openUploads } from "../confab/uploads";
@@ -14,9 +15,7 @@ import { textOf } from "./format";
 import { useRoute } from "./route";
 import { Sidebar } from "./Sidebar";
 import { useConfirm } from "./useConfirm";
-import { useAsked, useLink, useLiveEvents, useTyping, useWorld, WorldContext, type World } from "./world";
-
-const CONNECT_AGAIN_MS = 5_000;
+import { useAsked, useLiveEvents, useScreen, useTyping, useWorld, WorldContext, type World } from "./world";
 
 /** Opens everything for one user, and closes it when they sign out. */
 export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
@@ -28,18 +27,19 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
   const [connections, setConnections] = useState(0);
 
   useEffect(() => {
-    let again: ReturnType<typeof setTimeout> | undefined;
-    const connectAgain = () => (again = setTimeout(() => setConnections((count) => count + 1), CONNECT_AGAIN_MS));
-    const connection = connect(tokens, () => signedOut("You have been signed out."), connectAgain);
-    const sync = startSync(connection.client, token.userId);
+    const connection = connect(tokens, thisDevice(place), {
+      loadScreen: () => sync.loadScreen(),
+      signedOut,
+      startOver: () => setConnections((count) => count + 1),
+    });
+    const sync = startSync(connection, token.userId);
     const outbox = openOutbox(connection.client, `${place}.${token.userId}`);
     const uploads = openUploads(connection.client, outbox);
-    const offLink = connection.onLink(() => connection.link() === "online" && (outbox.wake(), uploads.wake()));
+    const offChange = connection.onChange(() => connection.state().connected && (outbox.wake(), uploads.wake()));
     void people().then((all) => setCast(all ?? []));
     setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads });
     return () => {
-      clearTimeout(again);
-      offLink();
+      offChange();
       uploads.stop();
       outbox.stop();
       sync.stop();
@@ -67,9 +67,11 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
 function Panes({ leave }: { leave: () => void }) {
   const { conversationId, subBiz } = useRoute();
   const typing = useTyping();
+  const { connection } = useWorld();
+  const connectionState = useSyncExternalStore(connection.onChange, () => connection.state().connection);
   useTotalInTitle();
   return (
-    <div className="panes" data-open={conversationId ? "" : undefined}>
+    <div className="panes" data-open={conversationId ? "" : undefined} data-connection={connectionState}>
       <Sidebar subBiz={subBiz} current={conversationId} typing={typing} leave={leave} />
       {conversationId ? (
         <Conversation key={conversationId} id={conversationId} subBiz={subBiz} typing={typing(conversationId)} />
@@ -88,12 +90,13 @@ function Panes({ leave }: { leave: () => void }) {
 
 /** Displayed if the connection is lost for longer than a moment. */
 function OfflineBanner() {
-  const link = useLink();
+  const { connection } = useWorld();
+  const offline = useSyncExternalStore(connection.onChange, () => !connection.state().connected && connection.state().failures > 0);
   const [shown, setShown] = useState(false);
   useEffect(() => {
-    const timer = setTimeout(() => setShown(link === "offline"), link === "offline" ? 600 : 0);
+    const timer = setTimeout(() => setShown(offline), offline ? 600 : 0);
     return () => clearTimeout(timer);
-  }, [link]);
+  }, [offline]);
   return shown ? <p className="offline" role="status">Offline. Your messages are kept, and sent when the network is back.</p> : null;
 }
 
@@ -116,7 +119,7 @@ const FAVICON = (dot: boolean) =>
   )}`;
 
 function useTotalInTitle() {
-  const total = useAsked({ query: TotalDocument })[0].data?.totalUnread ?? 0;
+  const total = useAsked({ query: TotalDocument, pause: useScreen() !== "there" })[0].data?.totalUnread ?? 0;
   useEffect(() => {
     document.title = total ? `(${total}) Confab` : "Confab";
     document.querySelector<HTMLLinkElement>("link[rel=icon]")!.href = FAVICON(total > 0);

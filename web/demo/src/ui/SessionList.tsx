@@ -3,7 +3,7 @@ import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 import { SessionsDocument } from "../gql";
 import { SessionRow } from "./SessionRow";
 import { useHeldWhilePressed } from "./useHeldWhilePressed";
-import { useAsked, useWorld } from "./world";
+import { useAsked, useScreen, useWorld } from "./world";
 
 interface Props {
   subBiz: string | null;
@@ -15,9 +15,10 @@ interface Props {
 
 /** One list of sessions. The cache orders it; this component displays it, and fetches more at its end. */
 export function SessionList({ subBiz, categoryId, folders, current, typing }: Props) {
-  const { client } = useWorld();
+  const { client, sync } = useWorld();
+  const screen = useScreen();
   const variables = { ...(subBiz && { subBiz }), ...(categoryId && { categoryId }) };
-  const [{ data, error }, again] = useAsked({ query: SessionsDocument, variables, requestPolicy: subBiz || categoryId ? "cache-and-network" : "cache-first" });
+  const [{ data, error }, again] = useAsked({ query: SessionsDocument, variables, requestPolicy: subBiz || categoryId ? "cache-and-network" : "cache-first", pause: screen !== "there" });
   const [focused, setFocused] = useState<string | null>(null);
   const end = useRef<HTMLLIElement>(null);
   const list = useRef<HTMLUListElement>(null);
@@ -45,7 +46,8 @@ export function SessionList({ subBiz, categoryId, folders, current, typing }: Pr
   };
 
   if (!data) {
-    if (error) return <p className="empty" role="alert">The list didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p>;
+    const reload = () => (screen === "there" ? again({ requestPolicy: "network-only" }) : sync.loadScreen());
+    if (error || screen === "failed") return <p className="empty" role="alert">The list didn't load. <button className="link" onClick={reload}>Try again</button></p>;
     return <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4, 5, 6].map((each) => <i key={each} />)}</div>;
   }
   if (!sessions.length) return <p className="empty">No conversations yet. Start one!</p>;

@@ -9,7 +9,7 @@ import { NewGroup } from "./NewGroup";
 import { SessionList } from "./SessionList";
 import { ThemeSwitch } from "./ThemeSwitch";
 import { plural } from "./format";
-import { useAsked } from "./world";
+import { useAsked, useScreen } from "./world";
 
 interface Props {
   subBiz: string | null;
@@ -21,7 +21,8 @@ interface Props {
 export function Sidebar({ subBiz, current, typing, leave }: Props) {
   const [folder, setFolder] = useState<string | null>(null);
   const [dialog, setDialog] = useState<"conversation" | "group" | null>(null);
-  const me = useAsked({ query: MeDocument })[0].data?.me;
+  const screen = useScreen();
+  const me = useAsked({ query: MeDocument, pause: screen !== "there" })[0].data?.me;
   const folders = useAsked({ query: FoldersDocument })[0].data?.sessionCategories ?? [];
   // A folder disappears with its last session.
   const shown = folders.some(({ categoryId }) => categoryId === folder) ? folder : null;

@@ -1,7 +1,7 @@
 import { useState } from "react";
 
 import { MessagesAroundDocument, MessagesDocument, NewerMessagesDocument, OlderMessagesDocument, type SessionPartsFragment } from "../gql";
-import { useAsked, useWorld } from "./world";
+import { useAsked, useScreen, useWorld } from "./world";
 
 interface Place {
   /** The messages around this seq; null: the newest ones. */
@@ -18,7 +18,9 @@ export function useHistory(conversationId: string, session: SessionPartsFragment
   const { client } = useWorld();
   const [place, setPlace] = useState<Place>({ around: null, number: 0 });
   const [opened, setOpened] = useState(false);
-  const newest = useAsked({ query: MessagesDocument, variables: { conversationId } })[0].data;
+  // Not before the first screen: everything after its cursor arrives as events, so nothing falls between the two.
+  const pause = useScreen() !== "there";
+  const newest = useAsked({ query: MessagesDocument, variables: { conversationId }, pause })[0].data;
   const aroundSeq = place.around ?? 0;
   const around = useAsked({ query: MessagesAroundDocument, variables: { conversationId, aroundSeq }, pause: place.around === null })[0];
   const isAnswered = around.operation?.variables.aroundSeq === place.around;

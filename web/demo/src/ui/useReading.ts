@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import type { Outgoing } from "../confab/outbox";
 import { isRetryable } from "../confab/outbox";
 import { MarkReadDocument, type MessagePartsFragment, type SessionPartsFragment } from "../gql";
-import { useLink, useWorld } from "./world";
+import { useOnline, useWorld } from "./world";
 
 const TOGETHER_MS = 200;
 const AGAIN_MS = 2000;
@@ -13,11 +13,11 @@ const AGAIN_MS = 2000;
  */
 export function useMarkRead(session: SessionPartsFragment | null, watched: boolean) {
   const { client } = useWorld();
-  const link = useLink();
+  const online = useOnline();
   const [seen, setSeen] = useState(-1);
   const [tries, setTries] = useState(0);
   const busy = useRef(false);
-  const due = session !== null && watched && link === "online" && (seen > session.readSeq || (session.unreadStatus && seen >= 0));
+  const due = session !== null && watched && online && (seen > session.readSeq || (session.unreadStatus && seen >= 0));
 
   useEffect(() => {
     if (!due || busy.current) return;

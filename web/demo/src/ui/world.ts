@@ -27,9 +27,16 @@ export interface World {
 export const WorldContext = createContext<World | null>(null);
 export const useWorld = () => useContext(WorldContext)!;
 
-export function useLink() {
+/** True while there is a connection to the server. */
+export function useOnline() {
   const { connection } = useWorld();
-  return useSyncExternalStore(connection.onLink, connection.link);
+  return useSyncExternalStore(connection.onChange, () => connection.state().connected);
+}
+
+/** Whether the first screen is there. */
+export function useScreen() {
+  const { sync } = useWorld();
+  return useSyncExternalStore(sync.onScreen, sync.screen);
 }
 
 const AGAIN_MS = 1000;
@@ -38,12 +45,12 @@ const AGAIN_MS = 1000;
 export function useAsked<Data, Variables extends AnyVariables>(args: UseQueryArgs<Variables, Data>): UseQueryResponse<Data, Variables> {
   const asked = useQuery(args);
   const [{ error, fetching }, again] = asked;
-  const link = useLink();
+  const online = useOnline();
   useEffect(() => {
-    if (link !== "online" || fetching || !error || !isRetryable(error)) return;
+    if (!online || fetching || !error || !isRetryable(error)) return;
     const timer = setTimeout(() => again({ requestPolicy: "network-only" }), AGAIN_MS);
     return () => clearTimeout(timer);
-  }, [link, error, fetching]);
+  }, [online, error, fetching]);
   return asked;
 }
 

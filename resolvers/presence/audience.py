@@ -1,0 +1,113 @@
+"""Users whose presence a viewer may see: they share a conversation or a workspace (ADR 80).
+
+Users who do not exist take the same reads as strangers, so the time does not tell who exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from resolvers.base.app import Confab
+from resolvers.base.errors import InvalidInput
+from store.base.ids import USER_ID_RULE, ConversationId, UserId, is_user_id
+from store.base.workspace_ids import WorkspaceId
+
+MAX_USERS = 200
+"""Users whose presence one call or one subscription shows."""
+
+_ROWS_AT_ONCE = 4_000
+"""Rows that one query looks for, each a unit of work. MongoDB needs about 2 us for each."""
+
+_MAX_PLACES = 4_000
+"""Limit for the users times the viewer's groups. Beyond it the groups of the users are listed, which costs less."""
+
+_Place = TypeVar("_Place", tuple[UserId, WorkspaceId], tuple[UserId, ConversationId])
+"""A user, and a workspace or group."""
+
+
+def check_users(ids: Sequence[str]) -> list[UserId]:
+    """Return the users of an argument `userIds`. Raises InvalidInput for more than 200, and for malformed ids."""
+    if len(ids) > MAX_USERS:
+        raise InvalidInput(f"give at most {MAX_USERS} ids", field="userIds")
+    if not all(map(is_user_id, ids)):
+        raise InvalidInput(f"an id of a user has {USER_ID_RULE}", field="userIds")
+    return [UserId(user) for user in ids]
+
+
+async def find_visible(app: Confab, viewer: UserId, users: Collection[UserId]) -> set[UserId]:
+    """Return those of at most 200 users whose presence a viewer may see: their own, and of users they share with.
+
+    Shared are private conversations, also those without a message, present memberships of groups, and workspaces.
+    One to four round trips to MongoDB, one after the other; none if the viewer asks only for their own.
+    Raises RateLimited if the viewer's work budget has too few units.
+    """
+    unknown = set(users) - {viewer}
+    if not unknown:
+        return set(users)
+    store = app.store
+    app.work.take(viewer, len(unknown))
+    partners, joined, groups = await asyncio.gather(
+        store.shared_conversations.list_partners(viewer, unknown),
+        store.user_workspaces.list_joined(viewer),
+        store.shared_conversations.list_groups(viewer),
+    )
+    unknown -= partners
+    colleagues, ended = await asyncio.gather(
+        _find_colleagues(app, viewer, [each.workspace for each in joined], unknown),
+        store.shared_conversations.list_ended(groups),
+    )
+    unknown -= colleagues
+    unknown -= await _find_in_groups(app, viewer, [group for group in groups if group not in ended], unknown)
+    # Users who have blocked the viewer will be left out here.
+    return set(users) - unknown
+
+
+async def _find_colleagues(
+    app: Confab, viewer: UserId, joined: Collection[WorkspaceId], users: Collection[UserId]
+) -> set[UserId]:
+    """Return those of some users who are in one of the viewer's workspaces."""
+    # The rows of deleted workspaces are removed later.
+    existing = await app.store.workspaces.list_existing(joined)
+    places = ((user, workspace) for workspace in existing for user in users)
+    return await _find_among(app, viewer, places, app.store.user_workspaces.find_members)
+
+
+async def _find_in_groups(
+    app: Confab, viewer: UserId, groups: Collection[ConversationId], users: Collection[UserId]
+) -> set[UserId]:
+    """Return those of some users who are members of one of the viewer's groups."""
+    places: Iterable[tuple[UserId, ConversationId]] = ((user, group) for group in groups for user in users)
+    if len(groups) * len(users) > _MAX_PLACES:
+        places = await _list_places(app, viewer, set(groups), users)
+    return await _find_among(app, viewer, places, app.store.shared_conversations.find_members)
+
+
+async def _list_places(
+    app: Confab, viewer: UserId, groups: Collection[ConversationId], users: Collection[UserId]
+) -> list[tuple[UserId, ConversationId]]:
+    """Return which of some users are or were in which of the viewer's groups, by the users' own sessions."""
+    places, after = list[tuple[UserId, ConversationId]](), None
+    while True:
+        app.work.take(viewer, len(users))
+        page = await app.store.shared_conversations.list_groups_of(users, after, _ROWS_AT_ONCE)
+        app.work.charge(viewer, len(page))
+        places += [place for place in page if place[1] in groups]
+        if len(page) < _ROWS_AT_ONCE:
+            return places
+        after = page[-1]
+
+
+async def _find_among(
+    app: Confab, viewer: UserId, places: Iterable[_Place], find: Callable[[Sequence[_Place]], Awaitable[set[UserId]]]
+) -> set[UserId]:
+    """Return the users who are at one of their places at least."""
+    remaining, found = iter(places), set[UserId]()
+    while True:
+        wanted = list(islice((place for place in remaining if place[0] not in found), _ROWS_AT_ONCE))
+        if not wanted:
+            return found
+        app.work.take(viewer, len(wanted))
+        found |= await find(wanted)

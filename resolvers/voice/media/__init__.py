@@ -1,0 +1,1 @@
+"""The media server that carries sound and pictures of voice channels (ADR 83)."""

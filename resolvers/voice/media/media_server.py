@@ -1,0 +1,56 @@
+"""The interface of a media server. Voice states never depend on it: they are right without one (ADR 83)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from store.base.ids import ConversationId
+from store.voice.voice_state import VoiceState
+
+TOKEN_SECONDS = 600
+"""Time for which a token is valid for joining. Who is in a room stays there after it."""
+
+
+class MediaAccess(NamedTuple):
+    """Data with which a client joins a room. expires_at_ms: the token is valid for joining until then."""
+
+    url: str
+    token: str
+    expires_at_ms: int
+
+
+class MediaServer(Protocol):
+    """Carries sound and pictures of voice channels: one room per channel, one participant per state.
+
+    A participant is named by the user and the device of the state.
+    """
+
+    def access(self, state: VoiceState) -> MediaAccess:
+        """Return a signed token for the room of the state's channel. No round trip.
+
+        The participant may publish sound unless the state is mute, show a camera or a screen if `may_show`, and receive
+        unless it is deafened.
+        """
+        ...
+
+    def state_changed(self, state: VoiceState) -> None:
+        """Give the participant of a state the rights that the state has now.
+
+        Returns at once: the call is made in the background, and repeated while the media server does not answer.
+        """
+        ...
+
+    def state_ended(self, state: VoiceState) -> None:
+        """Remove the participant of a state that has ended, or has moved on, from the room of its channel.
+
+        Returns at once: the call is made in the background, and repeated while the media server does not answer.
+        """
+        ...
+
+    def channel_deleted(self, channel: ConversationId) -> None:
+        """Close the room of a channel. Returns at once."""
+        ...
+
+    async def close(self) -> None:
+        """Stop making calls."""
+        ...
