@@ -50,6 +50,7 @@ from store.presence.presence_cache import PresenceCache
 from store.presence.presence_rows import PresenceRows
 from store.presence.presence_store import PresenceStore
 from store.presence.server_times import ServerTimes
+from store.presence.visibility import Visibility
 from store.previews.embed_store import EmbedStore
 from store.previews.host_turns import HostTurns
 from store.previews.preview_cache import PreviewCache
@@ -157,6 +158,7 @@ class Store:
     blobs: BlobStore
     presence: PresenceStore
     presence_records: PresenceCache
+    visibility: Visibility
     server_times: ServerTimes
 
 
@@ -200,6 +202,9 @@ def build_store(
     presence_rows = PresenceRows(mongo)
     presence_records = PresenceCache(presence_rows, cache, keys, clock)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, presence_records.reload)
+    presence = PresenceStore(
+        presence_rows, presence_records, cache, keys, clock, stale_caches.add_presence_unless_applied
+    )
     sending_rights = SendingRights(policies, channel_rights)
     threads = ThreadStore(mongo, keys)
     outbox, revisions = OutboxStore(cache, keys, clock), RevisionStore(mongo, cache, keys, pins, file_claims)
@@ -285,9 +290,8 @@ def build_store(
         message_files=MessageFiles(file_claims, files, messages, outbox, cache, clock),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),
         blobs=GridFSBlobs(mongo) if blobs is None else blobs,
-        presence=PresenceStore(
-            presence_rows, presence_records, cache, keys, clock, stale_caches.add_presence_unless_applied
-        ),
+        presence=presence,
         presence_records=presence_records,
+        visibility=Visibility(presence, presence_records, cache, clock),
         server_times=ServerTimes(cache, keys, clock),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
@@ -15,7 +15,7 @@ from store.sessions.changes import Delivered
 from store.sessions.channel_changes import ChannelChange
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
-from subscriptions.delivery.receipt_release import is_invisible, next_check_ms
+from subscriptions.delivery.receipt_release import next_check_ms
 
 
 class DeliveryMark(NamedTuple):
@@ -61,16 +61,14 @@ async def ack_many_delivered(app: Confab, user: UserId, marks: Sequence[Delivery
         )
         return [after[name] for name in seqs]
 
-    return await app.store.user_transactions.run(user, list(seqs), work, [app.store.presence.setting_call(user)])
+    return await app.store.user_transactions.run(user, list(seqs), work, app.store.visibility.read_calls((user,)))
 
 
-async def _held_until(app: Confab, user: UserId, answer: Any) -> int | None:
+async def _held_until(app: Confab, user: UserId, presence: Sequence[bytes]) -> int | None:
     """Return when to check whether an INVISIBLE user is visible again (ms); None: the user is visible."""
-    setting = app.store.presence.setting_from(answer)
-    if setting is None:
-        setting = (await app.store.presence.read([user]))[user].setting
+    setting = await app.store.visibility.setting(user, presence)
     now_ms = app.store.clock.now_ms()
-    return next_check_ms(setting.at(now_ms), now_ms) if is_invisible(setting, now_ms) else None
+    return next_check_ms(setting, now_ms) if setting.is_hidden_at(now_ms) else None
 
 
 async def _decide(app: Confab, named: NamedSessions, seqs: Mapping[ConversationId, int]) -> list[Acknowledgement]:

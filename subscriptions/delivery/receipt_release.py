@@ -11,7 +11,7 @@ import structlog
 
 from store.base.errors import StoreError
 from store.base.ids import UserId
-from store.presence.presence_record import PresenceSetting, Setting
+from store.presence.presence_record import Setting
 from store.receipts.held_receipts import HeldReceipt
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.redis.request_scope import RequestScope
@@ -30,11 +30,6 @@ _LEASE_MS = 30_000
 _RECEIPTS_AT_ONCE = 200
 _RETRY_SECONDS = (0.2, 6.0)
 _HOLD_SECONDS = 120.0
-
-
-def is_invisible(setting: Setting, now_ms: int) -> bool:
-    """Return whether a user is INVISIBLE at a time (ms)."""
-    return setting.at(now_ms).value is PresenceSetting.INVISIBLE
 
 
 def next_check_ms(setting: Setting, now_ms: int) -> int:
@@ -85,8 +80,8 @@ class ReceiptRelease:
         released = 0
         for user in users:
             now, setting = store.clock.now_ms(), records[user].setting
-            is_hidden = is_invisible(setting, now)
-            until = next_check_ms(setting.at(now), now) if is_hidden else now + _LEASE_MS
+            is_hidden = setting.is_hidden_at(now)
+            until = next_check_ms(setting, now) if is_hidden else now + _LEASE_MS
             if await store.held_receipts.take_due(user, now, until) and not is_hidden:
                 await self._release(user)
                 released += 1
@@ -121,7 +116,7 @@ class ReceiptRelease:
             store.cache.require_shared()
             # Read before each part: the user may become INVISIBLE again.
             setting = (await store.presence.read([user]))[user].setting
-            if is_invisible(setting, store.clock.now_ms()):
+            if setting.is_hidden_at(store.clock.now_ms()):
                 return
             held = await store.held_receipts.list_of(user, _RECEIPTS_AT_ONCE)
             if not held:
