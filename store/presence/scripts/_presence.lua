@@ -1,6 +1,6 @@
 -- Functions on the presence of one user.
--- KEYS[1], RECORD: hash; `CachedRecordField` has its fields. KEYS[2], SERVERS: sorted set, the servers that show the user to
--- somebody by the time until which that is known (ms).
+-- KEYS[1], RECORD: hash; `CachedRecordField` has its fields.
+-- KEYS[2], SERVERS: sorted set, the servers that show the user to somebody by the time until which that is known (ms).
 -- ARGV[1] is always the current time, ms.
 local RECORD, SERVERS, NOW_MS = KEYS[1], KEYS[2], tonumber(ARGV[1])
 local KEPT_MS = 2 * 3600 * 1000
