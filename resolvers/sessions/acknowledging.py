@@ -148,6 +148,4 @@ class _Receipts:
             return
         for each, receipt in self._receipts:
             if each.concerns_others or not are_stored:
-                app.receipts.notify(
-                    receipt, each.previous_seq, at_ms=self._transaction.at, store_mark=not are_stored
-                )
+                app.receipts.notify(receipt, each.previous_seq, at_ms=self._transaction.at, store_mark=not are_stored)

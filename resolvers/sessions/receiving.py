@@ -28,7 +28,9 @@ class DeliveryMark(NamedTuple):
 async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq: int) -> Session:
     """Mark all messages up to a seq as delivered. The position never goes back. Senders get receipts.
 
-    While the user is INVISIBLE, receipts are held back (ADR 81). An unread mark is kept. Raises InvalidInput, also for a gateway; NotFound.
+    While the user is INVISIBLE, receipts are held back (ADR 81). An unread mark is kept.
+
+    Raises InvalidInput, also for a gateway; NotFound.
     """
     (session,) = await ack_many_delivered(app, user, [DeliveryMark(conversation, up_to_seq)])
     return session
@@ -56,9 +58,7 @@ async def ack_many_delivered(app: Confab, user: UserId, marks: Sequence[Delivery
             raise InvalidInput("this does not apply to a subBiz", field="conversationId")
         due = await _decide(app, named, seqs)
         held_until_ms = await _held_until(app, user, *transaction.answers) if due else None
-        after = await acknowledge(
-            app, transaction, due, named.sessions, named.heads, held_until_ms=held_until_ms
-        )
+        after = await acknowledge(app, transaction, due, named.sessions, named.heads, held_until_ms=held_until_ms)
         return [after[name] for name in seqs]
 
     return await app.store.user_transactions.run(user, list(seqs), work, app.store.visibility.read_calls((user,)))

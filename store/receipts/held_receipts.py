@@ -65,10 +65,7 @@ class HeldReceiptStore:
         return [_from_row(row) for row in await self._mongo.find(HELD_RECEIPTS, held_receipts_of(user), limit=limit)]
 
     async def list_due_users(self, now_ms: int, limit: int) -> list[UserId]:
-        """Return users who may be visible again: those of a number of receipts, the longest due first.
-
-        On a sharded cluster this query goes to every shard.
-        """
+        """Return users who may be visible again: those of a number of receipts, the longest due first."""
         rows = await self._mongo.find(HELD_RECEIPTS, {HELD_UNTIL: {"$lte": now_ms}}, sort=BY_HELD_UNTIL, limit=limit)
         return list(dict.fromkeys(_from_row(row).user for row in rows))
 

@@ -59,7 +59,9 @@ class Sent:
         own = await self.api.own_session(self.alice, self.conversation)
         if self.conversation.startswith("p_"):
             seqs = [message["seq"] for message in self.messages]
-            assert own["peerDeliveredSeq"] == max([0, *(s for s, each in zip(seqs, found, strict=True) if each != "SENT")])
+            assert own["peerDeliveredSeq"] == max(
+                [0, *(s for s, each in zip(seqs, found, strict=True) if each != "SENT")]
+            )
         return found
 
     async def expect_held(self) -> None:
@@ -90,11 +92,28 @@ async def send_to_invisible(api: Api, kind: str, until_ms: int | None = None) ->
     return Sent(api, conversation, alice, bob, messages, await api.listen(alice))
 
 
+@dataclass(frozen=True)
+class StillProcess:
+    """A process whose clock stands still."""
+
+    api: Api
+    clock: ManualClock
+
+    async def advance(self, ms: int) -> None:
+        """Move the clock, and renew the server's lease as housekeeping does."""
+        self.clock.ms += ms
+        await self.api.services.housekeeper._lease()
+
+    async def release_due(self) -> int:
+        """Do what housekeeping does."""
+        return await self.api.services.app.receipt_release.release_due()
+
+
 @pytest.fixture(scope="module")
-async def still_process(open_api: OpenApi) -> AsyncIterator[tuple[Api, ManualClock]]:
+async def still(open_api: OpenApi) -> AsyncIterator[StillProcess]:
     clock = ManualClock()
     async with open_api("still", clock) as api:
-        yield api, clock
+        yield StillProcess(api, clock)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -155,9 +174,7 @@ async def test_receipts_of_many_conversations_are_held_and_released_together(api
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_held_receipts_survive_the_loss_of_redis(
-    losing_api: Api, deployments: Deployments, kind: str
-) -> None:
+async def test_held_receipts_survive_the_loss_of_redis(losing_api: Api, deployments: Deployments, kind: str) -> None:
     api = losing_api
     sent = await send_to_invisible(api, kind)
     await api.ack(sent.bob, sent.conversation, sent.last)
@@ -171,46 +188,42 @@ async def test_held_receipts_survive_the_loss_of_redis(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_they_learn_of_it_at_the_end_of_the_setting(still_process: tuple[Api, ManualClock], kind: str) -> None:
-    api, clock = still_process
-    sent = await send_to_invisible(api, kind, until_ms=clock.ms + MINUTE_MS)
-    await api.ack(sent.bob, sent.conversation, sent.last)
-    clock.ms += MINUTE_MS - 1
-    assert await api.services.app.receipt_release.release_due() == 0
+async def test_they_learn_of_it_at_the_end_of_the_setting(still: StillProcess, kind: str) -> None:
+    sent = await send_to_invisible(still.api, kind, until_ms=still.clock.ms + MINUTE_MS)
+    await still.api.ack(sent.bob, sent.conversation, sent.last)
+    await still.advance(MINUTE_MS - 1)
+    assert await still.release_due() == 0
     await sent.expect_held()
-    clock.ms += 1
-    assert await api.services.app.receipt_release.release_due() == 1
+    await still.advance(1)
+    assert await still.release_due() == 1
     await sent.expect_receipt("DELIVERED", sent.last)
     assert await sent.statuses() == ["DELIVERED", "DELIVERED"]
 
 
 async def test_any_server_finishes_a_release_that_a_dead_server_left(
-    still_process: tuple[Api, ManualClock], monkeypatch: pytest.MonkeyPatch
+    still: StillProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api, clock = still_process
-    sent = await send_to_invisible(api, "group")
-    await api.ack(sent.bob, sent.conversation, sent.last)
+    sent = await send_to_invisible(still.api, "group")
+    await still.api.ack(sent.bob, sent.conversation, sent.last)
     await sent.expect_held()
     with monkeypatch.context() as patch:
         patch.setattr(ReceiptRelease, "begin", lambda *_: None)
-        await set_presence(api, sent.bob, PresenceSetting.ONLINE)
+        await set_presence(still.api, sent.bob, PresenceSetting.ONLINE)
     await sent.expect_held()
-    clock.ms += CHECK_MS
-    await api.services.housekeeper._lease()
-    assert await api.services.app.receipt_release.release_due() == 1
+    await still.advance(CHECK_MS)
+    assert await still.release_due() == 1
     await sent.expect_receipt("DELIVERED", sent.last)
 
 
-async def test_receipts_stay_held_while_the_user_stays_invisible(still_process: tuple[Api, ManualClock]) -> None:
-    api, clock = still_process
-    sent = await send_to_invisible(api, "private")
-    await api.ack(sent.bob, sent.conversation, sent.last)
+async def test_receipts_stay_held_while_the_user_stays_invisible(still: StillProcess) -> None:
+    sent = await send_to_invisible(still.api, "private")
+    await still.api.ack(sent.bob, sent.conversation, sent.last)
     for _ in range(2):
-        clock.ms += CHECK_MS
-        await api.services.housekeeper._lease()
-        assert await api.services.app.receipt_release.release_due() == 0
+        await still.advance(CHECK_MS)
+        assert await still.release_due() == 0
         assert await sent.statuses() == ["SENT", "SENT"]
-        assert await api.services.app.store.held_receipts.list_due_users(clock.ms, 10) == []
+        due = await still.api.services.app.store.held_receipts.list_due_users(still.clock.ms, 10)
+        assert due == []
 
 
 async def test_a_user_who_becomes_visible_during_an_acknowledgement_gives_receipts(
