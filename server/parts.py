@@ -13,12 +13,14 @@ from resolvers.conversations.message_viewers import list_message_viewers, list_r
 from resolvers.files.inspection.inspector import Inspector
 from resolvers.files.inspection.scanner import Scanner
 from resolvers.previews.preview_fetcher import PreviewFetcher, build_preview_fetcher
+from resolvers.voice.media.livekit_parts import LiveKitParts
 from resolvers.workspaces.announcements import announce_change
 from schema.execution.engine import Engine
 from schema.execution.query_limits import QueryLimits
 from server.blob_store import open_blob_store
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.file_address_keys import file_addresses
+from server.media_server import build_media_server
 from server.settings import Settings
 from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock
@@ -39,9 +41,10 @@ from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
-from subscriptions.presence.own_settings import OwnSettings
+from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -52,6 +55,9 @@ from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.shared.watches import Watches
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
+from subscriptions.voice.voice_changes import VoiceChanges
+from subscriptions.voice.voice_checks import VoiceChecks
+from subscriptions.voice.voice_devices import VoiceDevices
 
 _LEASE_HEARTBEAT_MS = 10_000
 """Interval at which the MongoDB client for the lease checks each member. A short one costs CPU on an idle server."""
@@ -87,6 +93,7 @@ class Parts:
     ring: ServerRing
     ephemeral: EphemeralDelivery
     preview_fetcher: PreviewFetcher
+    livekit: LiveKitParts | None
 
     async def open(self) -> None:
         """Begin to receive, deliver and tidy up."""
@@ -94,6 +101,8 @@ class Parts:
         await self.app.delivery.open()
         await self.housekeeper.open()
         await self.app.inspector.open()
+        if self.livekit is not None:
+            self.livekit.open()
 
     async def close(self) -> None:
         """Stop. What causes further work for others is closed before them."""
@@ -112,7 +121,11 @@ class Parts:
         await app.receipt_release.close()
         await app.receipts.close()
         await self.ephemeral.close()
+        await app.voice_devices.close()
+        if self.livekit is not None:
+            await self.livekit.close()
         await app.devices.close()
+        await app.presence.close()
         await app.shared_events.close()
         await app.hub.close()
         await app.bus.close()
@@ -188,16 +201,24 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
+    store.presence.find_end = live_servers.find_end
+    presence = PresenceHub(hub.server, store, bus, live_servers)
+    store.presence_records.on_reloaded = presence.publish
     devices = ConnectedDevices(
         hub.server,
         store.presence,
         store.clock,
-        OwnSettings(hub.server, bus, store.clock),
+        store.devices,
+        bus,
+        live_servers.find_end,
         store.cache.require_shared,
-        lambda changes: None,
+        presence.publish,
     )
-    live_servers = LiveServers(store.server_times, store.clock, hub.server)
-    store.presence.find_end = live_servers.find_end
+    voice = VoiceChanges(store, shared_events)
+    livekit = build_media_server(settings, store, voice, ring, bus.calls)
+    voice_devices = VoiceDevices(store, voice, devices, hub.server)
+    voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
         store,
         hub,
@@ -212,8 +233,12 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         threads,
         ring,
         live_servers,
+        devices,
+        presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
+        voice_devices=voice_devices,
+        voice_checks=voice_checks,
     )
     app = Confab(
         store,
@@ -235,14 +260,19 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         watches,
         live_servers,
         devices,
+        presence,
+        ChangedMemberships(bus),
+        voice,
+        voice_devices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),
         CatchUps(settings.max_catch_ups_per_user),
         inspector=inspector,
+        media=livekit.server if livekit is not None else None,
     )
     store.policy_changes.completions.announce = partial(announce_change, app)
-    return Parts(app, housekeeper, Revocations(store.revocations, bus), ring, ephemeral, preview_fetcher)
+    return Parts(app, housekeeper, Revocations(store.revocations, bus), ring, ephemeral, preview_fetcher, livekit)
 
 
 def build_engine(settings: Settings, app: Confab) -> Engine:
@@ -266,4 +296,5 @@ def _limits(settings: Settings) -> Limits:
         recall_seconds=settings.recall_seconds,
         max_workspaces_per_user=settings.max_workspaces_per_user,
         max_file_bytes=settings.max_file_bytes,
+        max_voice_channel_users=settings.max_voice_channel_users,
     )

@@ -28,6 +28,7 @@ from store.deployment.deployment import Deployment
 from store.deployment.event_streams import EventStreamStore
 from store.deployment.redis_generations import FallbackServer
 from store.deployment.stale_caches import StaleCaches
+from store.devices.device_store import DeviceStore
 from store.files.blobs.base import BlobStore
 from store.files.blobs.gridfs import GridFSBlobs
 from store.files.file_claims import FileClaims
@@ -72,6 +73,7 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.voice.voice_store import VoiceStore
 from store.workspaces.changing.policy_changes import PolicyChanges
 from store.workspaces.copies.first_screen_reads import FirstScreenReads
 from store.workspaces.copies.known_workspaces import KnownWorkspaces
@@ -150,6 +152,7 @@ class Store:
     memberships: MembershipStore
     member_search: MemberSearch
     invites: InviteStore
+    devices: DeviceStore
     files: FileStore
     file_removals: FileRemovals
     file_claims: FileClaims
@@ -160,6 +163,7 @@ class Store:
     presence_records: PresenceCache
     visibility: Visibility
     server_times: ServerTimes
+    voice: VoiceStore
 
 
 def build_store(
@@ -284,6 +288,7 @@ def build_store(
         memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows, stamps),
         member_search=member_search,
         invites=InviteStore(mongo),
+        devices=DeviceStore(mongo),
         files=files,
         file_removals=FileRemovals(mongo),
         file_claims=file_claims,
@@ -294,4 +299,5 @@ def build_store(
         presence_records=presence_records,
         visibility=Visibility(presence, presence_records, cache, clock),
         server_times=ServerTimes(cache, keys, clock),
+        voice=VoiceStore(cache, keys, clock),
     )

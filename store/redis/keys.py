@@ -50,6 +50,11 @@ class Keys:
         """Key of the times at which servers were last heard from."""
         return f"{self.namespace}servers"
 
+    @property
+    def voice_checks(self) -> str:
+        """Key of the workspaces with voice states, by the time of the next check."""
+        return f"{self.namespace}voice_checks"
+
     def user(self, user: UserId) -> tuple[str, ...]:
         """Return the key that scripts on a user's keys get: the first of USER_KEYS.
 

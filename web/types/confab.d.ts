@@ -32,6 +32,24 @@ export type AccessEnded = {
   conversationId: Scalars['ID']['output'];
 };
 
+/** At most 5 per user. */
+export type Activity = {
+  __typename: 'Activity';
+  type: ActivityType;
+  name: Scalars['String']['output'];
+  details?: Maybe<Scalars['String']['output']>;
+  state?: Maybe<Scalars['String']['output']>;
+  startedAt?: Maybe<Scalars['DateTime']['output']>;
+  endsAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
+export type ActivityType =
+  | 'PLAYING'
+  | 'STREAMING'
+  | 'LISTENING'
+  | 'WATCHING'
+  | 'COMPETING';
+
 /**
  * url: valid for one hour for whoever has it; issued only to people who may read the message at that moment. Served with
  * nosniff, and as a download unless browsers display the type safely (images except SVG, audio, video, PDF, plain text).
@@ -138,6 +156,7 @@ export type Channel = Conversation & Node & {
   /** Messages so far that count as unread until read. unreadCount is this minus Session.readCount. */
   messageCount: Scalars['Int']['output'];
   pinCount: Scalars['Int']['output'];
+  voiceStates: Array<VoiceState>;
 };
 
 
@@ -326,6 +345,13 @@ export type CreateWorkspaceInput = {
   idempotencyKey?: InputMaybe<Scalars['String']['input']>;
 };
 
+export type CustomStatus = {
+  __typename: 'CustomStatus';
+  text?: Maybe<Scalars['String']['output']>;
+  emoji?: Maybe<Scalars['String']['output']>;
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
 export type Delivery = {
   __typename: 'Delivery';
   status: ReceiptStatus;
@@ -338,6 +364,37 @@ export type DeliveryMark = {
   conversationId: Scalars['ID']['input'];
   upToSeq: Scalars['Int']['input'];
 };
+
+export type Device = Node & {
+  __typename: 'Device';
+  id: Scalars['ID']['output'];
+  type: DeviceType;
+  name?: Maybe<Scalars['String']['output']>;
+  /** Now while it is connected. */
+  lastSeenAt: Scalars['DateTime']['output'];
+  /** The caller asks over a connection of it. */
+  isCurrent: Scalars['Boolean']['output'];
+  pushPlatform?: Maybe<PushPlatform>;
+};
+
+/**
+ * null leaves a field as it is; id: null makes a new device. name: up to 100 characters; an empty one removes it. APNS and
+ * FCM take pushToken, WEB_PUSH takes webPush; an empty pushToken alone switches pushes off.
+ */
+export type DeviceInput = {
+  id?: InputMaybe<Scalars['ID']['input']>;
+  type: DeviceType;
+  name?: InputMaybe<Scalars['String']['input']>;
+  pushPlatform?: InputMaybe<PushPlatform>;
+  pushToken?: InputMaybe<Scalars['String']['input']>;
+  webPush?: InputMaybe<WebPushInput>;
+  locale?: InputMaybe<Scalars['String']['input']>;
+};
+
+export type DeviceType =
+  | 'WEB'
+  | 'DESKTOP'
+  | 'MOBILE';
 
 /**
  * At most 5 per message from links, 10 from bots. Links are previewed in groups, channels and their threads, not in
@@ -862,6 +919,23 @@ export type Mutation = {
    * Answers the new expiry. Over HTTP: INVALID_INPUT.
    */
   renewAuth: Scalars['DateTime']['output'];
+  /**
+   * id: the client's deviceId. One record per device. The same push token from another user moves it there (the old record
+   * stays, without push). At most 20 per user: the one seen longest ago is dropped.
+   */
+  registerDevice: Device;
+  /** Closes the device's connections with 4401. Its token stays valid. */
+  removeDevice: Scalars['Boolean']['output'];
+  /**
+   * CONNECT; a VOICE channel (INVALID_INPUT). One voice channel per user and workspace: joining another leaves the first.
+   * On a WebSocket only (INVALID_INPUT), as are updateVoice and leaveVoice: the state belongs to the connection's device
+   * (none: NOT_FOUND). token: for the media server (LiveKit), valid for joining for 10 minutes.
+   */
+  joinVoice: VoiceJoin;
+  updateVoice: VoiceState;
+  leaveVoice: Scalars['Boolean']['output'];
+  /** MUTE_OTHERS, DEAFEN_OTHERS, MOVE_OTHERS. */
+  moderateVoice?: Maybe<VoiceState>;
 };
 
 
@@ -1234,6 +1308,41 @@ export type MutationRenewAuthArgs = {
   token: Scalars['String']['input'];
 };
 
+
+export type MutationRegisterDeviceArgs = {
+  input: DeviceInput;
+};
+
+
+export type MutationRemoveDeviceArgs = {
+  deviceId: Scalars['ID']['input'];
+};
+
+
+export type MutationJoinVoiceArgs = {
+  channelId: Scalars['ID']['input'];
+  selfMute?: InputMaybe<Scalars['Boolean']['input']>;
+  selfDeaf?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type MutationUpdateVoiceArgs = {
+  selfMute?: InputMaybe<Scalars['Boolean']['input']>;
+  selfDeaf?: InputMaybe<Scalars['Boolean']['input']>;
+  video?: InputMaybe<Scalars['Boolean']['input']>;
+  screen?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type MutationModerateVoiceArgs = {
+  channelId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+  mute?: InputMaybe<Scalars['Boolean']['input']>;
+  deaf?: InputMaybe<Scalars['Boolean']['input']>;
+  disconnect?: InputMaybe<Scalars['Boolean']['input']>;
+  moveToChannelId?: InputMaybe<Scalars['ID']['input']>;
+};
+
 export type Node = {
   id: Scalars['ID']['output'];
 };
@@ -1346,6 +1455,28 @@ export type Position = {
   rev?: InputMaybe<Scalars['Timestamp']['input']>;
 };
 
+/**
+ * Over all devices: OFFLINE if none was heard from for 30 s (announced 15 s later, so that a reconnect is not announced),
+ * else DND if that is set, else IDLE if that is set or no device was used for 5 minutes, else ONLINE. isMobile: only
+ * mobile devices are connected. lastActiveAt: to the minute; of an INVISIBLE user the moment of becoming so.
+ */
+export type Presence = {
+  __typename: 'Presence';
+  status: PresenceStatus;
+  isMobile: Scalars['Boolean']['output'];
+  lastActiveAt?: Maybe<Scalars['DateTime']['output']>;
+  at: Scalars['Timestamp']['output'];
+  user: User;
+  customStatus?: Maybe<CustomStatus>;
+  activities: Array<Activity>;
+};
+
+export type PresenceStatus =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'OFFLINE';
+
 export type PrivateConversation = Conversation & Node & {
   __typename: 'PrivateConversation';
   id: Scalars['ID']['output'];
@@ -1355,6 +1486,11 @@ export type PrivateConversation = Conversation & Node & {
   session?: Maybe<Session>;
   peer: User;
 };
+
+export type PushPlatform =
+  | 'APNS'
+  | 'FCM'
+  | 'WEB_PUSH';
 
 export type Query = {
   __typename: 'Query';
@@ -1433,6 +1569,8 @@ export type Query = {
   explainPermissions: Array<PermissionReason>;
   /** Everything a client needs for its first screen, in one request. Complete up to cursor and to each workspace's rev. */
   ready: Ready;
+  /** The caller's own: connected ones first, then the one seen last. */
+  devices: Array<Device>;
   node?: Maybe<Node>;
 };
 
@@ -1870,6 +2008,11 @@ export type Subscription = {
    * what changed meanwhile (whole objects, each once), then WorkspaceCaughtUp, then live.
    */
   workspaceEvents: WorkspaceEvent;
+  /**
+   * People on the screen, at most 200: first what each is now, then changes, at most one per user in 5 s. Also when their
+   * name or picture changes.
+   */
+  presenceEvents: Presence;
 };
 
 
@@ -1891,6 +2034,11 @@ export type SubscriptionChannelEventsArgs = {
 
 export type SubscriptionWorkspaceEventsArgs = {
   workspaces: Array<Position>;
+};
+
+
+export type SubscriptionPresenceEventsArgs = {
+  userIds: Array<Scalars['ID']['input']>;
 };
 
 export type SyncReason =
@@ -2072,6 +2220,43 @@ export type UserInput = {
   metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
 
+/** url and token are null if no media server is configured: voice states then only tell who is where. */
+export type VoiceJoin = {
+  __typename: 'VoiceJoin';
+  state: VoiceState;
+  url?: Maybe<Scalars['String']['output']>;
+  token?: Maybe<Scalars['String']['output']>;
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
+/** Ends 45 s after the device was last heard from. */
+export type VoiceState = {
+  __typename: 'VoiceState';
+  channelId: Scalars['ID']['output'];
+  selfMute: Scalars['Boolean']['output'];
+  selfDeaf: Scalars['Boolean']['output'];
+  mute: Scalars['Boolean']['output'];
+  deaf: Scalars['Boolean']['output'];
+  video: Scalars['Boolean']['output'];
+  screen: Scalars['Boolean']['output'];
+  joinedAt: Scalars['DateTime']['output'];
+  user: User;
+};
+
+export type VoiceStateChanged = {
+  __typename: 'VoiceStateChanged';
+  workspaceId: Scalars['ID']['output'];
+  state: VoiceState;
+  left: Scalars['Boolean']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
+export type WebPushInput = {
+  endpoint: Scalars['String']['input'];
+  p256dh: Scalars['String']['input'];
+  auth: Scalars['String']['input'];
+};
+
 export type Workspace = Node & {
   __typename: 'Workspace';
   id: Scalars['ID']['output'];
@@ -2142,7 +2327,7 @@ export type WorkspaceEdge = {
   cursor: Scalars['String']['output'];
 };
 
-export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | WorkspaceCaughtUp;
+export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | VoiceStateChanged | WorkspaceCaughtUp;
 
 /** timedOutUntil: until then the member has no permissions but VIEW_CHANNEL and READ_HISTORY. It ends by itself. */
 export type WorkspaceMember = {
