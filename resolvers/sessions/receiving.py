@@ -15,7 +15,7 @@ from store.sessions.changes import Delivered
 from store.sessions.channel_changes import ChannelChange
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
-from subscriptions.delivery.receipt_release import next_check_ms
+from subscriptions.delivery.receipts.receipt_release import next_check_ms
 
 
 class DeliveryMark(NamedTuple):

@@ -34,7 +34,7 @@ from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
-from subscriptions.delivery.receipt_release import ReceiptRelease
+from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers

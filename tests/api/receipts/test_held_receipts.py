@@ -12,7 +12,7 @@ from store.base.errors import Unreachable
 from store.base.ids import UserId
 from store.mongo.writes import Write
 from store.presence.presence_record import PresenceSetting
-from subscriptions.delivery.receipt_release import CHECK_MS, ReceiptRelease
+from subscriptions.delivery.receipts.receipt_release import CHECK_MS, ReceiptRelease
 from tests.api.client import LIVE_SESSIONS, Api, Json, Subscriber, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor

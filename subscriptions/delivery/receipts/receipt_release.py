@@ -16,7 +16,7 @@ from store.receipts.held_receipts import HeldReceipt
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.redis.request_scope import RequestScope
 from store.store import Store
-from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 
 _log = structlog.get_logger()
