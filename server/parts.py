@@ -40,7 +40,8 @@ from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
-from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
@@ -120,6 +121,7 @@ class Parts:
         await app.reaction_events.close()
         await app.delivery.close()
         await app.threads.close()
+        await app.receipt_release.close()
         await app.receipts.close()
         await self.ephemeral.close()
         await app.voice_devices.close()
@@ -182,6 +184,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     listen_to_nicknames(bus, store.policies)
     publisher = EventPublisher(store, bus)
     receipts = ReceiptNotifier(store, publisher)
+    receipt_release = ReceiptRelease(store, receipts)
     viewers = partial(list_message_viewers, store), partial(select_viewers, store)
     threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
     delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1])
@@ -242,6 +245,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         watches,
         delivery,
         revisions,
+        receipt_release,
         pins,
         reactions,
         previews,
@@ -263,6 +267,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         delivery,
         replayer,
         receipts,
+        receipt_release,
         revisions,
         pins,
         reactions,

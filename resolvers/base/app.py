@@ -21,7 +21,8 @@ from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
-from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
@@ -60,6 +61,7 @@ class Confab:
     delivery: MessageDelivery
     replayer: Replayer
     receipts: ReceiptNotifier
+    receipt_release: ReceiptRelease
     revisions: Revisions
     pins: PinAnnouncements
     reactions: Reactions

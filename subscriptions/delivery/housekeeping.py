@@ -7,6 +7,7 @@
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
 - It ends the voice states of devices that are gone, and writes those again that Redis has lost.
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
+- It releases the receipts of users who are not INVISIBLE any more.
 - It fetches the link previews that other servers left, and asks the virus scanner again.
 """
 
@@ -34,6 +35,7 @@ from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
+from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
@@ -60,6 +62,9 @@ _LEASE_SECONDS = 15.0
 _PINS_SECONDS = 5.0
 """Interval at which changes of pins are looked for whose server died."""
 
+_HELD_RECEIPTS_SECONDS = 5.0
+"""Interval at which receipts are looked for whose user's INVISIBLE has ended."""
+
 _PREVIEWS_SECONDS = 5.0
 """Interval at which messages are looked for whose link previews no server has fetched."""
 
@@ -84,6 +89,7 @@ class Housekeeper:
         watches: Watches,
         delivery: MessageDelivery,
         revisions: Revisions,
+        receipt_release: ReceiptRelease,
         pins: PinAnnouncements,
         reactions: Reactions,
         previews: PreviewWorker,
@@ -107,6 +113,7 @@ class Housekeeper:
         self._watches = watches
         self._delivery = delivery
         self._revisions = revisions
+        self._receipt_release = receipt_release
         self._pins = pins
         self._reactions = reactions
         self._previews = previews
@@ -146,6 +153,7 @@ class Housekeeper:
                 (WATCH_MS / 2_000, "presence_watches", self._presence.renew),
                 (0.2, "mutes", self._end_mutes),
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
+                (_HELD_RECEIPTS_SECONDS, "held_receipts", self._receipt_release.release_due),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (1.0, "voice_devices", self._voice_devices.renew),
