@@ -1,4 +1,4 @@
-"""What a process shows of users follows their records, the servers, and the time."""
+"""Presence as one process shows it follows the records of users, the servers, and the time."""
 
 from __future__ import annotations
 
