@@ -190,6 +190,7 @@ class VoiceStore:
 
     async def find_workspace(self, user: UserId, device: str) -> WorkspaceId | None:
         """Return the workspace in which a device joined a voice channel last; None if it did not for a day."""
+        self._cache.require_shared()
         found = await self._cache.one(Call("HGET", (self._keys.of_user(user, "voice"),), (device,)))
         return WorkspaceId(found.decode()) if found is not None else None
 

@@ -13,7 +13,7 @@ from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.store import Store
 from store.voice.voice_state import VoiceState
-from store.voice.voice_store import RememberedState
+from store.voice.voice_store import RememberedState, VoiceConditions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.voice.voice_changes import VoiceChanges
 
@@ -100,6 +100,13 @@ class VoiceDevices:
             self._joined.pop(device, None)
             return None
         return await self._attach(device, workspace)
+
+    async def end(self, device: VoiceDevice) -> None:
+        """End the state of a device of any server, because its user has removed the device. Raises StoreError."""
+        workspace = await self._store.voice.find_workspace(*device)
+        if workspace is not None:
+            await self._changes.end(workspace, device.user, VoiceConditions(device=device.device))
+        self.note_left(device)
 
     def _connect(self, device: VoiceDevice) -> None:
         """Note that a device with an id has connected. If it is in voice, it stays there: see `renew`."""
