@@ -41,7 +41,6 @@ from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
-from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
@@ -200,7 +199,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         hub.server,
         store.presence,
         store.clock,
-        OwnSettings(hub.server, bus, store.clock),
+        store.devices,
+        bus,
+        live_servers.find_end,
         store.cache.require_shared,
         presence.publish,
     )
@@ -220,6 +221,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         threads,
         ring,
         live_servers,
+        devices,
         presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
