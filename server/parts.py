@@ -206,7 +206,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         presence.publish,
     )
     voice = VoiceChanges(store, shared_events)
-    voice_devices = VoiceDevices(store, voice, devices, hub.server)
+    voice_devices = VoiceDevices(store, voice, devices, bus, hub.server)
     voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
         store,

@@ -225,6 +225,14 @@ class VoiceStore:
                 changes.append(_change(state.user, change))
         return Restored(hash_id.decode(), present, changes)
 
+    async def note_devices(self, workspace: WorkspaceId, devices: Iterable[tuple[UserId, str]]) -> None:
+        """Note in which workspace devices are in voice, after Redis has lost it."""
+        calls = []
+        for user, device in devices:
+            key = (self._keys.of_user(user, "voice"),)
+            calls += [Call("HSET", key, (device, workspace)), Call("PEXPIRE", key, (IDLE_MS,))]
+        await self._cache.run_in_background(calls)
+
     async def read(self, workspace: WorkspaceId, channels: Iterable[ConversationId] = ()) -> VoiceReading:
         """Return the states in some channels; without any: all of the workspace."""
         return _states(await self._cache.one(self._read_call(workspace, channels)))
