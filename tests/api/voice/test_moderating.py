@@ -206,7 +206,7 @@ async def test_a_join_under_rights_that_have_ended_is_refused(voice: VoiceWorksp
     device = Device(other_api, voice.member)
     await device.join(voice.lounge)
     await device.leave()
-    # The other server knows the policy before this change only, until it is told.
+    # The other server knows the policy before this change only, until it gets the event.
     await deny_connect(voice)
     assert await device.refused(JOIN, id=voice.lounge) == Refusal("FORBIDDEN", "channelId")
     assert await voice.everything() == [[], []]
