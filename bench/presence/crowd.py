@@ -63,8 +63,8 @@ class Crowd:
     async def start(self, number: int) -> None:
         """Start a server."""
         log = self._folder / f"server{number}.log"
-        self.servers[number] = start_server(self._databases, self._ports[number], log, NAME)
-        await until_ready(self.servers[number])
+        server = self.servers[number] = start_server(self._databases, self._ports[number], log, NAME)
+        await until_ready(server)
 
     async def kill(self, number: int) -> None:
         """Kill a server, without any chance for it to say so."""
