@@ -7,6 +7,14 @@ export interface Device {
   deviceType: "WEB" | "DESKTOP" | "MOBILE";
 }
 
+/** A name for a list of devices: "Firefox on Linux". */
+export function deviceName(): string {
+  const named = (names: Record<string, RegExp>) => Object.keys(names).find((each) => names[each]!.test(navigator.userAgent));
+  const browser = named({ Edge: /Edg/, Opera: /OPR/, Firefox: /Firefox|FxiOS/, Chrome: /Chrome|CriOS/, Safari: /Safari/ }) ?? "Browser";
+  const system = named({ iOS: /iPhone|iPad|iPod/, Android: /Android/, macOS: /Mac OS X/, Windows: /Windows/, ChromeOS: /CrOS/, Linux: /Linux/ });
+  return system ? `${browser} on ${system}` : browser;
+}
+
 export function thisDevice(place: string): Device {
   const key = `${place}.device`;
   const deviceId = disk.get(key) ?? newKey();
