@@ -40,6 +40,7 @@ from schema.users.token_renewal import ConnectionMutations
 from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
 from schema.users.user_types import find_user
+from schema.voice.voice_mutations import VoiceMutations
 from schema.workspaces.category_types import find_category
 from schema.workspaces.channel_mutations import ChannelMutations
 from schema.workspaces.channel_queries import ChannelQueries
@@ -131,6 +132,7 @@ class Mutation(
     RoleMutations,
     TypingMutations,
     ConnectionMutations,
+    VoiceMutations,
 ):
     pass
 

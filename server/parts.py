@@ -23,7 +23,6 @@ from server.settings import Settings
 from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock
 from store.mongo.client import Mongo
-from store.presence.presence_store import PresenceStore
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
@@ -39,8 +38,11 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
+from subscriptions.presence.live_servers import LiveServers
 from subscriptions.presence.own_settings import OwnSettings
+from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -51,6 +53,9 @@ from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.shared.watches import Watches
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
+from subscriptions.voice.voice_changes import VoiceChanges
+from subscriptions.voice.voice_checks import VoiceChecks
+from subscriptions.voice.voice_devices import VoiceDevices
 
 _LEASE_HEARTBEAT_MS = 10_000
 """Interval at which the MongoDB client for the lease checks each member. A short one costs CPU on an idle server."""
@@ -99,6 +104,8 @@ class Parts:
         app = self.app
         await self.revocations.close()
         await self.housekeeper.close()
+        # Clients have had time to connect to other servers: their devices here may depart.
+        await app.live_servers.close()
         await app.previews.close()
         self.preview_fetcher.close()
         await app.revisions.close()
@@ -108,7 +115,9 @@ class Parts:
         await app.threads.close()
         await app.receipts.close()
         await self.ephemeral.close()
+        await app.voice_devices.close()
         await app.devices.close()
+        await app.presence.close()
         await app.shared_events.close()
         await app.hub.close()
         await app.bus.close()
@@ -183,14 +192,21 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
+    store.presence.find_end = live_servers.find_end
+    presence = PresenceHub(hub.server, store, bus, live_servers)
+    store.presence_records.on_reloaded = presence.publish
     devices = ConnectedDevices(
         hub.server,
-        PresenceStore(),
+        store.presence,
         store.clock,
         OwnSettings(hub.server, bus, store.clock),
         store.cache.require_shared,
-        lambda changes: None,
+        presence.publish,
     )
+    voice = VoiceChanges(store, shared_events)
+    voice_devices = VoiceDevices(store, voice, devices, hub.server)
+    voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
         store,
         hub,
@@ -203,8 +219,12 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         previews,
         threads,
         ring,
+        live_servers,
+        presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
+        voice_devices=voice_devices,
+        voice_checks=voice_checks,
     )
     app = Confab(
         store,
@@ -223,7 +243,12 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         publisher,
         shared_events,
         watches,
+        live_servers,
         devices,
+        presence,
+        ChangedMemberships(bus),
+        voice,
+        voice_devices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),
@@ -255,4 +280,5 @@ def _limits(settings: Settings) -> Limits:
         recall_seconds=settings.recall_seconds,
         max_workspaces_per_user=settings.max_workspaces_per_user,
         max_file_bytes=settings.max_file_bytes,
+        max_voice_channel_users=settings.max_voice_channel_users,
     )

@@ -15,14 +15,18 @@ from pathlib import Path
 
 from store.clocks.clock_constants import clock_literals
 from store.conversations.lua_fields import lua_literals
+from store.presence.presence_fields import presence_literals
 from store.redis.calls import Script
 from store.sessions.script_constants import record_functions, script_literals
+from store.voice.voice_state import voice_literals
 from store.workspaces.workspace_fields import workspace_literals
 
 LITERALS: Mapping[str, Mapping[str, str]] = {
     "clocks": clock_literals(),
     "conversations": lua_literals(),
+    "presence": presence_literals(),
     "sessions": script_literals(),
+    "voice": voice_literals(),
     "workspaces": workspace_literals(),
 }
 """Names that the scripts of a package use for stored field names and other constants.
@@ -36,7 +40,10 @@ _SESSIONS = ("_channels", "_lists", "_sessions")
 _USER = ("_record_functions", "_user", "_records", *_SESSIONS)
 _CHANGES = ("_membership_changes", "_changes")
 _CLOCK = ("_clock",)
+_CLOCK_APPEND = (*_CLOCK, "_clock_append")
+_VOICE = (*_CLOCK_APPEND, "_voice")
 _CONVERSATION = ("_conversation",)
+_PRESENCE = ("_presence",)
 _WATCHERS = ("_watchers",)
 _WORKSPACE = ("_workspace",)
 
@@ -66,7 +73,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "read_state": _USER,
     "unlock": ("_user",),
     # store/clocks
-    "clock_append": _CLOCK,
+    "clock_append": _CLOCK_APPEND,
     "clock_attach": _CLOCK,
     "clock_read": _CLOCK,
     "clock_read_changes": _CLOCK,
@@ -93,9 +100,22 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "list_watchers": _WATCHERS,
     "renew_watchers": _WATCHERS,
     "watch": _WATCHERS,
+    # store/presence
+    "change_presence": _PRESENCE,
+    "load_presence": _PRESENCE,
+    "remove_ended_devices": _PRESENCE,
+    "report_server": (),
+    "watch_presence": _PRESENCE,
     # store/workspaces
     "load_policy_version": _WORKSPACE,
     "raise_policy_version": _WORKSPACE,
+    # store/voice
+    "voice_attach": _VOICE,
+    "voice_change": _VOICE,
+    "voice_claim": (),
+    "voice_join": _VOICE,
+    "voice_read": _VOICE,
+    "voice_restore": _VOICE,
     # store/messages, store/users
     "announce_revision": (),
     "claim_key": (),

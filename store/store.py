@@ -46,6 +46,10 @@ from store.messages.reply_boundaries import ReplyBoundaries
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
 from store.pins.pin_store import PinStore
+from store.presence.presence_cache import PresenceCache
+from store.presence.presence_rows import PresenceRows
+from store.presence.presence_store import PresenceStore
+from store.presence.server_times import ServerTimes
 from store.previews.embed_store import EmbedStore
 from store.previews.host_turns import HostTurns
 from store.previews.preview_cache import PreviewCache
@@ -66,6 +70,7 @@ from store.users.rate_limits import RateLimits, RatesPerMinute
 from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
+from store.voice.voice_store import VoiceStore
 from store.workspaces.changing.policy_changes import PolicyChanges
 from store.workspaces.copies.first_screen_reads import FirstScreenReads
 from store.workspaces.copies.known_workspaces import KnownWorkspaces
@@ -149,6 +154,10 @@ class Store:
     message_files: MessageFiles
     workspace_removal: WorkspaceRemoval
     blobs: BlobStore
+    presence: PresenceStore
+    presence_records: PresenceCache
+    server_times: ServerTimes
+    voice: VoiceStore
 
 
 def build_store(
@@ -188,7 +197,9 @@ def build_store(
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
     contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock)
-    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions)
+    presence_rows = PresenceRows(mongo)
+    presence_records = PresenceCache(presence_rows, cache, keys, clock)
+    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, presence_records.reload)
     sending_rights = SendingRights(policies, channel_rights)
     threads = ThreadStore(mongo, keys)
     outbox, revisions = OutboxStore(cache, keys, clock), RevisionStore(mongo, cache, keys, pins, file_claims)
@@ -273,4 +284,10 @@ def build_store(
         message_files=MessageFiles(file_claims, files, messages, outbox, cache, clock),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),
         blobs=GridFSBlobs(mongo) if blobs is None else blobs,
+        presence=PresenceStore(
+            presence_rows, presence_records, cache, keys, clock, stale_caches.add_presence_unless_applied
+        ),
+        presence_records=presence_records,
+        server_times=ServerTimes(cache, keys, clock),
+        voice=VoiceStore(cache, keys, clock),
     )

@@ -9,6 +9,7 @@ from resolvers.base.file_addresses import FileAddresses
 from resolvers.base.known_parents import KnownParents
 from resolvers.base.work_budgets import WorkBudgets
 from resolvers.files.inspection.inspector import Inspector
+from resolvers.voice.media.media_server import MediaServer
 from store.base.ids import UserId
 from store.redis.request_scope import RequestScope
 from store.store import Store
@@ -21,13 +22,18 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
+from subscriptions.presence.live_servers import LiveServers
+from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
 from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.shared.watches import Watches
 from subscriptions.realtime.typing_notifier import TypingNotifier
 from subscriptions.realtime.user_hub import UserHub
+from subscriptions.voice.voice_changes import VoiceChanges
+from subscriptions.voice.voice_devices import VoiceDevices
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class Limits:
     """Time for which a sender may recall their own message."""
     max_workspaces_per_user: int = 100
     max_file_bytes: int = 25 * 1024 * 1024
+    max_voice_channel_users: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +68,20 @@ class Confab:
     publisher: EventPublisher
     shared_events: SharedEvents
     watches: Watches
+    live_servers: LiveServers
     devices: ConnectedDevices
+    presence: PresenceHub
+    memberships: ChangedMemberships
+    voice: VoiceChanges
+    voice_devices: VoiceDevices
     limits: Limits
     addresses: FileAddresses
     work: WorkBudgets = field(default_factory=WorkBudgets)
     catch_ups: CatchUps = field(default_factory=CatchUps)
     known_parents: KnownParents = field(default_factory=KnownParents)
     inspector: Inspector = field(default_factory=Inspector)
+    media: MediaServer | None = None
+    """Carries sound and pictures of voice channels; None: none is set up."""
 
     def request_scope(self, user: UserId | None) -> RequestScope:
         """Return the context in which an operation of a user is executed.

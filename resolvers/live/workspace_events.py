@@ -12,6 +12,7 @@ from resolvers.base.errors import NotFound
 from resolvers.live.live_stream import LiveEvent, LivePayload, LiveStream, Parts, PayloadBatch, is_after
 from resolvers.live.patient_reads import read_patiently
 from resolvers.live.shared_positions import SharedPosition, check_positions
+from resolvers.live.workspace_voice import ShownVoiceState, read_missed_voice, show_voice
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id, workspace_of_channel
 from store.workspaces.policy import Channel, MemberFacts
@@ -23,6 +24,7 @@ from subscriptions.realtime.events.shared import (
     ChannelActivity,
     WorkspaceUpdate,
 )
+from subscriptions.realtime.events.voice import VoiceStateChanged
 from subscriptions.realtime.mailboxes import Lagged, Position, QueueBudget
 from subscriptions.realtime.shared.activity import SECONDS_BETWEEN
 from subscriptions.realtime.shared.subscription import SharedSubscription
@@ -193,6 +195,10 @@ class _WorkspaceView:
         if is_reset:
             app.shared_events.hub.resets += 1
             return [LiveEvent(WorkspaceCaughtUp(workspace, until.tick, reset=True), until)]
+        voice = await read_missed_voice(app.store, workspace, found.changed, seen.visible)
+        if voice is None:
+            app.shared_events.hub.resets += 1
+            return [LiveEvent(WorkspaceCaughtUp(workspace, until.tick, reset=True), until)]
         recent = {
             name: tick
             for name, tick in found.recent.items()
@@ -210,11 +216,12 @@ class _WorkspaceView:
             if head.newest is not None:
                 message, tick = head.newest, recent[channel]
                 events.append((tick, ChannelActivity(channel, message.seq, message.n, message.created_at_ms, rev=tick)))
+        events += [(event.rev, event) for event in voice]
         events.sort(key=lambda pair: pair[0])
         parts = [LiveEvent(event, Position(start.epoch, tick)) for tick, event in events if tick <= until.tick]
         return [*parts, LiveEvent(WorkspaceCaughtUp(workspace, until.tick, reset=False), until)]
 
-    def show(self, event: Event, position: Position) -> PayloadBatch | ChannelActivity | None:
+    def show(self, event: Event, position: Position) -> PayloadBatch | ChannelActivity | ShownVoiceState | None:
         """Return what the subscriber sees of an event."""
         if isinstance(event, ChannelActivity):
             seen = self._seen.get(workspace_of_channel(event.channel))
@@ -222,6 +229,11 @@ class _WorkspaceView:
                 return None
             is_new = is_after(Position(position.epoch, event.rev), seen.position)
             return event if is_new and self._is_visible(event.channel) else None
+        if isinstance(event, VoiceStateChanged):
+            seen = self._seen.get(event.workspace)
+            if seen is None or not is_after(position, seen.position):
+                return None
+            return show_voice(event, self._is_visible)
         if not isinstance(event, WorkspaceUpdate):
             return None
         seen = self._seen.get(event.workspace)
@@ -269,6 +281,8 @@ class _WorkspaceView:
                 return self._is_visible(settings.id)
             case ChannelActivity():
                 return self._is_visible(payload.channel)
+            case ShownVoiceState():
+                return self._is_visible(payload.state.channel)
             case OwnMembershipChanged(workspace, facts) if facts is not None:
                 return self._subscription.audience(workspace).find_facts(self._user) is not None
             case _:

@@ -22,6 +22,9 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
         # First, so that servers drop what they keep before a client can have a rev that includes the change.
         await announce_nickname(app.bus, policy.workspace, user)
     await app.shared_events.announce_policy(policy, change)
+    app.memberships.announce(sorted(change.members))
+    if not change.only_renames:
+        await app.voice.judge(policy.workspace, policy.version)
     await refresh_follows(app, change.follows)
     announcements = app.store.channel_announcements
     for channel, messages, followers in await announcements.list_waiting(policy.workspace, change.channels):

@@ -14,6 +14,7 @@ from resolvers.conversations.visibility import is_visible
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
 from resolvers.threads.threads import ThreadState, read_state
+from resolvers.voice.voice_states import list_voice_states
 from resolvers.workspaces.access import WorkspaceAccess, list_accesses
 from resolvers.workspaces.revs import find_own_rev_before, list_revs_before
 from schema.base.batch_loader import BatchLoader
@@ -27,6 +28,7 @@ from store.receipts.receipt_pages import ReceiptQuery, ReceiptRows
 from store.sessions.fields import NotificationLevel
 from store.sessions.session import Session
 from store.users.user import User
+from store.voice.voice_state import VoiceState
 from store.workspaces.policy import MemberFacts
 
 
@@ -76,6 +78,11 @@ class Loaders:
     def pin_counts(self) -> BatchLoader[ConversationId, int]:
         """Numbers of pinned messages by conversation, at present."""
         return BatchLoader(self._load_pin_counts)
+
+    @cached_property
+    def voice_states(self) -> BatchLoader[ConversationId, Sequence[VoiceState]]:
+        """Voice states by channel, without a check of access."""
+        return BatchLoader(self._load_voice_states)
 
     @cached_property
     def workspaces(self) -> BatchLoader[WorkspaceId, WorkspaceAccess | None]:
@@ -162,6 +169,9 @@ class Loaders:
         """Begin to read the users that this process does not have in memory: see `BatchLoader.prefetch`."""
         find_shown = self._app.store.users.find_shown
         return self.users.prefetch([user for user in users if find_shown(user) is None])
+
+    async def _load_voice_states(self, channels: list[ConversationId]) -> list[Sequence[VoiceState]]:
+        return await list_voice_states(self._app, channels)
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
         return await self._app.store.users.list_shown(users)

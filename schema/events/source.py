@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, NoReturn
 
 from resolvers.base.cursors import SyncCursors
-from resolvers.live.live_stream import LiveStream
+from resolvers.live.live_events import LiveEvents
 from schema.base.context import Context
 from schema.base.scalars import Cursor
 
@@ -20,7 +20,7 @@ class Source(AsyncIterator[Any]):
 
     __slots__ = ("convert", "cursors", "stream")
 
-    def __init__(self, context: Context, stream: LiveStream, convert: Callable[[Any], object]) -> None:
+    def __init__(self, context: Context, stream: LiveEvents, convert: Callable[[Any], object]) -> None:
         self.cursors = SyncCursors(context.app.store.deployment.name, context.viewer)
         """Encodes positions as cursors of this subscriber."""
         self.stream = stream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.live import channel_events, message_events, session_sync, workspace_events
+from resolvers.live import channel_events, message_events, presence_events, session_sync, workspace_events
 from schema.base.context import Info
 from schema.base.scalars import Cursor
 from schema.events.channels import PositionInput, channel_event_from, channel_event_union
@@ -12,6 +12,8 @@ from schema.events.registry import message_event_from, message_event_union
 from schema.events.sessions import SyncSessionType
 from schema.events.source import Source
 from schema.events.workspaces import workspace_event_from, workspace_event_union
+from schema.presence.presence_types import PresenceType, presence_from
+from subscriptions.presence.presence_watch import PresenceState
 
 
 @strawberry.type
@@ -75,3 +77,18 @@ class Subscription:
         positions = [position.to_position() for position in workspaces]
         stream = await workspace_events.workspace_events(context.app, context.viewer, positions, context.queue_budget)
         return Source(context, stream, workspace_event_from)
+
+    @strawberry.subscription(
+        graphql_type=PresenceType,
+        description="People on the screen, at most 200: first what each is now, then changes, at most one per user in "
+        "5 s. Also when their name or picture changes.",
+    )
+    async def presence_events(self, info: Info, user_ids: list[strawberry.ID]) -> Source:
+        """Subscribe to the presence of users."""
+        context = info.context
+        stream = await presence_events.presence_events(context.app, context.viewer, user_ids, context.queue_budget)
+        return Source(context, stream, _presence_from)
+
+
+def _presence_from(state: PresenceState) -> PresenceType:
+    return presence_from(state.shown, state.at_ms)

@@ -17,11 +17,13 @@ from resolvers.live.workspace_events import (
     WorkspaceCaughtUp,
     WorkspaceChanged,
 )
+from resolvers.live.workspace_voice import ShownVoiceState
 from resolvers.workspaces.access import WorkspaceAccess, no_workspace
 from schema.base.context import Info
 from schema.base.scalars import Timestamp
 from schema.compiler import then
 from schema.events.registry import MessageEventType
+from schema.voice.voice_types import VoiceStateType, voice_state_from
 from schema.workspaces.channel_types import ChannelType, channel_from, last_seen_channel
 from schema.workspaces.member_types import WorkspaceMember
 from schema.workspaces.workspace_types import WorkspaceType, workspace_from
@@ -135,6 +137,24 @@ class ChannelActivityType:
         )
 
 
+@strawberry.type(name="VoiceStateChanged")
+class VoiceStateChangedType:
+    workspace_id: strawberry.ID
+    state: VoiceStateType
+    left: bool
+    rev: Timestamp
+
+    @classmethod
+    def from_event(cls, event: ShownVoiceState) -> Self:
+        """Return the GraphQL object of an event."""
+        return cls(
+            workspace_id=strawberry.ID(workspace_of_channel(event.state.channel)),
+            state=voice_state_from(event.state),
+            left=event.left,
+            rev=Timestamp(event.rev),
+        )
+
+
 @strawberry.type(name="WorkspaceCaughtUp")
 class WorkspaceCaughtUpType:
     workspace_id: strawberry.ID
@@ -153,6 +173,7 @@ WORKSPACE_EVENT_TYPES: Mapping[type, type[MessageEventType]] = {
     ChannelGone: ChannelGoneType,
     OwnMembershipChanged: OwnMembershipChangedType,
     ChannelActivity: ChannelActivityType,
+    ShownVoiceState: VoiceStateChangedType,
     WorkspaceCaughtUp: WorkspaceCaughtUpType,
 }
 """The GraphQL type of each event."""

@@ -27,6 +27,7 @@ from schema.execution.event_slots import EventSlots
 from schema.execution.rendered_responses import DROPPED, Dropped, RenderResult, ResponseTemplate, ResultsByViewer
 from schema.execution.work import SelectionCost, SubscriptionCosts
 from store.base.ids import UserId
+from subscriptions.presence.presence_watch import PresenceState
 from subscriptions.realtime.mailboxes import Position
 from subscriptions.transport.engine import RequestRefused, ResponseSink, StreamEnded
 
@@ -38,8 +39,8 @@ _MAX_CONCURRENT_EXECUTIONS = 64
 _MAX_IMMEDIATE_EXECUTIONS = 8
 """Executions of one event that may run before other tasks of the event loop."""
 
-_NEVER_DROPPED = (CaughtUp, SessionSync, ChannelCaughtUp, WorkspaceCaughtUp, AccessEnded)
-"""Events that follow a loss. Each subscriber waits for one of them at most."""
+_NEVER_DROPPED = (CaughtUp, SessionSync, ChannelCaughtUp, WorkspaceCaughtUp, AccessEnded, PresenceState)
+"""Events that follow a loss, and newest states. Each subscriber waits for one of them at most."""
 
 _NOTIFICATIONS_PER_TURN = 256
 """Subscribers notified before other tasks of the event loop run."""

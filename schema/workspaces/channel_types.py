@@ -30,6 +30,7 @@ from schema.conversations.conversation_types import (
     load_session,
 )
 from schema.sessions.session_types import AttentionType, SessionType, session_from
+from schema.voice.voice_types import VoiceStateType, load_voice_states
 from schema.workspaces.category_types import ChannelCategoryType, category_from
 from schema.workspaces.member_types import WorkspaceMemberConnection, member_connection
 from schema.workspaces.permission_types import (
@@ -195,6 +196,13 @@ class ChannelType(Conversation, Node):
             return known
         # A server of a version without pins has loaded the head.
         return then(info.context.loaders.pin_counts.find(self.conversation_id), lambda count: count)
+
+    @strawberry.field(metadata=holds(20))
+    def voice_states(self, info: Info) -> list[VoiceStateType]:
+        """Empty for a channel that the viewer no longer sees."""
+        if self.access.rights is None or self.record.kind is not policy.ChannelKind.VOICE:
+            return []
+        return load_voice_states(info.context, self.conversation_id)
 
 
 async def _load_for_service(context: Context, channel: ConversationId) -> ChannelType:

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from server.settings.blob_store import check_s3_secret, find_blob_store_problems
 from server.settings.errors import SettingsError
 from server.settings.fields import DEVELOPMENT_SECRET, SECRET_FIELDS, Settings
+from server.settings.media_server import find_media_server_problems
 from server.settings.section import variable
 from server.settings.validators import check_secret
 
@@ -38,13 +39,14 @@ def check_fit_to_serve(settings: Settings) -> None:
                 "CONFAB_JWKS_FILE."
             ]
         )
-    secrets = [secret for secret in (settings.jwt_secret, settings.file_address_key) if secret is not None]
+    given = (settings.jwt_secret, settings.file_address_key, settings.livekit_api_secret)
+    secrets = [secret for secret in given if secret is not None]
     for secret in [*secrets, *settings.jwt_previous_secrets, *settings.file_address_previous_keys]:
         if _entropy_bits(secret.get_secret_value().encode()) < _MIN_SECRET_BITS:
             raise SettingsError(
                 [
-                    "A secret of tokens or of file addresses can be guessed: it has few different characters, or "
-                    "repeats itself (`openssl rand -base64 48` makes a good one)."
+                    "A secret of tokens, of file addresses or of LiveKit can be guessed: it has few different "
+                    "characters, or repeats itself (`openssl rand -base64 48` makes a good one)."
                 ]
             )
 
@@ -91,6 +93,7 @@ def find_contradictions(settings: Settings) -> list[str]:
         )
     problems += _find_doubled_file_keys(settings)
     problems += find_blob_store_problems(settings)
+    problems += find_media_server_problems(settings)
     if "jwt_audience_claim" in settings.model_fields_set and not settings.jwt_audience:
         problems.append("CONFAB_JWT_AUDIENCE_CLAIM is set without CONFAB_JWT_AUDIENCE: set the accepted audiences.")
     if settings.otel_endpoint is not None and importlib.util.find_spec("opentelemetry") is None:
@@ -151,6 +154,7 @@ SECRET_FILES: tuple[tuple[str, str, Callable[[str], object]], ...] = (
     ("jwt_previous_secrets_file", "jwt_previous_secrets", _parse_secret_lines),
     ("file_address_key_file", "file_address_key", _parse_secret_file),
     ("file_address_previous_keys_file", "file_address_previous_keys", _parse_secret_lines),
+    ("livekit_api_secret_file", "livekit_api_secret", _parse_secret_file),
     ("s3_secret_key_file", "s3_secret_key", lambda text: check_s3_secret(SecretStr(text.strip()))),
 )
 """Field with a file, field for its contents, and the function that parses them."""

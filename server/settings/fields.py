@@ -11,6 +11,7 @@ from pydantic_settings import NoDecode
 
 from server.settings import validators as check
 from server.settings.blob_store import BlobStoreSettings
+from server.settings.media_server import MediaServerSettings
 from server.settings.section import Section
 
 DEVELOPMENT_SECRET = "confab-development-secret-known-to-everybody"
@@ -239,6 +240,8 @@ class RuleSettings(Section):
     """Time in which senders may recall their own messages."""
     max_workspaces_per_user: int = Field(100, ge=1, le=10_000)
     """Most workspaces that a user is in."""
+    max_voice_channel_users: int = Field(100, ge=1, le=10_000)
+    """Most users in a voice channel."""
     user_directory: bool = False
     """`searchUsers` finds all users. If false, it finds only people who share a conversation or workspace with the
     caller."""
@@ -316,6 +319,7 @@ class Settings(
     FileSettings,
     PreviewSettings,
     BlobStoreSettings,
+    MediaServerSettings,
     ObservabilitySettings,
 ):
     """All settings. Create it with `load_settings`, which explains each problem in a sentence.

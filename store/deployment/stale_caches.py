@@ -2,13 +2,14 @@
 
 The outbox would repair this, but it is in Redis too and may be lost with the rest. So the process that stored the
 change remembers the users and conversations concerned, and invalidates their cached state as soon as Redis answers.
+Presence is not invalidated but loaded again: its devices are in Redis alone.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 import structlog
 
@@ -32,15 +33,22 @@ class StaleCaches:
     """The stale caches that one process knows of. Adding is cheap; `invalidate` is called by housekeeping."""
 
     def __init__(
-        self, cache: Cache, generations: Generations, conversations: ConversationStore, sessions: SessionStore
+        self,
+        cache: Cache,
+        generations: Generations,
+        conversations: ConversationStore,
+        sessions: SessionStore,
+        reload_presences: Callable[[Collection[UserId]], Awaitable[None]],
     ) -> None:
         self._cache = cache
         self._generations = generations
         self._conversations = conversations
         self._sessions = sessions
+        self._reload_presences = reload_presences
         self._stale_users: dict[UserId, float] = {}
         """Time at which each was added, by `time.monotonic`."""
         self._stale_conversations: dict[ConversationId, float] = {}
+        self._stale_presences: dict[UserId, float] = {}
         self._overflowed_at = -math.inf
 
     def add_user(self, user: UserId) -> None:
@@ -59,6 +67,12 @@ class StaleCaches:
         self._stale_conversations[conversation] = time.monotonic()
         self._limit()
 
+    def add_presence_unless_applied(self, user: UserId, is_applied: bool) -> None:
+        """Remember a user whose presence was changed, unless it was applied to the deployment's own Redis."""
+        if not is_applied or not self._cache.is_shared:
+            self._stale_presences[user] = time.monotonic()
+            self._limit()
+
     async def invalidate(self) -> None:
         """Invalidate everything that is remembered, so that it is loaded again and subscribers resync.
 
@@ -71,15 +85,18 @@ class StaleCaches:
             self._overflowed_at = -math.inf
             # Entries added since then are invalidated by the next call, under the new key names.
             return
-        if not (self._stale_users or self._stale_conversations):
+        if not (self._stale_users or self._stale_conversations or self._stale_presences):
             return
         users, self._stale_users = self._stale_users, {}
         talks, self._stale_conversations = self._stale_conversations, {}
+        presences, self._stale_presences = self._stale_presences, {}
         try:
+            await self._reload(presences)
             await self._invalidate(users, talks)
         except BaseException:
             self._stale_users = users | self._stale_users
             self._stale_conversations = talks | self._stale_conversations
+            self._stale_presences = presences | self._stale_presences
             self._limit()
             raise
 
@@ -89,10 +106,18 @@ class StaleCaches:
         return self._generations.began_at - _CLOCK_TOLERANCE_SECONDS
 
     def _limit(self) -> None:
-        if len(self._stale_users) + len(self._stale_conversations) > _MAX_REMEMBERED:
+        remembered = len(self._stale_users) + len(self._stale_conversations) + len(self._stale_presences)
+        if remembered > _MAX_REMEMBERED:
             self._stale_users.clear()
             self._stale_conversations.clear()
+            self._stale_presences.clear()
             self._overflowed_at = time.monotonic()
+
+    async def _reload(self, presences: dict[UserId, float]) -> None:
+        oldest = self._oldest_relevant
+        stale = [user for user, added_at in presences.items() if added_at >= oldest]
+        for start in range(0, len(stale), _USERS_AT_ONCE):
+            await self._reload_presences(stale[start : start + _USERS_AT_ONCE])
 
     async def _invalidate(self, users: dict[UserId, float], talks: dict[ConversationId, float]) -> None:
         oldest = self._oldest_relevant

@@ -38,6 +38,8 @@ BLOB_CHUNKS = "blobs.chunks"
 FILES = "files"
 PREVIEWS = "previews"
 """The cache of link previews."""
+PRESENCES = "presences"
+"""Settings and custom statuses of users, and when they were last there (ADR 80)."""
 DEPLOYMENT = "deployment"
 """One row: state of the deployment as a whole."""
 

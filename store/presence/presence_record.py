@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from store.base.ids import UserId
+
+MOST_HIDDEN_TIMES = 4
+"""Earlier times of being INVISIBLE that are remembered for each user."""
 
 
 class DeviceType(StrEnum):
@@ -80,6 +84,13 @@ class DevicePresence:
     activities: tuple[Activity, ...] = ()
 
 
+class HiddenTime(NamedTuple):
+    """A time during which a user was INVISIBLE (ms). The end is not part of it; None: it has no end yet."""
+
+    from_ms: int
+    to_ms: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The presence that a user has set, and since when.
@@ -89,18 +100,62 @@ class Setting:
         set_at_ms: When it was set. Setting INVISIBLE again does not change the time.
         until_ms: When it becomes ONLINE by itself; None: never.
         before: The setting before INVISIBLE, which is shown until the departure is announced.
+        before_until_ms: When `before` becomes ONLINE by itself; None: never.
+        hidden: Earlier times of being INVISIBLE, oldest first. What devices did then is not shown later either.
     """
 
     value: PresenceSetting = PresenceSetting.ONLINE
     set_at_ms: int = 0
     until_ms: int | None = None
     before: PresenceSetting = PresenceSetting.ONLINE
+    before_until_ms: int | None = None
+    hidden: tuple[HiddenTime, ...] = ()
+
+    @property
+    def hidden_times(self) -> tuple[HiddenTime, ...]:
+        """All times of being INVISIBLE, the present one included."""
+        if self.value is not PresenceSetting.INVISIBLE:
+            return self.hidden
+        return (*self.hidden, HiddenTime(self.set_at_ms, self.until_ms))
 
     def at(self, now_ms: int) -> Setting:
         """Return the setting at a time: ONLINE from `until_ms` on."""
         if self.until_ms is None or now_ms < self.until_ms:
             return self
-        return Setting(set_at_ms=self.until_ms)
+        return Setting(set_at_ms=self.until_ms, hidden=_joined(self.hidden_times))
+
+    def is_hidden_at(self, now_ms: int) -> bool:
+        """Return whether the setting is INVISIBLE at a time."""
+        return self.at(now_ms).value is PresenceSetting.INVISIBLE
+
+    def shown_at(self, now_ms: int) -> PresenceSetting:
+        """Return the setting that is shown with devices at a time. In place of INVISIBLE it is the one before."""
+        now = self.at(now_ms)
+        if now.value is not PresenceSetting.INVISIBLE:
+            return now.value
+        return Setting(now.before, until_ms=now.before_until_ms).at(now_ms).value
+
+    def change_to(self, value: PresenceSetting, until_ms: int | None, now_ms: int) -> Setting:
+        """Return the setting after a user has set it. The same again changes nothing."""
+        present = self.at(now_ms)
+        if value is PresenceSetting.ONLINE:
+            until_ms = None
+        if value is present.value:
+            return self if until_ms == present.until_ms else replace(present, until_ms=until_ms)
+        if value is PresenceSetting.INVISIBLE:
+            return Setting(value, now_ms, until_ms, present.value, present.until_ms, present.hidden)
+        times = present.hidden
+        if present.value is PresenceSetting.INVISIBLE:
+            times = _joined((*times, HiddenTime(present.set_at_ms, now_ms)))
+        return Setting(value, now_ms, until_ms, hidden=times)
+
+
+def _joined(times: tuple[HiddenTime, ...]) -> tuple[HiddenTime, ...]:
+    """Return at most MOST_HIDDEN_TIMES times: the oldest become one, with the time between them."""
+    while len(times) > MOST_HIDDEN_TIMES:
+        first, second, *rest = times
+        times = (HiddenTime(first.from_ms, second.to_ms), *rest)
+    return times
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +167,9 @@ class PresenceRecord:
         devices: The connected devices by server, and those whose connections ended a moment ago.
         setting: What the user has set.
         custom_status: What the user shows; None: nothing.
-        seen_ms: When the user was last there, as far as the devices do not say it; None: never.
+        departed: The devices as they were when the user last became INVISIBLE: departed at that moment. Those that
+            ended more than a minute ago may be missing.
+        seen_ms: When others last saw the user there, as far as the devices do not say it; None: never.
         version: Greater for each later record of the same user in an epoch of Redis.
     """
 
@@ -120,5 +177,6 @@ class PresenceRecord:
     devices: tuple[DevicePresence, ...] = ()
     setting: Setting = Setting()
     custom_status: CustomStatus | None = None
+    departed: tuple[DevicePresence, ...] = ()
     seen_ms: int | None = None
     version: int = 0

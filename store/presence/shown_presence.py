@@ -6,8 +6,8 @@ cannot be distinguished from a real one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,13 +17,16 @@ from store.presence.presence_record import (
     CustomStatus,
     DevicePresence,
     DeviceType,
+    HiddenTime,
     PresenceRecord,
     PresenceSetting,
-    Setting,
 )
 
 ANNOUNCED_AFTER_MS = 15_000
 """Time from a departure until it is shown. A device that reconnects within it was never away for others."""
+
+KEPT_AFTER_MS = 60_000
+"""Time from the end of a device until it may be removed from the record."""
 
 MAX_ACTIVITIES = 5
 """Activities of a user that are shown, over all devices."""
@@ -65,38 +68,27 @@ class ShownUntil(NamedTuple):
     changes_at_ms: int | None
 
 
-class _ShownDevice(NamedTuple):
-    """A device that is there, or whose departure is not shown yet (`gone_at_ms`)."""
+class _VisibleDevice(NamedTuple):
+    """A device as others may know it, without what it did while its user was INVISIBLE.
+
+    Attributes:
+        device: The device.
+        gone_at_ms: When it departed; None: it is there.
+        idle_since_ms: When it was last used, if it is idle, or was when it departed; None: it is in use.
+    """
 
     device: DevicePresence
     gone_at_ms: int | None
+    idle_since_ms: int | None
 
 
 def shown_presence(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> ShownUntil:
     """Return what others see of a user at a time. Pure: all servers that know the same derive the same."""
-    setting = record.setting.at(now_ms)
-    is_hidden = setting.value is PresenceSetting.INVISIBLE
-    devices, last_seen = [], record.seen_ms
-    for device in record.devices:
-        if is_hidden and device.since_ms >= setting.set_at_ms:
-            continue
-        gone_at = _first(device.gone_at_ms, find_end(device.server), setting.set_at_ms if is_hidden else None)
-        last_seen = _last(last_seen, _first(device.idle_since_ms, gone_at, now_ms))
-        if gone_at is None or now_ms < gone_at + ANNOUNCED_AFTER_MS:
-            devices.append(_ShownDevice(device, gone_at))
-    custom_status = record.custom_status
-    ends = custom_status.expires_at_ms if custom_status is not None else None
-    shown = ShownPresence(
-        record.user,
-        _status(devices, setting),
-        bool(devices) and all(shown.device.type is DeviceType.MOBILE for shown in devices),
-        custom_status if ends is None or now_ms < ends else None,
-        _activities(devices),
-        last_seen - last_seen % _MINUTE_MS if last_seen is not None else None,
-    )
-    changes = [setting.until_ms, ends]
-    changes += [shown.gone_at_ms + ANNOUNCED_AFTER_MS for shown in devices if shown.gone_at_ms is not None]
-    return ShownUntil(shown, min((at for at in changes if at is not None and at > now_ms), default=None))
+    shown = _shown_at(record, find_end, now_ms)
+    for at_ms in _possible_changes(record, find_end, now_ms):
+        if not is_same(shown, _shown_at(record, find_end, at_ms)):
+            return ShownUntil(shown, at_ms)
+    return ShownUntil(shown, None)
 
 
 def is_same(shown: ShownPresence, other: ShownPresence) -> bool:
@@ -109,32 +101,122 @@ def is_same(shown: ShownPresence, other: ShownPresence) -> bool:
     )
 
 
-def _status(devices: Iterable[_ShownDevice], setting: Setting) -> PresenceStatus:
-    value = setting.before if setting.value is PresenceSetting.INVISIBLE else setting.value
-    is_idle = {shown.device.idle_since_ms is not None for shown in _newest_connections(devices)}
-    if not is_idle:
+def last_seen_ms(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> int | None:
+    """Return when others last saw a user there, at a time; None: never."""
+    return _last_seen(record.seen_ms, _visible_devices(record, find_end, now_ms), now_ms)
+
+
+def departed_devices(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> tuple[DevicePresence, ...]:
+    """Return the devices of a user who becomes INVISIBLE at a time, as if they departed then."""
+    return tuple(
+        replace(device, gone_at_ms=_first(gone_at_ms, now_ms), idle_since_ms=idle_since_ms)
+        for device, gone_at_ms, idle_since_ms in _visible_devices(record, find_end, now_ms)
+    )
+
+
+def without_ended_devices(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> PresenceRecord:
+    """Return a record without the devices that ended more than a minute ago. Others see no difference.
+
+    The record itself if there are none.
+    """
+    before_ms = now_ms - KEPT_AFTER_MS
+    devices = tuple(each for each in record.devices if not _has_ended(each, find_end, before_ms))
+    departed = tuple(each for each in record.departed if not _has_ended(each, find_end, before_ms))
+    if devices == record.devices and departed == record.departed:
+        return record
+    ended = [
+        each for each in _visible_devices(record, find_end, now_ms) if _has_ended(each.device, find_end, before_ms)
+    ]
+    return replace(record, devices=devices, departed=departed, seen_ms=_last_seen(record.seen_ms, ended, now_ms))
+
+
+def _has_ended(device: DevicePresence, find_end: FindEnd, at_ms: int) -> bool:
+    end = _first(device.gone_at_ms, find_end(device.server))
+    return end is not None and end < at_ms
+
+
+def _shown_at(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> ShownPresence:
+    devices = _visible_devices(record, find_end, now_ms)
+    shown = _newest_connections(
+        each for each in devices if each.gone_at_ms is None or now_ms < each.gone_at_ms + ANNOUNCED_AFTER_MS
+    )
+    status = record.custom_status
+    if status is not None and status.expires_at_ms is not None and status.expires_at_ms <= now_ms:
+        status = None
+    seen_ms = _last_seen(record.seen_ms, devices, now_ms)
+    activities = (each for visible in shown for each in visible.device.activities)
+    return ShownPresence(
+        record.user,
+        _status(shown, record.setting.shown_at(now_ms)),
+        bool(shown) and all(visible.device.type is DeviceType.MOBILE for visible in shown),
+        status,
+        tuple(dict.fromkeys(activities))[:MAX_ACTIVITIES],
+        seen_ms - seen_ms % _MINUTE_MS if seen_ms is not None else None,
+    )
+
+
+def _possible_changes(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> list[int]:
+    """Return the later times at which something may change by itself, in order."""
+    setting, status = record.setting, record.custom_status
+    times = [setting.until_ms, setting.before_until_ms, status.expires_at_ms if status is not None else None]
+    departures = [
+        end
+        for each in (*record.devices, *record.departed)
+        if (end := _first(each.gone_at_ms, find_end(each.server))) is not None
+    ]
+    times += [at_ms + ANNOUNCED_AFTER_MS for at_ms in departures]
+    return sorted({at_ms for at_ms in times if at_ms is not None and at_ms > now_ms})
+
+
+def _visible_devices(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> list[_VisibleDevice]:
+    """Return the devices without what they did while the user was INVISIBLE.
+
+    During that time `departed` has them. A device that is still there at its end reconnects for others at that moment.
+    """
+    departed = [_VisibleDevice(each, each.gone_at_ms, each.idle_since_ms) for each in record.departed]
+    hidden = record.setting.hidden_times
+    if hidden and (hidden[-1].to_ms is None or now_ms < hidden[-1].to_ms):
+        return departed
+    visible = (_visible_device(each, find_end(each.server), hidden) for each in record.devices)
+    return [*(each for each in visible if each is not None), *departed]
+
+
+def _visible_device(
+    device: DevicePresence, server_end_ms: int | None, hidden: Sequence[HiddenTime]
+) -> _VisibleDevice | None:
+    """Return a device without what it did in hidden times that are over; None: it ended in one, or before."""
+    gone_at, idle_since = _first(device.gone_at_ms, server_end_ms), device.idle_since_ms
+    for from_ms, to_ms in hidden:
+        if to_ms is None or (gone_at is not None and gone_at <= to_ms):
+            return None
+        if idle_since is not None and from_ms <= idle_since < to_ms:
+            idle_since = to_ms
+    return _VisibleDevice(device, gone_at, idle_since)
+
+
+def _status(devices: Sequence[_VisibleDevice], setting: PresenceSetting) -> PresenceStatus:
+    if not devices:
         return PresenceStatus.OFFLINE
-    if value is PresenceSetting.DND:
+    if setting is PresenceSetting.DND:
         return PresenceStatus.DND
-    return PresenceStatus.IDLE if value is PresenceSetting.IDLE or is_idle == {True} else PresenceStatus.ONLINE
+    is_idle = setting is PresenceSetting.IDLE or all(each.idle_since_ms is not None for each in devices)
+    return PresenceStatus.IDLE if is_idle else PresenceStatus.ONLINE
 
 
-def _newest_connections(devices: Iterable[_ShownDevice]) -> Iterable[_ShownDevice]:
+def _newest_connections(devices: Iterable[_VisibleDevice]) -> Sequence[_VisibleDevice]:
     """Return each device once: where it is, or else where it was last."""
-    newest: dict[str, _ShownDevice] = {}
-    for shown in sorted(devices, key=lambda shown: (shown.gone_at_ms is None, shown.device.since_ms)):
-        newest[shown.device.device] = shown
-    return newest.values()
+    newest: dict[str, _VisibleDevice] = {}
+    for each in sorted(
+        devices, key=lambda each: (each.gone_at_ms is None, each.gone_at_ms, each.device.since_ms, each.device.server)
+    ):
+        newest[each.device.device] = each
+    return list(newest.values())
 
 
-def _activities(devices: Iterable[_ShownDevice]) -> tuple[Activity, ...]:
-    found = [each for shown in _newest_connections(devices) for each in shown.device.activities]
-    return tuple(dict.fromkeys(found))[:MAX_ACTIVITIES]
+def _last_seen(seen_ms: int | None, devices: Iterable[_VisibleDevice], now_ms: int) -> int | None:
+    last_uses = (_first(each.idle_since_ms, each.gone_at_ms, now_ms) for each in devices)
+    return max((time for time in (seen_ms, *last_uses) if time is not None), default=None)
 
 
 def _first(*times: int | None) -> int | None:
     return min((time for time in times if time is not None), default=None)
-
-
-def _last(*times: int | None) -> int | None:
-    return max((time for time in times if time is not None), default=None)

@@ -45,6 +45,16 @@ class Keys:
         """Key of the lock of the server that looks for incomplete deliveries in MongoDB after a loss of Redis."""
         return f"{self.namespace}mender"
 
+    @property
+    def server_times(self) -> str:
+        """Key of the times at which servers were last heard from."""
+        return f"{self.namespace}servers"
+
+    @property
+    def voice_checks(self) -> str:
+        """Key of the workspaces with voice states, by the time of the next check."""
+        return f"{self.namespace}voice_checks"
+
     def user(self, user: UserId) -> tuple[str, ...]:
         """Return the key that scripts on a user's keys get: the first of USER_KEYS.
 
@@ -59,6 +69,10 @@ class Keys:
     def claim(self, user: UserId, key: str) -> str:
         """Return the key of a user's claim of an idempotency key."""
         return f"{self.namespace}{{u:{encode_user(user)}}}:key:{key}"
+
+    def presence(self, user: UserId) -> tuple[str, str]:
+        """Return the keys of a user's presence: the record, and the servers that show it. See `_presence.lua`."""
+        return self.of_user(user, "presence"), self.of_user(user, "pwatch")
 
     def typing(self, user: UserId, conversation: ConversationId) -> str:
         """Return the key that exists for a while after a user's typing in a conversation was announced."""

@@ -2,7 +2,9 @@
 
 - It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
 - It renews the lease of the server's worker number, and reads which servers are in the ring.
+- It reports that the server is alive, and reads the reports of others.
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
+- It ends the voice states of devices that are gone, and writes those again that Redis has lost.
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
 - It fetches the link previews that other servers left, and asks the virus scanner again.
 """
@@ -22,6 +24,7 @@ from store.messages.revision_store import Revision, RevisionKind
 from store.messages.thread_notes import ThreadNote
 from store.redis.cache import Call
 from store.store import Store
+from store.voice.voice_store import CHECK_MS
 from subscriptions.delivery.announcements.pins import PinAnnouncements
 from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.files.file_sweeper import FileSweeper
@@ -31,10 +34,14 @@ from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
+from subscriptions.presence.presence_hub import WATCH_MS, PresenceHub
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.shared.watches import RENEW_SECONDS, Watches
 from subscriptions.realtime.user_hub import UserHub
+from subscriptions.voice.voice_checks import VoiceChecks
+from subscriptions.voice.voice_devices import VoiceDevices
 
 _log = structlog.get_logger()
 
@@ -76,10 +83,17 @@ class Housekeeper:
         previews: PreviewWorker,
         threads: ThreadEvents,
         ring: ServerRing,
+        live_servers: LiveServers,
+        presence: PresenceHub,
         data_center: int,
         accepts: Accepts | None = None,
+        *,
+        voice_devices: VoiceDevices,
+        voice_checks: VoiceChecks,
     ) -> None:
         self._store = store
+        self._voice_devices = voice_devices
+        self._voice_checks = voice_checks
         self._hub = hub
         self._shared_hub = shared_hub
         self._watches = watches
@@ -90,6 +104,8 @@ class Housekeeper:
         self._previews = previews
         self._threads = threads
         self._ring = ring
+        self._live_servers = live_servers
+        self._presence = presence
         self._loss_recovery = LossRecovery(store, delivery)
         self.files = FileSweeper(store)
         self._scans = PendingScans(store, accepts)
@@ -111,11 +127,15 @@ class Housekeeper:
                 (1.0, "loss_recovery", self._loss_recovery.recover),
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
                 (CHECK_SECONDS, "shared_feeds", self._shared_hub.check_feeds),
+                (REPORT_SECONDS, "live_servers", self._live_servers.report),
                 (RENEW_SECONDS, "watches", self._watches.renew),
+                (WATCH_MS / 2_000, "presence_watches", self._presence.renew),
                 (0.2, "mutes", self._end_mutes),
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
                 (1.0, "policy_changes", self._complete_policy_changes),
+                (1.0, "voice_devices", self._voice_devices.renew),
+                (CHECK_MS / 1000, "voice_checks", self._voice_checks.check),
                 (10.0, "user_search", self._store.user_search.fill_when_due),
                 (10.0, "removals", self._store.channel_removal.remove_due),
                 (10.0, "workspace_removal", self._remove_workspaces),
@@ -138,6 +158,7 @@ class Housekeeper:
             _log.warning("redis_lost")
             self._hub.resync()
             self._shared_hub.resync()
+            self._presence.redis_lost()
         await self._store.stale_caches.invalidate()
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:

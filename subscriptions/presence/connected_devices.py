@@ -64,9 +64,9 @@ class DeviceConnection:
         if mutation not in AUTOMATIC_MUTATIONS:
             self._devices.note_use(self)
 
-    def end(self) -> None:
-        """Note that the connection has ended. Idempotent."""
-        self._devices.disconnect(self)
+    def end(self, silent_ms: int = 0) -> None:
+        """Note that the connection has ended. Idempotent. silent_ms: time since the peer was last heard from."""
+        self._devices.disconnect(self, silent_ms)
 
 
 class _Departure(NamedTuple):
@@ -122,7 +122,8 @@ class ConnectedDevices:
         """Devices without a connection, the earliest departure first, until they are removed from their records."""
         self._written: OrderedDict[UserId, int] = OrderedDict()
         """When the devices of each user were last written (ms), the longest ago first."""
-        self._on_removed: list[Callable[[UserId, str], None]] = []
+        self._on_connected: list[Callable[[UserId, str], None]] = []
+        self._on_removed: list[Callable[[UserId, str, int], None]] = []
 
     def connect(self, user: UserId, given: GivenDevice, close: Callable[[], None]) -> DeviceConnection:
         """Note a new connection. `close` ends it, if its device is removed. No round trip."""
@@ -139,13 +140,19 @@ class ConnectedDevices:
                 self._in_use[device] = None
                 self._note_used(device, now)
         device.type = given.type
+        if connection.is_named and not device.closers:
+            for call in self._on_connected:
+                call(user, name)
         self._settings.add(user)
         device.closers[connection] = close
         self._writer.mark(user, name)
         return connection
 
-    def disconnect(self, connection: DeviceConnection) -> None:
-        """Note the end of a connection. With the last one of a device here, the device departs. Idempotent."""
+    def disconnect(self, connection: DeviceConnection, silent_ms: int = 0) -> None:
+        """Note the end of a connection. With the last one of a device here, the device departs. Idempotent.
+
+        silent_ms: time since the peer was last heard from.
+        """
         device = self._find(connection)
         if device is None:
             return
@@ -157,7 +164,7 @@ class ConnectedDevices:
         self._departed.append(_Departure(device, device.gone_at_ms))
         self._writer.mark(device.user, device.id)
         for call in self._on_removed:
-            call(device.user, device.id)
+            call(device.user, device.id, device.gone_at_ms - silent_ms)
 
     def note_use(self, connection: DeviceConnection) -> None:
         """Note that a device is being used: a mutation over its connection. Cheap: called for each mutation."""
@@ -198,9 +205,21 @@ class ConnectedDevices:
         """
         return self._settings.is_hidden(user)
 
-    def on_removed(self, call: Callable[[UserId, str], None]) -> None:
-        """Make `call` when a device of this process has departed (ADR 83 ends its voice state). It must not block."""
+    def on_connected(self, call: Callable[[UserId, str], None]) -> None:
+        """Make `call` with a device that has an id, when it has connected to this process. It must not block."""
+        self._on_connected.append(call)
+
+    def on_removed(self, call: Callable[[UserId, str, int], None]) -> None:
+        """Make `call` when a device of this process has departed (ADR 83 ends its voice state). It must not block.
+
+        It also gets the time (ms) at which the device was last heard from.
+        """
         self._on_removed.append(call)
+
+    def has_device(self, user: UserId, name: str) -> bool:
+        """Return whether a device of a user is connected to this process."""
+        device = self._users.get(user, {}).get(name)
+        return device is not None and bool(device.closers)
 
     def find_devices(self, user: UserId) -> Iterator[str]:
         """Return the names of the devices of a user that are connected to this process."""

@@ -63,7 +63,7 @@ class OwnSettings:
         frames: dict[str, list[Sequence[Any]]] = {}
         for change in changes:
             record = change.record
-            if record.setting == change.before.setting:
+            if change.before is not None and record.setting == change.before.setting:
                 continue
             setting = record.setting
             row = (record.user, record.version, setting.value, setting.set_at_ms, setting.until_ms, setting.before)

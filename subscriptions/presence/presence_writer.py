@@ -70,8 +70,6 @@ class PresenceWriter:
 
     def mark(self, user: UserId, device: str) -> None:
         """Note that a device has changed. It is written soon."""
-        if not hasattr(self._presence, "_cache"):
-            return  # until the store of presence is there
         self._changed.setdefault(user, set()).add(device)
         if self._task is None:
             # The changes of several users are written together: it is not the work of the present request.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -86,6 +86,7 @@ class Bus:
         self._wake_waiter = wake_waiter
         self._handlers: dict[str, Callable[[Any], None]] = {}
         self._on_subscribed: list[Callable[[], None]] = []
+        self._on_users: list[Callable[[Collection[UserId] | None], None]] = []
         self.calls = ServerCalls(hub.server, self._publish)
         self.on_frame("call", self.calls.receive)
         self._recent: OrderedDict[bytes, Event] = OrderedDict()
@@ -105,6 +106,13 @@ class Bus:
     def on_subscribed(self, call: Callable[[], None]) -> None:
         """Make `call` each time that this server begins to listen: earlier frames are lost. It must not block."""
         self._on_subscribed.append(call)
+
+    def on_users(self, call: Callable[[Collection[UserId] | None], None]) -> None:
+        """Make `call` with users whose profiles have changed, after cached ones were dropped. It must not block.
+
+        None: the profiles of all users may have changed.
+        """
+        self._on_users.append(call)
 
     async def open(self) -> None:
         """Begin to listen. Return when Redis has confirmed it, or after a second; retries continue after that."""
@@ -152,6 +160,15 @@ class Bus:
             else:
                 frames.append(self._frame(server, orjson.dumps({kind: body})))
         self.send(OutgoingEvents(), frames)
+
+    async def publish_frames(self, kind: str, bodies: Mapping[str, Any]) -> None:
+        """Send a frame of a kind to each named server, which is not this one. Raises Unreachable: some may not have it.
+
+        One round trip.
+        """
+        await self._cache.run_in_background(
+            [self._frame(server, orjson.dumps({kind: body})) for server, body in bodies.items()]
+        )
 
     async def announce_users(self, users: Iterable[UserId]) -> None:
         """Notify all servers that the profiles of users changed. Raises Unreachable."""
@@ -281,16 +298,21 @@ class Bus:
     def _subscribed(self) -> None:
         """Note that all earlier frames are lost."""
         self._listening.set()
-        self._forget_users(None)
+        self._users_changed(None)
         self._hub.resync()
         for call in self._on_subscribed:
             call()
+
+    def _users_changed(self, users: Collection[UserId] | None) -> None:
+        self._forget_users(users)
+        for call in self._on_users:
+            call(users)
 
     def _receive(self, data: bytes) -> None:
         try:
             match orjson.loads(data):
                 case {"users": users}:
-                    self._forget_users([UserId(user) for user in users])
+                    self._users_changed([UserId(user) for user in users])
                 case {"granted": owner}:
                     self._wake_waiter(owner)
                 case {"events": events}:

@@ -379,7 +379,8 @@ class Connection:
 
     async def _clean_up(self) -> None:
         if self._device is not None:
-            self._device.end()
+            is_silent = self._close_frame is close_codes.KEEP_ALIVE_TIMEOUT
+            self._device.end(self._keep_alive.longest_silence_ms if is_silent else 0)
         self._cancel_deadline()
         self._keep_alive.stop()
         tasks: set[asyncio.Task[None]] = set()

@@ -40,6 +40,11 @@ class KeepAlive:
         self._pinged_at = 0.0
         self._timer: WheelTimer | None = None
 
+    @property
+    def longest_silence_ms(self) -> int:
+        """Longest time since the last frame of a peer when it counts as dead."""
+        return round((self._interval + self._timeout + min(GRACE_SECONDS, self._timeout)) * 1000)
+
     def start(self) -> None:
         """Start to ping. The first ping follows after an interval."""
         self._timer = self._wheel.call_after(self._interval, self._ping, early=True)

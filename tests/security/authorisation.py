@@ -247,6 +247,14 @@ ROOT_FIELDS = [
         in_workspace(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED), id="@workspace", ids=["@outsider"]),
     # Valid on a WebSocket only: tests/server/test_token_renewal.py.
     mutation("renewAuth", 'renewAuth(token: "x")', outcomes_by_relation(*["INVALID_INPUT"] * 5)),
+    # Valid on a WebSocket only: tests/api/voice.
+    mutation("joinVoice", "joinVoice(channelId: $id) { token }", outcomes_by_relation(*["INVALID_INPUT"] * 5),
+        id="@channel"),
+    mutation("updateVoice", "updateVoice(selfMute: true) { joinedAt }", outcomes_by_relation(*["INVALID_INPUT"] * 5)),
+    mutation("leaveVoice", "leaveVoice", outcomes_by_relation(*["INVALID_INPUT"] * 5)),
+    # The channel is none for voice. Rights: tests/api/voice/test_moderating.py.
+    mutation("moderateVoice", "moderateVoice(channelId: $id, userId: $user, mute: true) { mute }",
+        in_workspace(INVISIBLE, "INVALID_INPUT", "INVALID_INPUT"), id="@channel", user="@member"),
 ]  # fmt: skip
 
 VISIBLE_WITH_OBJECT = """
@@ -307,6 +315,9 @@ VISIBLE_WITH_OBJECT = """
     ChannelGone: workspaceId channelId rev
     ChannelActivity: channelId writeSeq messageCount lastMessageAt rev
     WorkspaceCaughtUp: workspaceId rev reset
+    VoiceState: user channelId selfMute selfDeaf mute deaf video screen joinedAt
+    VoiceStateChanged: workspaceId state left rev
+    Channel: voiceStates
     Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
     WorkspaceConnection: edges pageInfo
     WorkspaceEdge: node cursor
@@ -346,6 +357,7 @@ VIEWERS_OWN = """
     Ready: me sessions workspaces attention cursor
     OwnMembershipChanged: workspaceId member rev
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
+    VoiceJoin: state url token expiresAt
     UserConnection: edges pageInfo
     UserEdge: node cursor
     SyncSession: reason hasMore sessions totalUnread cursor reset

@@ -123,6 +123,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "max_group_members": "3",
         "recall_seconds": "0",
         "max_workspaces_per_user": "5",
+        "max_voice_channel_users": "2",
         "user_directory": "true",
         "max_downloads": "1",
         "file_address_previous_keys": json.dumps([GOOD_SECRET]),
@@ -135,6 +136,10 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "s3_path_style": "false",
         "s3_access_key": "AKIAIOSFODNN7EXAMPLE",
         "s3_secret_key": GOOD_SECRET,
+        "livekit_url": "wss://livekit.example.org/",
+        "livekit_api_url": "http://livekit:7880/",
+        "livekit_api_key": "APIkey",
+        "livekit_api_secret": GOOD_SECRET,
         "temp_dir": str(jwks.parent),
         "scanner_url": "unix:///run/clamav/clamd.ctl",
         "link_previews": "true",
@@ -146,6 +151,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
     }
     not_given = {"jwt_secret", "jwt_secret_file", "jwt_previous_secrets_file", "jwks_url"}
     not_given |= {"s3_secret_key_file", "file_address_key", "file_address_key_file", "file_address_previous_keys_file"}
+    not_given |= {"livekit_api_secret_file"}
     assert not_given | given.keys() == Settings.model_fields.keys()
     for field, value in given.items():
         monkeypatch.setenv(variable(field), value)
@@ -155,6 +161,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
     assert settings.jwt_audience == ("chat", "mail")
     assert settings.preview_allowed_networks == (ip_network("10.1.0.0/16"), ip_network("fd00::/8"))
     assert settings.s3_endpoint == "http://minio:9000"
+    assert (settings.livekit_url, settings.livekit_api_url) == ("wss://livekit.example.org", "http://livekit:7880")
     assert settings.public_url == "https://chat.example.org/confab"
     assert [secret.get_secret_value() for secret in settings.jwt_previous_secrets] == [GOOD_SECRET, f"{GOOD_SECRET},"]
     assert (settings.log_level, settings.log_format, settings.introspection) == ("DEBUG", "console", False)

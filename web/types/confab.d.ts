@@ -32,6 +32,24 @@ export type AccessEnded = {
   conversationId: Scalars['ID']['output'];
 };
 
+/** At most 5 per user. */
+export type Activity = {
+  __typename: 'Activity';
+  type: ActivityType;
+  name: Scalars['String']['output'];
+  details?: Maybe<Scalars['String']['output']>;
+  state?: Maybe<Scalars['String']['output']>;
+  startedAt?: Maybe<Scalars['DateTime']['output']>;
+  endsAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
+export type ActivityType =
+  | 'PLAYING'
+  | 'STREAMING'
+  | 'LISTENING'
+  | 'WATCHING'
+  | 'COMPETING';
+
 /**
  * url: valid for one hour for whoever has it; issued only to people who may read the message at that moment. Served with
  * nosniff, and as a download unless browsers display the type safely (images except SVG, audio, video, PDF, plain text).
@@ -138,6 +156,7 @@ export type Channel = Conversation & Node & {
   /** Messages so far that count as unread until read. unreadCount is this minus Session.readCount. */
   messageCount: Scalars['Int']['output'];
   pinCount: Scalars['Int']['output'];
+  voiceStates: Array<VoiceState>;
 };
 
 
@@ -324,6 +343,13 @@ export type CreateWorkspaceInput = {
   isOpen?: InputMaybe<Scalars['Boolean']['input']>;
   metadata?: InputMaybe<Scalars['JSON']['input']>;
   idempotencyKey?: InputMaybe<Scalars['String']['input']>;
+};
+
+export type CustomStatus = {
+  __typename: 'CustomStatus';
+  text?: Maybe<Scalars['String']['output']>;
+  emoji?: Maybe<Scalars['String']['output']>;
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
 };
 
 export type Delivery = {
@@ -862,6 +888,16 @@ export type Mutation = {
    * Answers the new expiry. Over HTTP: INVALID_INPUT.
    */
   renewAuth: Scalars['DateTime']['output'];
+  /**
+   * CONNECT; a VOICE channel (INVALID_INPUT). One voice channel per user and workspace: joining another leaves the first.
+   * On a WebSocket only (INVALID_INPUT), as are updateVoice and leaveVoice: the state belongs to the connection's device
+   * (none: NOT_FOUND). token: for the media server (LiveKit), valid for joining for 10 minutes.
+   */
+  joinVoice: VoiceJoin;
+  updateVoice: VoiceState;
+  leaveVoice: Scalars['Boolean']['output'];
+  /** MUTE_OTHERS, DEAFEN_OTHERS, MOVE_OTHERS. */
+  moderateVoice?: Maybe<VoiceState>;
 };
 
 
@@ -1234,6 +1270,31 @@ export type MutationRenewAuthArgs = {
   token: Scalars['String']['input'];
 };
 
+
+export type MutationJoinVoiceArgs = {
+  channelId: Scalars['ID']['input'];
+  selfMute?: InputMaybe<Scalars['Boolean']['input']>;
+  selfDeaf?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type MutationUpdateVoiceArgs = {
+  selfMute?: InputMaybe<Scalars['Boolean']['input']>;
+  selfDeaf?: InputMaybe<Scalars['Boolean']['input']>;
+  video?: InputMaybe<Scalars['Boolean']['input']>;
+  screen?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type MutationModerateVoiceArgs = {
+  channelId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+  mute?: InputMaybe<Scalars['Boolean']['input']>;
+  deaf?: InputMaybe<Scalars['Boolean']['input']>;
+  disconnect?: InputMaybe<Scalars['Boolean']['input']>;
+  moveToChannelId?: InputMaybe<Scalars['ID']['input']>;
+};
+
 export type Node = {
   id: Scalars['ID']['output'];
 };
@@ -1345,6 +1406,28 @@ export type Position = {
   id: Scalars['ID']['input'];
   rev?: InputMaybe<Scalars['Timestamp']['input']>;
 };
+
+/**
+ * Over all devices: OFFLINE if none was heard from for 30 s (announced 15 s later, so that a reconnect is not announced),
+ * else DND if that is set, else IDLE if that is set or no device was used for 5 minutes, else ONLINE. isMobile: only
+ * mobile devices are connected. lastActiveAt: to the minute; of an INVISIBLE user the moment of becoming so.
+ */
+export type Presence = {
+  __typename: 'Presence';
+  status: PresenceStatus;
+  isMobile: Scalars['Boolean']['output'];
+  lastActiveAt?: Maybe<Scalars['DateTime']['output']>;
+  at: Scalars['Timestamp']['output'];
+  user: User;
+  customStatus?: Maybe<CustomStatus>;
+  activities: Array<Activity>;
+};
+
+export type PresenceStatus =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'OFFLINE';
 
 export type PrivateConversation = Conversation & Node & {
   __typename: 'PrivateConversation';
@@ -1870,6 +1953,11 @@ export type Subscription = {
    * what changed meanwhile (whole objects, each once), then WorkspaceCaughtUp, then live.
    */
   workspaceEvents: WorkspaceEvent;
+  /**
+   * People on the screen, at most 200: first what each is now, then changes, at most one per user in 5 s. Also when their
+   * name or picture changes.
+   */
+  presenceEvents: Presence;
 };
 
 
@@ -1891,6 +1979,11 @@ export type SubscriptionChannelEventsArgs = {
 
 export type SubscriptionWorkspaceEventsArgs = {
   workspaces: Array<Position>;
+};
+
+
+export type SubscriptionPresenceEventsArgs = {
+  userIds: Array<Scalars['ID']['input']>;
 };
 
 export type SyncReason =
@@ -2072,6 +2165,37 @@ export type UserInput = {
   metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
 
+/** url and token are null if no media server is configured: voice states then only tell who is where. */
+export type VoiceJoin = {
+  __typename: 'VoiceJoin';
+  state: VoiceState;
+  url?: Maybe<Scalars['String']['output']>;
+  token?: Maybe<Scalars['String']['output']>;
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
+/** Ends 45 s after the device was last heard from. */
+export type VoiceState = {
+  __typename: 'VoiceState';
+  channelId: Scalars['ID']['output'];
+  selfMute: Scalars['Boolean']['output'];
+  selfDeaf: Scalars['Boolean']['output'];
+  mute: Scalars['Boolean']['output'];
+  deaf: Scalars['Boolean']['output'];
+  video: Scalars['Boolean']['output'];
+  screen: Scalars['Boolean']['output'];
+  joinedAt: Scalars['DateTime']['output'];
+  user: User;
+};
+
+export type VoiceStateChanged = {
+  __typename: 'VoiceStateChanged';
+  workspaceId: Scalars['ID']['output'];
+  state: VoiceState;
+  left: Scalars['Boolean']['output'];
+  rev: Scalars['Timestamp']['output'];
+};
+
 export type Workspace = Node & {
   __typename: 'Workspace';
   id: Scalars['ID']['output'];
@@ -2142,7 +2266,7 @@ export type WorkspaceEdge = {
   cursor: Scalars['String']['output'];
 };
 
-export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | WorkspaceCaughtUp;
+export type WorkspaceEvent = WorkspaceChanged | ChannelChanged | ChannelGone | OwnMembershipChanged | ChannelActivity | VoiceStateChanged | WorkspaceCaughtUp;
 
 /** timedOutUntil: until then the member has no permissions but VIEW_CHANNEL and READ_HISTORY. It ends by itself. */
 export type WorkspaceMember = {

@@ -8,6 +8,7 @@ from subscriptions.realtime.events.base import Event, Fields, LogEntry, ReplayCo
 from subscriptions.realtime.events.reactions import ChannelReactions
 from subscriptions.realtime.events.shared import ChannelMessage, ChannelPins, SharedEvent, WorkspaceUpdate
 from subscriptions.realtime.events.threads import ChannelThread
+from subscriptions.realtime.events.voice import VoiceStateChanged
 
 SHARED_EVENT_KINDS: tuple[type[SharedEvent], ...] = (
     ChannelMessage,
@@ -15,6 +16,7 @@ SHARED_EVENT_KINDS: tuple[type[SharedEvent], ...] = (
     WorkspaceUpdate,
     ChannelReactions,
     ChannelThread,
+    VoiceStateChanged,
 )
 
 _BY_CODE = {kind.code: kind for kind in SHARED_EVENT_KINDS}

@@ -142,6 +142,10 @@ class SharedEvents:
         """Send an event that was appended, with the message as it is by then: see `publish_message`."""
         self._publish(event.owner, event, parse_appended(answer))
 
+    def publish(self, event: SharedEvent, appended: Appended) -> None:
+        """Send an event that a script of the store appended, to the servers that look at its clock."""
+        self._publish(event.owner, event, appended)
+
     async def append(self, event: SharedEvent) -> int:
         """Append an event to its clock and send it. Returns its rev. Raises StoreError: it may have been appended."""
         return (await self._append(event)).tick
@@ -200,7 +204,7 @@ class SharedEvents:
     def _publish(self, owner: str, event: SharedEvent | None, appended: Appended) -> None:
         version = int(appended.version or 0)
         if appended.tick:
-            self.counters.published["workspace" if isinstance(event, WorkspaceUpdate) else "message"] += 1
+            self.counters.published["message" if isinstance(event, ChannelEvent) or event is None else "workspace"] += 1
             placed = event.at(appended.tick) if event is not None else None
             frame = _Frame(owner, *appended[:3], version, placed)
         else:

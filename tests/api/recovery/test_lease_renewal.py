@@ -17,6 +17,7 @@ from store.mongo.client import Mongo
 from subscriptions.delivery import housekeeping
 from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.realtime.ring.server_ring import ServerRing
+from subscriptions.voice.voice_checks import VoiceChecks
 from tests.api.client import Api
 
 _POOL_SIZE = 100
@@ -79,7 +80,11 @@ async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: 
         app.previews,
         app.threads,
         ring,
+        app.live_servers,
+        app.presence,
         0,
+        voice_devices=app.voice_devices,
+        voice_checks=VoiceChecks(app.store, app.voice, app.live_servers.find_end),
     )
     slept: list[float] = []
     attempts = 0

@@ -26,6 +26,7 @@ from tests.api.previews.site import SUPPRESS, FakeSite, send
 from tests.api.reactions.calls import clear, react, reactors_of, take_back
 from tests.api.requests.workspace_operations import WorkspaceOperations
 from tests.api.threads.calls import FOLLOW, LOCK, find_thread, list_threads
+from tests.api.voice.calls import JOIN, LEAVE, MODERATE, UPDATE, Device, make_voice_workspace
 from tests.files.blobs.contents import all_names, in_parts, read_all
 from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
@@ -86,6 +87,18 @@ async def use_previews(api: Api, user: str, group: str) -> None:
     await previews.continue_due()
     await api.wait_until_idle()
     previews.is_enabled = False
+
+
+async def use_voice(api: Api, fields_used: set[str]) -> None:
+    voice = await make_voice_workspace(api)
+    device = Device(api, voice.member)
+    await device.join(voice.lounge)
+    await device.update(video=True)
+    await api.data(voice.owner, MODERATE, id=voice.lounge, user=voice.member, mute=True)
+    assert len(await voice.states(voice.lounge)) == 1
+    await device.leave()
+    for query in (JOIN, UPDATE, LEAVE):
+        fields_used.update(root_fields(query))
 
 
 async def use_blobs(store: Store) -> None:
@@ -219,6 +232,7 @@ async def test_every_operation_names_its_shards(
     assert await looking.next()
     await api.expect_refusal(alice, 'mutation { renewAuth(token: "x") }')
     await use_workspaces(api.services.app.store)
+    await use_voice(api, fields_used)
     await use_blobs(api.services.app.store)
     await use_preview_cache(api.services.app.store)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])

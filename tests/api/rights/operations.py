@@ -169,6 +169,15 @@ STATES = {
     "marking a category as read": in_workspace(session_calls.READ_ALL, variables={"category": "@category"}),
 }
 
+_JOIN = "mutation ($id: ID!) { joinVoice(channelId: $id) { token } }"
+_MODERATE = 'mutation ($id: ID!) { moderateVoice(channelId: $id, userId: "nobody", mute: true) { mute } }'
+
+VOICE = {
+    # On a WebSocket, and in voice channels: tests/api/voice.
+    "joining voice over HTTP": in_workspace(_JOIN, variables={"id": "@room"}, outside=INVALID, done=INVALID),
+    "moderating voice in a text channel": in_channel(_MODERATE, done=INVALID),
+}
+
 _CHANNELS = P.MANAGE_CHANNELS
 _ADDED = {"id": "@channel", "users": ["@target"]}
 _OVERWRITE = {"user": "@target", "deny": ["VIEW_CHANNEL"]}
@@ -257,4 +266,4 @@ WORKSPACES = {
 }
 """The last two end memberships, so they come last."""
 
-OPERATIONS = READS | REACTIONS | SENDING | STATES | CHANNELS | WORKSPACES
+OPERATIONS = READS | REACTIONS | SENDING | STATES | VOICE | CHANNELS | WORKSPACES

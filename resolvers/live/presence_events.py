@@ -1,0 +1,243 @@
+"""The presence of the people on a screen: first what each is now, then changes.
+
+Users whose presence the subscriber may not see are shown like users who were never there, and are not watched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+
+import structlog
+
+from resolvers.base.app import Confab
+from resolvers.base.errors import InvalidInput, RateLimited
+from resolvers.live.live_stream import LiveEvent, LiveEventReceiver, LivePayload
+from resolvers.live.patient_reads import read_patiently
+from resolvers.presence.audience import MAX_USERS, find_visible
+from store.base.errors import StoreError
+from store.base.ids import UserId, is_user_id
+from store.messages.message import MessageKind
+from store.presence.shown_presence import ShownPresence, is_same
+from store.sessions.fields import SyncReason
+from subscriptions.presence.presence_watch import PresenceState
+from subscriptions.realtime.events.base import Event
+from subscriptions.realtime.events.groups import GroupChanged
+from subscriptions.realtime.events.messages import MessageCreated
+from subscriptions.realtime.events.sessions import SessionChanged
+from subscriptions.realtime.mailboxes import Lagged, Mailbox, Position, QueueBudget
+
+_log = structlog.get_logger()
+
+JUDGE_SECONDS = 60.0
+"""Longest time between two judgements of what a subscriber may see."""
+
+_JUDGE_AGAIN_SECONDS = 5.0
+"""Least time between two judgements because of changed memberships, which come in groups."""
+
+_SOON_SECONDS = 0.1
+
+_NO_POSITION = Position("", 0)
+
+
+async def presence_events(app: Confab, user: UserId, users: Sequence[str], budget: QueueBudget) -> PresenceStream:
+    """Return the presence of at most 200 users. No change after the return is missed.
+
+    Raises InvalidInput, and RateLimited if the user's work budget has too few units.
+    """
+    if len(users) > MAX_USERS:
+        raise InvalidInput(f"userIds must have at most {MAX_USERS} ids", field="userIds")
+    asked = [UserId(each) for each in dict.fromkeys(users) if is_user_id(each)]
+    mailbox = await read_patiently(partial(app.hub.attach, user, budget))
+    stream = PresenceStream(app, user, asked, mailbox)
+    try:
+        # Changes of memberships from now on cause another judgement.
+        await read_patiently(stream.begin)
+    except BaseException:
+        stream.close()
+        raise
+    return stream
+
+
+class PresenceStream:
+    """The events of one subscription: at most one per user waits, with the newest state."""
+
+    __slots__ = (
+        "_app",
+        "_asked",
+        "_is_closed",
+        "_judged_at",
+        "_judging",
+        "_mailbox",
+        "_pending",
+        "_ready",
+        "_receiver",
+        "_timer",
+        "_user",
+        "_visible",
+        "_watch",
+    )
+
+    def __init__(self, app: Confab, user: UserId, asked: Sequence[UserId], mailbox: Mailbox) -> None:
+        """Create a stream. It closes the mailbox, which is on the clock of the subscriber.
+
+        asked: the users, each once.
+        """
+        self._app = app
+        self._user = user
+        self._asked = asked
+        self._mailbox = mailbox
+        self._watch = app.presence.watch(self._listen)
+        self._visible: set[UserId] = set()
+        self._pending: dict[UserId, PresenceState] = {}
+        self._receiver: LiveEventReceiver | None = None
+        self._ready: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._judging: asyncio.Task[None] | None = None
+        self._judged_at = 0.0
+        self._is_closed = False
+        mailbox.receive_with(self._note_event)
+        mailbox.on_ready(self._empty_mailbox)
+        app.memberships.listen(user, self._judge_soon)
+
+    async def begin(self) -> None:
+        """Read the present state of all users, which are the first events. Raises StoreError: it may be repeated."""
+        self._visible = await find_visible(self._app, self._user, self._asked)
+        states = await self._watch.add([user for user in self._asked if user in self._visible])
+        now_ms = self._app.store.clock.now_ms()
+        self._pending = {user: states.get(user) or _hidden_state(user, now_ms) for user in self._asked}
+        self._judged_at = asyncio.get_running_loop().time()
+        self._set_timer(JUDGE_SECONDS)
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Return False: others may see the same state."""
+        return False
+
+    def on_ready(self, call: Callable[[], None]) -> None:
+        """Make `call` when `take` has returned None and may return an event again."""
+        self._ready = call
+
+    def hand_over_to(self, receiver: LiveEventReceiver) -> None:
+        """Hand events to a receiver while it is ready and none waits."""
+        self._receiver = receiver
+
+    def take(self) -> LiveEvent | None:
+        """Remove and return the newest state of the user who has waited longest."""
+        for user in self._pending:
+            return LiveEvent(self._pending.pop(user), None)
+        return None
+
+    def still_shows(self, payload: LivePayload) -> bool:
+        """Return False for a user that the subscriber may not see any more. Another event follows."""
+        assert isinstance(payload, PresenceState)
+        user = payload.shown.user
+        return user in self._visible or payload.shown == ShownPresence(user)
+
+    def drop(self, position: Position) -> None:
+        """Do nothing: events of this kind are not dropped. A slow reader gets the newest states only."""
+
+    def close(self) -> None:
+        """End the stream. Idempotent."""
+        self._is_closed = True
+        self._ready = self._receiver = None
+        self._pending = {}
+        self._watch.close()
+        self._app.hub.detach(self._mailbox)
+        self._app.memberships.unlisten(self._user, self._judge_soon)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._judging is not None:
+            self._judging.cancel()
+
+    def _listen(self, state: PresenceState) -> None:
+        """Take a new state of a watched user."""
+        receiver = self._receiver
+        if receiver is not None and not self._pending and receiver.is_ready:
+            receiver.receive(state, _NO_POSITION)
+        else:
+            self._show((state,))
+
+    def _show(self, states: Iterable[PresenceState]) -> None:
+        for state in states:
+            self._pending[state.shown.user] = state
+        if self._pending and self._ready is not None:
+            self._ready()
+
+    # What the subscriber may see
+
+    def _note_event(self, _position: Position, event: Event) -> bool:
+        """Judge again if the event may change who shares a conversation with the subscriber. It is not queued."""
+        match event:
+            case SessionChanged(reason=SyncReason.MEMBERSHIP) | GroupChanged():
+                self._judge_soon()
+            case MessageCreated(message=message) if message.kind is MessageKind.SYSTEM:
+                self._judge_soon()
+        return True
+
+    def _empty_mailbox(self) -> None:
+        while (item := self._mailbox.take()) is not None:
+            if isinstance(item, Lagged):
+                self._judge_soon()
+
+    def _judge_soon(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._set_timer(max(_SOON_SECONDS, self._judged_at + _JUDGE_AGAIN_SECONDS - now))
+
+    def _set_timer(self, seconds: float) -> None:
+        """Judge after a time, unless that happens earlier anyway."""
+        if self._is_closed or not self._asked:
+            return
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if not self._timer.cancelled() and self._timer.when() <= loop.time() + seconds:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(seconds, self._begin_judging)
+
+    def _begin_judging(self) -> None:
+        self._timer = None
+        if self._judging is None:
+            self._judging = asyncio.create_task(self._judge())
+        else:
+            self._set_timer(_SOON_SECONDS)
+
+    async def _judge(self) -> None:
+        # Subscriptions that have begun together must not all read at the same moment later.
+        seconds = JUDGE_SECONDS * random.uniform(0.8, 1.0)
+        try:
+            with self._app.request_scope(self._user):
+                self._judged_at = asyncio.get_running_loop().time()
+                await self._apply(await find_visible(self._app, self._user, self._asked))
+        except (StoreError, RateLimited) as error:
+            _log.info("presence_not_judged_yet", reason=str(error))
+            seconds = _JUDGE_AGAIN_SECONDS
+        except Exception:
+            _log.exception("presence_not_judged")
+        self._judging = None
+        self._set_timer(seconds)
+
+    async def _apply(self, visible: Collection[UserId]) -> None:
+        """Show users from now on, or no longer."""
+        now_ms = self._app.store.clock.now_ms()
+        hidden = [user for user in self._asked if user in self._visible and user not in visible]
+        self._visible.difference_update(hidden)
+        last = self._watch.remove(hidden)
+        never_there = [_hidden_state(user, now_ms) for user in hidden]
+        self._show(
+            state
+            for state in never_there
+            if state.shown.user in self._pending or not is_same(state.shown, last[state.shown.user].shown)
+        )
+        new = [user for user in self._asked if user in visible and user not in self._visible]
+        if new:
+            states = await self._watch.add(new)
+            self._visible.update(new)
+            self._show(state for user, state in states.items() if not is_same(state.shown, ShownPresence(user)))
+
+
+def _hidden_state(user: UserId, at_ms: int) -> PresenceState:
+    """Return the state of a user who was never there."""
+    return PresenceState(ShownPresence(user), at_ms)

@@ -1,0 +1,216 @@
+"""Compares the rooms of the media server with the voice states (ADR 83).
+
+The owner of a workspace on the ring of servers does this for its channels: every 15 s for channels with voice states,
+every minute for all rooms, and soon after a hint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Protocol
+
+import structlog
+
+from resolvers.voice.media.livekit_api import LiveKitApi, MediaServerError
+from resolvers.voice.media.participant_calls import ParticipantCalls, Removal
+from resolvers.voice.media.room_history import Findings, RoomHistory, RoomView
+from resolvers.voice.media.rooms import Identities, RoomNames
+from store.base.clock import Clock
+from store.base.errors import StoreError
+from store.base.ids import ConversationId
+from store.base.tasks import end_tasks
+from store.voice.voice_state import VoiceState
+
+_log = structlog.get_logger(__name__)
+
+LEAST_MS = 1_000
+"""Time between two looks at a room after hints."""
+
+_STATES_MS = 5_000
+"""Interval at which the channels with voice states are read."""
+
+_ROOMS_MS = 60_000
+"""Interval at which all rooms are read."""
+
+_WAKE_SECONDS = 0.25
+_RETRY_MS = 5_000
+_NAMES_PER_CALL = 100
+
+
+class VoiceStates(Protocol):
+    """The voice states of the channels that this server owns at present. Calls raise StoreError."""
+
+    def is_certain(self) -> bool:
+        """Return whether all states can be read: not while Redis is away, and not shortly after its loss."""
+        ...
+
+    def owns(self, channel: ConversationId) -> bool:
+        """Return whether this server owns the workspace of a channel."""
+        ...
+
+    async def list_channels(self) -> Collection[ConversationId]:
+        """Return the owned channels with voice states."""
+        ...
+
+    async def read(self, channel: ConversationId) -> Sequence[VoiceState]:
+        """Return the voice states of a channel."""
+        ...
+
+    async def end(self, state: VoiceState) -> None:
+        """End a state, unless the user has joined again since it was read."""
+        ...
+
+
+class Reconciler:
+    """Looks at rooms, and removes what does not belong together."""
+
+    def __init__(
+        self,
+        api: LiveKitApi,
+        names: RoomNames,
+        identities: Identities,
+        calls: ParticipantCalls,
+        states: VoiceStates,
+        clock: Clock,
+    ) -> None:
+        self._api = api
+        self._names = names
+        self._identities = identities
+        self._calls = calls
+        self._states = states
+        self._clock = clock
+        self._histories: dict[ConversationId, RoomHistory] = {}
+        self._due_ms: dict[ConversationId, int] = {}
+        self._looked_ms: dict[ConversationId, int] = {}
+        self._states_due_ms = 0
+        self._rooms_due_ms = 0
+        self._failing: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop looking."""
+        if self._task is not None:
+            await end_tasks([self._task])
+
+    def note_hint(self, channel: ConversationId) -> None:
+        """Look at the room of an owned channel as soon as possible, at most once a second."""
+        if self._states.owns(channel):
+            soon = self._looked_ms.get(channel, 0) + LEAST_MS
+            self._due_ms[channel] = min(self._due_ms.get(channel, soon), soon)
+
+    async def look(self) -> None:
+        """Look at everything that is due. Errors of the media server and of the databases are logged."""
+        if not self._states.is_certain():
+            return
+        await self._guard(self._find_channels)
+        now = self._clock.now_ms()
+        due = [channel for channel, at in self._due_ms.items() if at <= now]
+        for start in range(0, len(due), _NAMES_PER_CALL):
+            await self._look_at(due[start : start + _NAMES_PER_CALL])
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_WAKE_SECONDS)
+            try:
+                await self.look()
+            except Exception:
+                _log.exception("voice_rooms_not_compared")
+
+    async def _find_channels(self) -> None:
+        now = self._clock.now_ms()
+        found: list[ConversationId] = []
+        if now >= self._states_due_ms:
+            self._states_due_ms = now + _STATES_MS
+            found += await self._states.list_channels()
+        if now >= self._rooms_due_ms:
+            self._rooms_due_ms = now + _ROOMS_MS
+            channels = (self._names.channel_of(room.name) for room in await self._api.list_rooms())
+            found += [channel for channel in channels if channel is not None and self._states.owns(channel)]
+        for channel in found:
+            self._due_ms.setdefault(channel, now)
+
+    async def _look_at(self, channels: Sequence[ConversationId]) -> None:
+        """Look at rooms: one call for their ids, and one for each room that exists."""
+        rooms = {self._names.name_of(channel): channel for channel in channels if self._states.owns(channel)}
+        for channel in channels:
+            if channel not in rooms.values():
+                self._forget(channel)
+        views: dict[ConversationId, RoomView] = {}
+
+        async def read_rooms() -> None:
+            ids = {room.name: room.id for room in await self._api.list_rooms(list(rooms))} if rooms else {}
+            views.update({channel: RoomView(None) for name, channel in rooms.items() if name not in ids})
+            present = [(name, channel) for name, channel in rooms.items() if name in ids]
+            lists = await asyncio.gather(
+                *(self._api.list_participants(name) for name, _ in present), return_exceptions=True
+            )
+            for (name, channel), found in zip(present, lists, strict=True):
+                if isinstance(found, list):
+                    views[channel] = RoomView(ids[name], found)
+                elif not isinstance(found, MediaServerError):
+                    raise found
+            failures = [found for found in lists if isinstance(found, MediaServerError)]
+            if failures:
+                raise failures[0]
+
+        await self._guard(read_rooms)
+        for channel in rooms.values():
+            await self._judge(channel, views.get(channel))
+
+    async def _judge(self, channel: ConversationId, view: RoomView | None) -> None:
+        """Compare a view with the voice states, which are read after it. None: the view could not be read."""
+        now = self._clock.now_ms()
+        history = self._histories.setdefault(channel, RoomHistory(now))
+        self._looked_ms[channel] = now
+        self._due_ms[channel] = now + _RETRY_MS
+        if view is None:
+            history.note_failure()
+            return
+
+        async def compare() -> None:
+            states = await self._states.read(channel)
+            if not self._states.is_certain():
+                return
+            by_identity = {self._identities.identity_of(state.user, state.device): state for state in states}
+            await self._apply(channel, history.compare(view, by_identity, now))
+
+        await self._guard(compare)
+
+    async def _apply(self, channel: ConversationId, findings: Findings) -> None:
+        room = self._names.name_of(channel)
+        for identity in findings.strangers:
+            _log.info("voice_participant_without_state_removed", channel=channel)
+            self._calls.put(room, identity, Removal(self._clock.now_ms()))
+        for identity, permission in findings.corrected.items():
+            self._calls.put(room, identity, permission)
+        if findings.next_look_ms is None:
+            self._forget(channel)
+        else:
+            self._due_ms[channel] = findings.next_look_ms
+        for state in findings.ended:
+            _log.info("voice_state_without_participant_ended", channel=channel, user=state.user)
+            await self._states.end(state)
+
+    async def _guard(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something that fails while the media server or a database is away.
+
+        Of consecutive failures only the first is logged.
+        """
+        name = work.__name__
+        try:
+            await work()
+        except (MediaServerError, StoreError) as error:
+            if name not in self._failing:
+                _log.warning("voice_rooms_not_read", reason=str(error))
+            self._failing.add(name)
+        else:
+            self._failing.discard(name)
+
+    def _forget(self, channel: ConversationId) -> None:
+        for known in (self._histories, self._due_ms, self._looked_ms):
+            known.pop(channel, None)

@@ -1,0 +1,177 @@
+"""The devices of this process's connections that are in voice: connected, gone, and after a loss of Redis."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import structlog
+
+from store.base.errors import StoreError
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId
+from store.store import Store
+from store.voice.voice_state import VoiceState
+from store.voice.voice_store import RememberedState
+from subscriptions.presence.connected_devices import ConnectedDevices
+from subscriptions.voice.voice_changes import VoiceChanges
+
+_log = structlog.get_logger()
+
+COMPARE_SECONDS = 10
+"""Interval at which the states that this process remembers are compared with Redis."""
+
+
+class VoiceDevice(NamedTuple):
+    """A device of a user."""
+
+    user: UserId
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedVoice:
+    """The voice state of a device, as this process remembers it. hash_id: shows whether Redis has lost it since."""
+
+    workspace: WorkspaceId
+    state: VoiceState
+    hash_id: str
+
+
+class VoiceDevices:
+    """Remembers the voice states of the devices that are connected to this process.
+
+    Redis learns which server has the connection of a device in voice, and when it had none. States that Redis loses are
+    written again. What fails is repeated by `renew`.
+    """
+
+    def __init__(self, store: Store, changes: VoiceChanges, devices: ConnectedDevices, server: str) -> None:
+        """Listen to the devices that connect and depart."""
+        self._store = store
+        self._changes = changes
+        self._devices = devices
+        self._server = server
+        devices.on_connected(lambda user, device: self._connect(VoiceDevice(user, device)))
+        devices.on_removed(lambda user, device, heard_ms: self._disconnect(VoiceDevice(user, device), heard_ms))
+        self._joined: dict[VoiceDevice, JoinedVoice] = {}
+        self._arriving: set[VoiceDevice] = set()
+        """Connected devices of which it is not known whether they are in voice."""
+        self._gone: dict[VoiceDevice, tuple[WorkspaceId, int]] = {}
+        """Devices whose departure is not in Redis yet, with its time (ms)."""
+        self._epoch = ""
+        self._rounds = 0
+
+    @property
+    def server(self) -> str:
+        """The id of this process among the servers."""
+        return self._server
+
+    @property
+    def joined(self) -> int:
+        """The number of devices of this process in voice."""
+        return len(self._joined)
+
+    def note_joined(self, device: VoiceDevice, joined: JoinedVoice) -> None:
+        """Remember the state of a device that has joined."""
+        self._joined[device] = joined
+        self._gone.pop(device, None)
+        if not self._devices.has_device(*device):
+            self._disconnect(device, self._store.clock.now_ms())
+
+    def note_left(self, device: VoiceDevice) -> None:
+        """Forget the state of a device that has left."""
+        self._joined.pop(device, None)
+
+    async def find(self, device: VoiceDevice) -> JoinedVoice | None:
+        """Return the state of a device that is connected to this process; None if it is not in voice.
+
+        No round trip if it joined, or was found, here. Raises StoreError.
+        """
+        return self._joined.get(device) or await self.find_again(device)
+
+    async def find_again(self, device: VoiceDevice) -> JoinedVoice | None:
+        """Return the present state of a device that is connected to this process; None if it is not in voice.
+
+        Raises StoreError.
+        """
+        workspace = await self._store.voice.find_workspace(*device)
+        if workspace is None:
+            self._joined.pop(device, None)
+            return None
+        return await self._attach(device, workspace)
+
+    def _connect(self, device: VoiceDevice) -> None:
+        """Note that a device with an id has connected. If it is in voice, it stays there: see `renew`."""
+        self._gone.pop(device, None)
+        if device not in self._joined:
+            self._arriving.add(device)
+
+    def _disconnect(self, device: VoiceDevice, heard_ms: int) -> None:
+        """Note that the last connection of a device here has ended. heard_ms: when it was last heard from."""
+        self._arriving.discard(device)
+        joined = self._joined.pop(device, None)
+        if joined is not None:
+            self._gone[device] = joined.workspace, heard_ms
+
+    async def renew(self) -> None:
+        """Tell Redis what has changed, and compare what this process remembers. Called once a second.
+
+        Raises StoreError: it is repeated.
+        """
+        await self._note_gone()
+        for device in tuple(self._arriving):
+            await self.find(device)
+            self._arriving.discard(device)
+        epoch = self._store.deployment.redis_epoch
+        self._rounds += 1
+        if epoch != self._epoch or self._rounds >= COMPARE_SECONDS:
+            await self._compare()
+            self._epoch, self._rounds = epoch, 0
+
+    async def close(self) -> None:
+        """Note that all devices of this process are gone. Best effort."""
+        now = self._store.clock.now_ms()
+        for device in tuple(self._joined):
+            self._disconnect(device, now)
+        try:
+            await self._note_gone()
+        except StoreError as error:
+            _log.warning("voice_departures_not_noted", devices=len(self._gone), reason=str(error))
+
+    async def _note_gone(self) -> None:
+        for device, (workspace, heard_ms) in tuple(self._gone.items()):
+            await self._store.voice.note_gone(workspace, *device, self._server, heard_ms)
+            self._gone.pop(device, None)
+
+    async def _attach(self, device: VoiceDevice, workspace: WorkspaceId) -> JoinedVoice | None:
+        hash_id, state = await self._store.voice.attach(workspace, *device, self._server)
+        if state is None:
+            self._joined.pop(device, None)
+            return None
+        joined = JoinedVoice(workspace, state, hash_id)
+        self.note_joined(device, joined)
+        return joined
+
+    async def _compare(self) -> None:
+        remembered: dict[WorkspaceId, list[VoiceDevice]] = defaultdict(list)
+        for device, joined in self._joined.items():
+            remembered[joined.workspace].append(device)
+        for workspace, devices in remembered.items():
+            before = {device: self._joined[device] for device in devices if device in self._joined}
+            restored = await self._store.voice.restore(
+                workspace, [RememberedState(each.state, each.hash_id) for each in before.values()]
+            )
+            self._changes.publish_restored(workspace, restored.changes)
+            for device, known in before.items():
+                if self._joined.get(device) is not known:
+                    # It has joined or left meanwhile.
+                    continue
+                state = restored.present.get(device.user)
+                if state is None or state.device != device.device:
+                    del self._joined[device]
+                    continue
+                self._joined[device] = JoinedVoice(workspace, state, restored.hash_id)
+                if state.gone_at_ms or state.server != self._server:
+                    # The connection that another server had has ended, or that server has.
+                    await self._attach(device, workspace)
