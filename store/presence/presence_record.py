@@ -85,10 +85,10 @@ class DevicePresence:
 
 
 class HiddenTime(NamedTuple):
-    """A time during which a user was INVISIBLE (ms). The end is not part of it; None: it has no end yet."""
+    """A time during which a user was INVISIBLE (ms). The end is not part of it."""
 
     from_ms: int
-    to_ms: int | None
+    to_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +111,11 @@ class Setting:
     before_until_ms: int | None = None
     hidden: tuple[HiddenTime, ...] = ()
 
-    @property
-    def hidden_times(self) -> tuple[HiddenTime, ...]:
-        """All times of being INVISIBLE, the present one included."""
-        if self.value is not PresenceSetting.INVISIBLE:
-            return self.hidden
-        return (*self.hidden, HiddenTime(self.set_at_ms, self.until_ms))
-
     def at(self, now_ms: int) -> Setting:
         """Return the setting at a time: ONLINE from `until_ms` on."""
         if self.until_ms is None or now_ms < self.until_ms:
             return self
-        return Setting(set_at_ms=self.until_ms, hidden=_joined(self.hidden_times))
+        return Setting(set_at_ms=self.until_ms, hidden=self._hidden_until(self.until_ms))
 
     def is_hidden_at(self, now_ms: int) -> bool:
         """Return whether the setting is INVISIBLE at a time."""
@@ -144,10 +137,13 @@ class Setting:
             return self if until_ms == present.until_ms else replace(present, until_ms=until_ms)
         if value is PresenceSetting.INVISIBLE:
             return Setting(value, now_ms, until_ms, present.value, present.until_ms, present.hidden)
-        times = present.hidden
-        if present.value is PresenceSetting.INVISIBLE:
-            times = _joined((*times, HiddenTime(present.set_at_ms, now_ms)))
-        return Setting(value, now_ms, until_ms, hidden=times)
+        return Setting(value, now_ms, until_ms, hidden=present._hidden_until(now_ms))
+
+    def _hidden_until(self, end_ms: int) -> tuple[HiddenTime, ...]:
+        """Return the times of being INVISIBLE when this setting ends."""
+        if self.value is not PresenceSetting.INVISIBLE:
+            return self.hidden
+        return _joined((*self.hidden, HiddenTime(self.set_at_ms, end_ms)))
 
 
 def _joined(times: tuple[HiddenTime, ...]) -> tuple[HiddenTime, ...]:

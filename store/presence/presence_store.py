@@ -88,7 +88,7 @@ class PresenceStore:
         changes = list(changes)
         users = [change.user for change in changes]
         try:
-            answers = await self._cache.run([self._change_call(change) for change in changes])
+            answers = await self._cache.run_in_background([self._change_call(change) for change in changes])
         except StoreError:
             self._uncertain.update(users)
             raise

@@ -174,10 +174,10 @@ def _visible_devices(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> 
     During that time `departed` has them. A device that is still there at its end reconnects for others at that moment.
     """
     departed = [_VisibleDevice(each, each.gone_at_ms, each.idle_since_ms) for each in record.departed]
-    hidden = record.setting.hidden_times
-    if hidden and (hidden[-1].to_ms is None or now_ms < hidden[-1].to_ms):
+    setting = record.setting.at(now_ms)
+    if setting.value is PresenceSetting.INVISIBLE:
         return departed
-    visible = (_visible_device(each, find_end(each.server), hidden) for each in record.devices)
+    visible = (_visible_device(each, find_end(each.server), setting.hidden) for each in record.devices)
     return [*(each for each in visible if each is not None), *departed]
 
 
@@ -187,7 +187,7 @@ def _visible_device(
     """Return a device without what it did in hidden times that are over; None: it ended in one, or before."""
     gone_at, idle_since = _first(device.gone_at_ms, server_end_ms), device.idle_since_ms
     for from_ms, to_ms in hidden:
-        if to_ms is None or (gone_at is not None and gone_at <= to_ms):
+        if gone_at is not None and gone_at <= to_ms:
             return None
         if idle_since is not None and from_ms <= idle_since < to_ms:
             idle_since = to_ms

@@ -9,4 +9,4 @@ local entries = redis.call('HGETALL', times)
 for i = 1, #entries, 2 do
   if tonumber(string.match(entries[i + 1], '^%d+')) < oldest_ms then redis.call('HDEL', times, entries[i]) end
 end
-return entries
+return redis.call('HGETALL', times)

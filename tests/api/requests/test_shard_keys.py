@@ -14,6 +14,8 @@ from schema.sdl import print_sdl
 from store.base.ids import UserId, kind_of
 from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
+from store.presence.presence_record import DevicePresence, DeviceType, PresenceSetting
+from store.presence.presence_store import DeviceChange
 from store.previews.preview_cache import CachedPreview
 from store.store import Store
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
@@ -112,6 +114,16 @@ async def use_blobs(store: Store) -> None:
 async def use_preview_cache(store: Store) -> None:
     await store.preview_cache.store("https://a.example/", None, 60_000)
     assert await store.preview_cache.find("https://a.example/") == CachedPreview(None)
+
+
+async def use_presence(store: Store, user: UserId) -> None:
+    presence = store.presence
+    for setting in PresenceSetting:
+        await presence.set_presence(user, setting, None)
+    device = DevicePresence("server", "phone", DeviceType.MOBILE, 1)
+    (change,) = await presence.change_devices([DeviceChange(user, "server", [device])])
+    await presence.note_departures([change.record])
+    await presence.read([user, UserId("unknown")])
 
 
 async def test_every_operation_names_its_shards(
@@ -234,6 +246,7 @@ async def test_every_operation_names_its_shards(
     await use_workspaces(api.services.app.store)
     await use_voice(api, fields_used)
     await use_blobs(api.services.app.store)
+    await use_presence(api.services.app.store, UserId(alice))
     await use_preview_cache(api.services.app.store)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])
     await resumed.next()
