@@ -245,6 +245,10 @@ ROOT_FIELDS = [
     # For services and admins only.
     mutation("addToWorkspace", "addToWorkspace(workspaceId: $id, userIds: $ids) { id }",
         in_workspace(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED), id="@workspace", ids=["@outsider"]),
+    # The id of a device has a meaning only together with its user: tests/api/devices/.
+    query("devices", "devices { id }", SIGNED_IN),
+    mutation("registerDevice", 'registerDevice(input: {id: "phone", type: MOBILE}) { id }', SIGNED_IN),
+    mutation("removeDevice", 'removeDevice(deviceId: "another")', outcomes_by_relation(*[INVISIBLE] * 5)),
     # Valid on a WebSocket only: tests/server/test_token_renewal.py.
     mutation("renewAuth", 'renewAuth(token: "x")', outcomes_by_relation(*["INVALID_INPUT"] * 5)),
     # Valid on a WebSocket only: tests/api/voice.
@@ -361,6 +365,7 @@ VIEWERS_OWN = """
     UserConnection: edges pageInfo
     UserEdge: node cursor
     SyncSession: reason hasMore sessions totalUnread cursor reset
+    Device: *
 """
 """Different for each viewer: their own session and numbers, and messages within their own intervals."""
 

@@ -365,6 +365,37 @@ export type DeliveryMark = {
   upToSeq: Scalars['Int']['input'];
 };
 
+export type Device = Node & {
+  __typename: 'Device';
+  id: Scalars['ID']['output'];
+  type: DeviceType;
+  name?: Maybe<Scalars['String']['output']>;
+  /** Now while it is connected. */
+  lastSeenAt: Scalars['DateTime']['output'];
+  /** The caller asks over a connection of it. */
+  isCurrent: Scalars['Boolean']['output'];
+  pushPlatform?: Maybe<PushPlatform>;
+};
+
+/**
+ * null leaves a field as it is; id: null makes a new device. name: up to 100 characters; an empty one removes it. APNS and
+ * FCM take pushToken, WEB_PUSH takes webPush; an empty pushToken alone switches pushes off.
+ */
+export type DeviceInput = {
+  id?: InputMaybe<Scalars['ID']['input']>;
+  type: DeviceType;
+  name?: InputMaybe<Scalars['String']['input']>;
+  pushPlatform?: InputMaybe<PushPlatform>;
+  pushToken?: InputMaybe<Scalars['String']['input']>;
+  webPush?: InputMaybe<WebPushInput>;
+  locale?: InputMaybe<Scalars['String']['input']>;
+};
+
+export type DeviceType =
+  | 'WEB'
+  | 'DESKTOP'
+  | 'MOBILE';
+
 /**
  * At most 5 per message from links, 10 from bots. Links are previewed in groups, channels and their threads, not in
  * private conversations; only public addresses on ports 80 and 443 are fetched. Images are served by Confab: readers'
@@ -889,6 +920,13 @@ export type Mutation = {
    */
   renewAuth: Scalars['DateTime']['output'];
   /**
+   * id: the client's deviceId. One record per device. The same push token from another user moves it there (the old record
+   * stays, without push). At most 20 per user: the one seen longest ago is dropped.
+   */
+  registerDevice: Device;
+  /** Closes the device's connections with 4401. Its token stays valid. */
+  removeDevice: Scalars['Boolean']['output'];
+  /**
    * CONNECT; a VOICE channel (INVALID_INPUT). One voice channel per user and workspace: joining another leaves the first.
    * On a WebSocket only (INVALID_INPUT), as are updateVoice and leaveVoice: the state belongs to the connection's device
    * (none: NOT_FOUND). token: for the media server (LiveKit), valid for joining for 10 minutes.
@@ -1271,6 +1309,16 @@ export type MutationRenewAuthArgs = {
 };
 
 
+export type MutationRegisterDeviceArgs = {
+  input: DeviceInput;
+};
+
+
+export type MutationRemoveDeviceArgs = {
+  deviceId: Scalars['ID']['input'];
+};
+
+
 export type MutationJoinVoiceArgs = {
   channelId: Scalars['ID']['input'];
   selfMute?: InputMaybe<Scalars['Boolean']['input']>;
@@ -1439,6 +1487,11 @@ export type PrivateConversation = Conversation & Node & {
   peer: User;
 };
 
+export type PushPlatform =
+  | 'APNS'
+  | 'FCM'
+  | 'WEB_PUSH';
+
 export type Query = {
   __typename: 'Query';
   me: User;
@@ -1516,6 +1569,8 @@ export type Query = {
   explainPermissions: Array<PermissionReason>;
   /** Everything a client needs for its first screen, in one request. Complete up to cursor and to each workspace's rev. */
   ready: Ready;
+  /** The caller's own: connected ones first, then the one seen last. */
+  devices: Array<Device>;
   node?: Maybe<Node>;
 };
 
@@ -2194,6 +2249,12 @@ export type VoiceStateChanged = {
   state: VoiceState;
   left: Scalars['Boolean']['output'];
   rev: Scalars['Timestamp']['output'];
+};
+
+export type WebPushInput = {
+  endpoint: Scalars['String']['input'];
+  p256dh: Scalars['String']['input'];
+  auth: Scalars['String']['input'];
 };
 
 export type Workspace = Node & {

@@ -12,7 +12,8 @@ from graphql import FieldNode, OperationDefinitionNode, build_schema, parse
 
 from schema.sdl import print_sdl
 from store.base.ids import UserId, kind_of
-from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
+from store.devices.device import MAX_DEVICES
+from store.mongo.collections import CONVERSATIONS, DEVICES, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
 from store.presence.presence_record import DevicePresence, DeviceType, PresenceSetting
 from store.presence.presence_store import DeviceChange
@@ -20,8 +21,10 @@ from store.previews.preview_cache import CachedPreview
 from store.store import Store
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.policy import MemberFacts, Policy
+from subscriptions.presence.connected_devices import GivenDevice
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.devices.calls import REMOVE, list_devices, register, until
 from tests.api.files.calls import CANCEL, complete, create_upload, find_file, put
 from tests.api.pins.calls import PIN, PINNED, UNPIN
 from tests.api.previews.site import SUPPRESS, FakeSite, send
@@ -114,6 +117,20 @@ async def use_blobs(store: Store) -> None:
 async def use_preview_cache(store: Store) -> None:
     await store.preview_cache.store("https://a.example/", None, 60_000)
     assert await store.preview_cache.find("https://a.example/") == CachedPreview(None)
+
+
+async def use_devices(api: Api, alice: str, bob: str) -> None:
+    """Connect devices, move a push token from one to another, and drop the oldest one of too many."""
+    devices = api.services.app.devices
+    connection = devices.connect(UserId(alice), GivenDevice("phone", DeviceType.MOBILE), lambda: None)
+    await until(lambda: api.database[DEVICES].count_documents({"_id": f"{alice} phone"}) == 1)
+    for user in (alice, bob, alice):
+        await register(api, user, "phone", pushPlatform="FCM", pushToken="token")
+    for number in range(MAX_DEVICES):
+        await register(api, alice, f"d_{number}")
+    assert len(await list_devices(api, alice)) == MAX_DEVICES
+    await api.data(alice, REMOVE, id="d_19")
+    connection.end()
 
 
 async def use_presence(store: Store, user: UserId) -> None:
@@ -248,6 +265,7 @@ async def test_every_operation_names_its_shards(
     await use_blobs(api.services.app.store)
     await use_presence(api.services.app.store, UserId(alice))
     await use_preview_cache(api.services.app.store)
+    await use_devices(api, alice, bob)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])
     await resumed.next()
     await api.wait_until_idle()
