@@ -30,6 +30,8 @@ from schema.pins.pin_queries import PinQueries
 from schema.presence.device_mutations import DeviceMutations
 from schema.presence.device_queries import DeviceQueries
 from schema.presence.device_types import find_device
+from schema.presence.presence_mutations import PresenceMutations
+from schema.presence.presence_queries import PresenceQueries
 from schema.reactions.reaction_mutations import ReactionMutations
 from schema.reactions.reaction_queries import ReactionQueries
 from schema.sending.send_message import SendingMutations
@@ -113,6 +115,7 @@ class Query(
     ChannelQueries,
     PermissionQueries,
     ReadyQueries,
+    PresenceQueries,
     DeviceQueries,
 ):
     @strawberry.field
@@ -136,6 +139,7 @@ class Mutation(
     FollowingMutations,
     RoleMutations,
     TypingMutations,
+    PresenceMutations,
     ConnectionMutations,
     DeviceMutations,
     VoiceMutations,

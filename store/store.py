@@ -274,7 +274,10 @@ def build_store(
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
         workspaces=workspaces,
         first_screens=FirstScreenReads(
-            cache, sessions, KnownWorkspaces(cache, clocks, stamps, policies, workspaces, user_workspaces)
+            cache,
+            sessions,
+            KnownWorkspaces(cache, clocks, stamps, policies, workspaces, user_workspaces),
+            presence_records,
         ),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows, stamps),

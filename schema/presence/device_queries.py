@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import strawberry
 
-from resolvers.devices import devices
 from schema.base.context import Info
 from schema.base.list_sizes import holds
-from schema.presence.device_types import DeviceNode, device_from
+from schema.presence.device_types import DeviceNode, list_own_devices
 from store.devices.device import MAX_DEVICES
 
 
@@ -17,6 +16,4 @@ class DeviceQueries:
         description="The caller's own: connected ones first, then the one seen last.", metadata=holds(MAX_DEVICES)
     )
     async def devices(self, info: Info) -> list[DeviceNode]:
-        context = info.context
-        found = await devices.list_devices(context.app, context.viewer, context.connection)
-        return [device_from(device) for device in found]
+        return await list_own_devices(info.context)

@@ -71,6 +71,12 @@ def device_from(record: SeenDevice) -> DeviceNode:
     return DeviceNode(record=record)
 
 
+async def list_own_devices(context: Context) -> list[DeviceNode]:
+    """Return the devices of the viewer."""
+    found = await devices.list_devices(context.app, context.viewer, context.connection)
+    return [device_from(device) for device in found]
+
+
 async def find_device(context: Context, id: str) -> DeviceNode | None:
     """Return a device of the viewer, or None."""
     found = await devices.find_device(context.app, context.viewer, id, context.connection)

@@ -43,6 +43,15 @@ export type Activity = {
   endsAt?: Maybe<Scalars['DateTime']['output']>;
 };
 
+export type ActivityInput = {
+  type: ActivityType;
+  name: Scalars['String']['input'];
+  details?: InputMaybe<Scalars['String']['input']>;
+  state?: InputMaybe<Scalars['String']['input']>;
+  startedAt?: InputMaybe<Scalars['DateTime']['input']>;
+  endsAt?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
 export type ActivityType =
   | 'PLAYING'
   | 'STREAMING'
@@ -915,6 +924,23 @@ export type Mutation = {
   startTyping: Scalars['Boolean']['output'];
   stopTyping: Scalars['Boolean']['output'];
   /**
+   * Kept until it is set again; with until: ONLINE again by itself at that time (in the past: INVALID_INPUT). ONLINE:
+   * derived from the devices. To everyone else INVISIBLE cannot be told from OFFLINE, in content or in timing: becoming
+   * INVISIBLE is announced as late as a departure is.
+   */
+  setPresence: OwnPresence;
+  /**
+   * text: up to 128 characters; emoji as in addReaction; both null: removed. It ends by itself at expiresAt (in the past:
+   * INVALID_INPUT).
+   */
+  setCustomStatus: OwnPresence;
+  /**
+   * On a WebSocket: whether this device has been used just now, or not for 5 minutes. Counts at most once in 15 s, a
+   * change always. Over HTTP: INVALID_INPUT. The device is named by the connection_init payload: deviceId (chosen by the
+   * client, 1 to 64 printable characters) and deviceType (WEB, DESKTOP, MOBILE).
+   */
+  reportActivity: OwnPresence;
+  /**
    * On a WebSocket: replaces the connection's token before it expires (same user, else FORBIDDEN); subscriptions continue.
    * Answers the new expiry. Over HTTP: INVALID_INPUT.
    */
@@ -1304,6 +1330,25 @@ export type MutationStopTypingArgs = {
 };
 
 
+export type MutationSetPresenceArgs = {
+  status: PresenceSetting;
+  until?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
+
+export type MutationSetCustomStatusArgs = {
+  text?: InputMaybe<Scalars['String']['input']>;
+  emoji?: InputMaybe<Scalars['String']['input']>;
+  expiresAt?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
+
+export type MutationReportActivityArgs = {
+  active: Scalars['Boolean']['input'];
+  activities?: InputMaybe<Array<ActivityInput>>;
+};
+
+
 export type MutationRenewAuthArgs = {
   token: Scalars['String']['input'];
 };
@@ -1358,6 +1403,15 @@ export type OwnMembershipChanged = {
   workspaceId: Scalars['ID']['output'];
   member?: Maybe<WorkspaceMember>;
   rev: Scalars['Timestamp']['output'];
+};
+
+export type OwnPresence = {
+  __typename: 'OwnPresence';
+  setting: PresenceSetting;
+  until?: Maybe<Scalars['DateTime']['output']>;
+  shown: PresenceStatus;
+  customStatus?: Maybe<CustomStatus>;
+  devices: Array<Device>;
 };
 
 export type PageInfo = {
@@ -1471,6 +1525,12 @@ export type Presence = {
   activities: Array<Activity>;
 };
 
+export type PresenceSetting =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'INVISIBLE';
+
 export type PresenceStatus =
   | 'ONLINE'
   | 'IDLE'
@@ -1569,6 +1629,8 @@ export type Query = {
   explainPermissions: Array<PermissionReason>;
   /** Everything a client needs for its first screen, in one request. Complete up to cursor and to each workspace's rev. */
   ready: Ready;
+  /** Of up to 200 people with whom the caller shares a conversation or workspace; for others OFFLINE. */
+  presences: Array<Presence>;
   /** The caller's own: connected ones first, then the one seen last. */
   devices: Array<Device>;
   node?: Maybe<Node>;
@@ -1730,6 +1792,11 @@ export type QueryExplainPermissionsArgs = {
 };
 
 
+export type QueryPresencesArgs = {
+  userIds: Array<Scalars['ID']['input']>;
+};
+
+
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
@@ -1762,6 +1829,7 @@ export type Ready = {
   sessions: SessionConnection;
   workspaces: Array<Workspace>;
   attention: Attention;
+  presence: OwnPresence;
   cursor: Scalars['Cursor']['output'];
 };
 
@@ -2198,6 +2266,8 @@ export type User = Node & {
   avatarUrl?: Maybe<Scalars['String']['output']>;
   isBot: Scalars['Boolean']['output'];
   metadata?: Maybe<Scalars['JSON']['output']>;
+  /** Null unless the caller shares a conversation or workspace with them. */
+  presence?: Maybe<Presence>;
 };
 
 export type UserConnection = {

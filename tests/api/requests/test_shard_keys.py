@@ -27,6 +27,8 @@ from tests.api.conftest import Deployments, OpenApi
 from tests.api.devices.calls import REMOVE, list_devices, register, until
 from tests.api.files.calls import CANCEL, complete, create_upload, find_file, put
 from tests.api.pins.calls import PIN, PINNED, UNPIN
+from tests.api.presence.calls import PRESENCE_OF, PRESENCES, REPORT, set_presence, set_status
+from tests.api.presence.connections import PRESENCE_EVENTS
 from tests.api.previews.site import SUPPRESS, FakeSite, send
 from tests.api.reactions.calls import clear, react, reactors_of, take_back
 from tests.api.requests.workspace_operations import WorkspaceOperations
@@ -92,6 +94,16 @@ async def use_previews(api: Api, user: str, group: str) -> None:
     await previews.continue_due()
     await api.wait_until_idle()
     previews.is_enabled = False
+
+
+async def set_and_see_presence(api: Api, user: str, *others: str) -> None:
+    for status in ("DND", "ONLINE"):
+        await set_presence(api, user, status)
+    await set_status(api, user, text="away")
+    await api.data(user, PRESENCES, users=[user, *others])
+    await api.data(user, PRESENCE_OF, id=others[0])
+    await (await api.subscribe(user, PRESENCE_EVENTS, users=list(others))).next()
+    await api.expect_refusal(user, REPORT, active=True)
 
 
 async def use_voice(api: Api, fields_used: set[str]) -> None:
@@ -212,6 +224,7 @@ async def test_every_operation_names_its_shards(
         await api.history(carol, thread)
         assert await find_thread(api, carol, thread) and await list_threads(api, bob, group) == [thread]
         assert await api.data(alice, MESSAGE, id="m_77") == {"message": None}
+        await set_and_see_presence(api, alice, bob, dave, "nobody")
         await api.wait_until_idle()
         deployments.flush_redis("shards")
         await api.services.app.store.deployment.check_redis()
