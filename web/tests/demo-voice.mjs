@@ -31,7 +31,7 @@ check("a person who joins a voice channel is seen in it by another, and is gone 
   await channel(bob, "Campfire").getByRole("button", { name: "Join" }).click();
   await person(bob, "Campfire", "You").waitFor();
   await person(alice, "Campfire", "Bob Baker").waitFor();
-  await bob.getByRole("region", { name: "Voice" }).getByText("Campfire").waitFor();
+  await bob.getByRole("region", { name: "Voice", exact: true }).getByText("Campfire").waitFor();
   await channel(bob, "Campfire").getByRole("button", { name: "Leave" }).click();
   await absent(alice, "Campfire", "Bob Baker");
   await absent(bob, "Campfire", "You");
@@ -40,7 +40,7 @@ check("a person who joins a voice channel is seen in it by another, and is gone 
 check("muting oneself is shown to others", async () => {
   await channel(bob, "Campfire").getByRole("button", { name: "Join" }).click();
   await person(alice, "Campfire", "Bob Baker").waitFor();
-  const bar = bob.getByRole("region", { name: "Voice" });
+  const bar = bob.getByRole("region", { name: "Voice", exact: true });
   await bar.getByRole("button", { name: "Mute" }).click();
   await person(alice, "Campfire", "Bob Baker").getByRole("img", { name: "Muted" }).waitFor();
   await bar.getByRole("button", { name: "Unmute" }).click();
@@ -65,13 +65,13 @@ check("a moderator mutes and disconnects a person; without the right there is no
   await person(bob, "Summit", "You").getByRole("img", { name: "Muted by a moderator" }).waitFor();
   await choose("Disconnect");
   await absent(alice, "Summit", "Bob Baker");
-  await eventually(async () => assert.equal(await bob.getByRole("region", { name: "Voice" }).count(), 0));
+  await eventually(async () => assert.equal(await bob.getByRole("region", { name: "Voice", exact: true }).count(), 0));
 });
 
 check("a page that is loaded again is still in its channel", async () => {
   await alice.reload();
   await person(alice, "Summit", "You").waitFor();
-  await alice.getByRole("region", { name: "Voice" }).getByRole("button", { name: "Leave voice" }).click();
+  await alice.getByRole("region", { name: "Voice", exact: true }).getByRole("button", { name: "Leave voice" }).click();
   await absent(bob, "Summit", "Alice Archer");
 });
 

@@ -4,141 +4,6 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import { gql, type TypedDocumentNode } from "@urql/core";
-/**
- * SCANNING: an external scanner is configured and has not answered. REJECTED: by the scanner, or an image that cannot be
- * decoded safely.
- */
-export type AttachmentState =
-  | 'UPLOADING'
-  | 'SCANNING'
-  | 'READY'
-  | 'REJECTED'
-  | 'REMOVED';
-
-/**
- * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes
- * a seq, never counts as unread, is never in offlineMessages; its sender is whoever acted, or the user acted for; its
- * systemEvent is CUSTOM. BOT_COMMAND: an ordinary message that bots look for.
- */
-export type ContentType =
-  | 'TEXT'
-  | 'SYSTEM'
-  | 'BOT_COMMAND';
-
-export type ConversationType =
-  | 'PRIVATE'
-  | 'GROUP'
-  | 'CHANNEL'
-  | 'SUB_BIZ'
-  | 'THREAD';
-
-/** name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the first group. */
-export type CreateGroupInput = {
-  name: string;
-  avatarUrl?: string | null | undefined;
-  metadata?: unknown;
-  memberIds: Array<string>;
-  historyVisibility?: HistoryVisibility | null | undefined;
-  subBiz?: string | null | undefined;
-  idempotencyKey?: string | null | undefined;
-};
-
-export type CreateUploadInput = {
-  filename: string;
-  sizeBytes: number;
-  contentType?: string | null | undefined;
-  sha256?: string | null | undefined;
-  description?: string | null | undefined;
-  conversationId: string;
-  spoiler?: boolean | null | undefined;
-  idempotencyKey?: string | null | undefined;
-};
-
-export type EmbedFieldInput = {
-  name: string;
-  value: string;
-  inline?: boolean | null | undefined;
-};
-
-export type EmbedInput = {
-  url?: string | null | undefined;
-  title?: string | null | undefined;
-  description?: string | null | undefined;
-  authorName?: string | null | undefined;
-  color?: string | null | undefined;
-  imageUrl?: string | null | undefined;
-  fields?: Array<EmbedFieldInput> | null | undefined;
-};
-
-export type EmbedType =
-  | 'LINK'
-  | 'IMAGE'
-  | 'VIDEO'
-  | 'RICH';
-
-export type GroupRole =
-  | 'OWNER'
-  | 'ADMIN'
-  | 'MEMBER';
-
-export type GroupStatus =
-  | 'ACTIVE'
-  | 'DISSOLVED';
-
-/**
- * SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they joined and
- * between memberships; former members up to when they last left.
- */
-export type HistoryVisibility =
-  | 'SINCE_JOIN'
-  | 'FULL';
-
-export type MessageState =
-  | 'NORMAL'
-  | 'RECALLED';
-
-export type ReceiptStatus =
-  | 'SENT'
-  | 'DELIVERED'
-  | 'READ';
-
-/**
- * Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given)
- * if there is none.
- */
-export type SendMessageInput = {
-  toUserId?: string | null | undefined;
-  conversationId?: string | null | undefined;
-  /** Reply in the thread of this message, which comes into being with its first reply. */
-  threadOf?: string | null | undefined;
-  /** With threadOf: also show it in the conversation. One message in two places: one text, one edit, one recall. */
-  broadcast?: boolean | null | undefined;
-  /** With toUserId only; [a-z0-9-]{1,32}. */
-  subBiz?: string | null | undefined;
-  /**
-   * 1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it may be empty. A message
-   * to oneself: INVALID_INPUT.
-   */
-  content: string;
-  contentType?: ContentType | null | undefined;
-  metadata?: unknown;
-  /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
-  mentions?: Array<string> | null | undefined;
-  /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
-  mentionAll?: boolean | null | undefined;
-  /** In a channel: mentionable roles (others need MENTION_EVERYONE). */
-  mentionRoleIds?: Array<string> | null | undefined;
-  /** A message of the same conversation that the sender can see (INVALID_INPUT). */
-  replyToId?: string | null | undefined;
-  /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
-  attachmentIds?: Array<string> | null | undefined;
-  /** No link previews. */
-  suppressEmbeds?: boolean | null | undefined;
-  /** Bots and service callers only (FORBIDDEN); at most 10. */
-  embeds?: Array<EmbedInput> | null | undefined;
-  idempotencyKey?: string | null | undefined;
-};
-
 export type SessionStatus =
   | 'ACTIVE'
   | 'INVALID';
@@ -157,6 +22,213 @@ export type SyncReason =
   | 'NOTIFICATIONS'
   | 'CATCH_UP';
 
+export type ConversationType =
+  | 'PRIVATE'
+  | 'GROUP'
+  | 'CHANNEL'
+  | 'SUB_BIZ'
+  | 'THREAD';
+
+/**
+ * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes a seq, never counts as unread, is
+ * never in offlineMessages; its sender is whoever acted, or the user acted for; its systemEvent is CUSTOM. BOT_COMMAND: an ordinary message that bots look for.
+ */
+export type ContentType =
+  | 'TEXT'
+  | 'SYSTEM'
+  | 'BOT_COMMAND';
+
+export type MessageState =
+  | 'NORMAL'
+  | 'RECALLED';
+
+/** Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given) if there is none. */
+export type SendMessageInput = {
+  toUserId?: string | null | undefined;
+  conversationId?: string | null | undefined;
+  /** Reply in the thread of this message, which comes into being with its first reply. */
+  threadOf?: string | null | undefined;
+  /** With threadOf: also show it in the conversation. One message in two places: one text, one edit, one recall. */
+  broadcast?: boolean | null | undefined;
+  /** With toUserId only; [a-z0-9-]{1,32}. */
+  subBiz?: string | null | undefined;
+  /**
+   * 1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it may be empty. A message to oneself:
+   * INVALID_INPUT.
+   */
+  content: string;
+  contentType?: ContentType | null | undefined;
+  metadata?: unknown;
+  /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
+  mentions?: Array<string> | null | undefined;
+  /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
+  mentionAll?: boolean | null | undefined;
+  /** In a channel: mentionable roles (others need MENTION_EVERYONE). */
+  mentionRoleIds?: Array<string> | null | undefined;
+  /** A message of the same conversation that the sender can see (INVALID_INPUT). */
+  replyToId?: string | null | undefined;
+  /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
+  attachmentIds?: Array<string> | null | undefined;
+  /** No push notification to anybody. */
+  silent?: boolean | null | undefined;
+  /** No link previews. */
+  suppressEmbeds?: boolean | null | undefined;
+  idempotencyKey?: string | null | undefined;
+  /** Bots and service callers only (FORBIDDEN); at most 10. */
+  embeds?: Array<EmbedInput> | null | undefined;
+};
+
+export type ReceiptStatus =
+  | 'SENT'
+  | 'DELIVERED'
+  | 'READ';
+
+export type GroupRole =
+  | 'OWNER'
+  | 'ADMIN'
+  | 'MEMBER';
+
+export type GroupStatus =
+  | 'ACTIVE'
+  | 'DISSOLVED';
+
+/**
+ * SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they joined and between memberships;
+ * former members up to when they last left.
+ */
+export type HistoryVisibility =
+  | 'SINCE_JOIN'
+  | 'FULL';
+
+/** name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the first group. */
+export type CreateGroupInput = {
+  name: string;
+  avatarUrl?: string | null | undefined;
+  metadata?: unknown;
+  memberIds: Array<string>;
+  historyVisibility?: HistoryVisibility | null | undefined;
+  subBiz?: string | null | undefined;
+  idempotencyKey?: string | null | undefined;
+};
+
+/** rev null: from now on. */
+export type Position = {
+  id: string;
+  rev?: number | null | undefined;
+};
+
+/**
+ * Computed in this order: the role of everyone and all roles of the member together; ADMINISTRATOR and the owner have everything; then the channel's
+ * overwrites: deny and allow for everyone, then the denies and then the allows of the member's roles together, then deny and allow of the member.
+ * Without VIEW_CHANNEL there is nothing else; without SEND_MESSAGES none of SEND_THREADS to MENTION_EVERYONE. A channel without overwrites of its own uses its
+ * category's. A role's position (higher ranks higher) decides who may change whom, not what is allowed. New permissions are appended. The role of everyone starts with VIEW_CHANNEL,
+ * READ_HISTORY, SEND_MESSAGES, SEND_THREADS, CREATE_THREADS, ATTACH_FILES, EMBED_LINKS, ADD_REACTIONS, CREATE_INVITES, CHANGE_NICKNAME, CONNECT, SPEAK and VIDEO.
+ */
+export type Permission =
+  | 'ADMINISTRATOR'
+  | 'VIEW_CHANNEL'
+  | 'READ_HISTORY'
+  | 'SEND_MESSAGES'
+  | 'SEND_THREADS'
+  | 'CREATE_THREADS'
+  | 'ATTACH_FILES'
+  | 'EMBED_LINKS'
+  | 'MENTION_EVERYONE'
+  | 'ADD_REACTIONS'
+  | 'PIN_MESSAGES'
+  | 'MANAGE_MESSAGES'
+  | 'MANAGE_THREADS'
+  | 'BYPASS_SLOW_MODE'
+  | 'CREATE_INVITES'
+  | 'INVITE_MEMBERS'
+  | 'CHANGE_NICKNAME'
+  | 'MANAGE_NICKNAMES'
+  | 'MANAGE_CHANNELS'
+  | 'MANAGE_ROLES'
+  | 'MANAGE_WORKSPACE'
+  | 'MANAGE_WEBHOOKS'
+  | 'KICK_MEMBERS'
+  | 'BAN_MEMBERS'
+  | 'TIMEOUT_MEMBERS'
+  | 'VIEW_AUDIT_LOG'
+  | 'VIEW_REPORTS'
+  | 'CONNECT'
+  | 'SPEAK'
+  | 'VIDEO'
+  | 'MUTE_OTHERS'
+  | 'DEAFEN_OTHERS'
+  | 'MOVE_OTHERS';
+
+export type ChannelKind =
+  | 'PUBLIC'
+  | 'PRIVATE'
+  | 'VOICE';
+
+export type CreateUploadInput = {
+  filename: string;
+  sizeBytes: number;
+  contentType?: string | null | undefined;
+  sha256?: string | null | undefined;
+  description?: string | null | undefined;
+  conversationId: string;
+  spoiler?: boolean | null | undefined;
+  idempotencyKey?: string | null | undefined;
+};
+
+/** SCANNING: an external scanner is configured and has not answered. REJECTED: by the scanner, or an image that cannot be decoded safely. */
+export type AttachmentState =
+  | 'UPLOADING'
+  | 'SCANNING'
+  | 'READY'
+  | 'REJECTED'
+  | 'REMOVED';
+
+export type EmbedType =
+  | 'LINK'
+  | 'IMAGE'
+  | 'VIDEO'
+  | 'RICH';
+
+export type EmbedInput = {
+  url?: string | null | undefined;
+  title?: string | null | undefined;
+  description?: string | null | undefined;
+  authorName?: string | null | undefined;
+  color?: string | null | undefined;
+  imageUrl?: string | null | undefined;
+  fields?: Array<EmbedFieldInput> | null | undefined;
+};
+
+export type EmbedFieldInput = {
+  name: string;
+  value: string;
+  inline?: boolean | null | undefined;
+};
+
+export type PresenceSetting =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'INVISIBLE';
+
+export type PresenceStatus =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'OFFLINE';
+
+export type ActivityType =
+  | 'PLAYING'
+  | 'STREAMING'
+  | 'LISTENING'
+  | 'WATCHING'
+  | 'COMPETING';
+
+export type DeviceType =
+  | 'WEB'
+  | 'DESKTOP'
+  | 'MOBILE';
+
 export type UserPartsFragment = { id: string, displayName: string, avatarUrl: string | null, isBot: boolean };
 
 export type PreviewPartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
@@ -170,10 +242,10 @@ export type MessagePartsFragment = { mentionsAll: boolean, idempotencyKey: strin
 export type PeerMarksFragment = { id: string, peerDeliveredSeq: number | null, peerReadSeq: number | null };
 
 export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-    | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-    | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-    | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+    | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+    | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+    | { __typename: 'Channel', id: string, type: ConversationType, title: string }
     | { __typename: 'Thread', id: string, type: ConversationType, title: string }
   , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
 
@@ -181,12 +253,12 @@ export type ReadyQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type ReadyQuery = { ready: { cursor: string, me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-            | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-            | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-            | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
             | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+            | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+            | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+            | { __typename: 'Channel', id: string, type: ConversationType, title: string }
             | { __typename: 'Thread', id: string, type: ConversationType, title: string }
-          , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, attention: { unread: number } } };
+          , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, attention: { unread: number }, presence: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null }, workspaces: Array<{ id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, rev: number }> } };
 
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -216,10 +288,10 @@ export type SessionsQueryVariables = Exact<{
 
 
 export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-          | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-          | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-          | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
           | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+          | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+          | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+          | { __typename: 'Channel', id: string, type: ConversationType, title: string }
           | { __typename: 'Thread', id: string, type: ConversationType, title: string }
         , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
@@ -229,10 +301,10 @@ export type SyncSessionsQueryVariables = Exact<{
 
 
 export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boolean, totalUnread: number, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Thread', id: string, type: ConversationType, title: string }
       , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
@@ -242,10 +314,10 @@ export type OneSessionQueryVariables = Exact<{
 
 
 export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
 
@@ -331,10 +403,10 @@ export type SendMessageMutationVariables = Exact<{
 
 
 export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Thread', id: string, type: ConversationType, title: string }
       , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } } };
 
@@ -402,10 +474,10 @@ export type MarkReadMutationVariables = Exact<{
 
 
 export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -416,10 +488,10 @@ export type AckDeliveredMutationVariables = Exact<{
 
 
 export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -429,10 +501,10 @@ export type SetUnreadMutationVariables = Exact<{
 
 
 export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -443,10 +515,10 @@ export type PinMutationVariables = Exact<{
 
 
 export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -458,10 +530,10 @@ export type MuteMutationVariables = Exact<{
 
 
 export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -472,10 +544,10 @@ export type MoveToFolderMutationVariables = Exact<{
 
 
 export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> };
 
@@ -485,10 +557,10 @@ export type DeleteSessionMutationVariables = Exact<{
 
 
 export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -560,10 +632,10 @@ export type SyncSessionSubscriptionVariables = Exact<{
 
 
 export type SyncSessionSubscription = { syncSession: { reset: boolean, reason: SyncReason, hasMore: boolean, totalUnread: number, cursor: string, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Thread', id: string, type: ConversationType, title: string }
       , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
@@ -577,15 +649,134 @@ export type MessageEventsSubscription = { messageEvents:
     | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'ReceiptAdvanced', conversationId: string, status: ReceiptStatus, seq: number, cursor: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-    | { __typename: 'GroupChanged', cursor: string, group: { id: string, name: string, title: string, avatarUrl: string | null, memberCount: number, viewerRole: GroupRole | null, status: GroupStatus } }
-    | { __typename: 'ThreadChanged' }
-    | { __typename: 'Mentioned' }
-    | { __typename: 'PinsChanged' }
     | { __typename: 'ReactionsChanged' }
+    | { __typename: 'PinsChanged' }
+    | { __typename: 'ThreadChanged' }
+    | { __typename: 'GroupChanged', cursor: string, group: { id: string, name: string, title: string, avatarUrl: string | null, memberCount: number, viewerRole: GroupRole | null, status: GroupStatus } }
+    | { __typename: 'Mentioned' }
     | { __typename: 'TypingStarted', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'TypingStopped', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'CaughtUp', cursor: string, reset: boolean }
    };
+
+export type PresencePartsFragment = { status: PresenceStatus, isMobile: boolean, lastActiveAt: string | null, at: number, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null, activities: Array<{ type: ActivityType, name: string, details: string | null }> };
+
+export type OwnPresencePartsFragment = { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null };
+
+export type OwnPresenceQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type OwnPresenceQuery = { ready: { presence: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null } } };
+
+export type SetPresenceMutationVariables = Exact<{
+  status: PresenceSetting;
+  until?: string | null | undefined;
+}>;
+
+
+export type SetPresenceMutation = { setPresence: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null } };
+
+export type SetCustomStatusMutationVariables = Exact<{
+  text?: string | null | undefined;
+  emoji?: string | null | undefined;
+  expiresAt?: string | null | undefined;
+}>;
+
+
+export type SetCustomStatusMutation = { setCustomStatus: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null } };
+
+export type PresenceEventsSubscriptionVariables = Exact<{
+  userIds: Array<string> | string;
+}>;
+
+
+export type PresenceEventsSubscription = { presenceEvents: { status: PresenceStatus, isMobile: boolean, lastActiveAt: string | null, at: number, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null, activities: Array<{ type: ActivityType, name: string, details: string | null }> } };
+
+export type DevicePartsFragment = { id: string, type: DeviceType, name: string | null, lastSeenAt: string, isCurrent: boolean };
+
+export type DevicesQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type DevicesQuery = { devices: Array<{ id: string, type: DeviceType, name: string | null, lastSeenAt: string, isCurrent: boolean }> };
+
+export type NameDeviceMutationVariables = Exact<{
+  id: string;
+  type: DeviceType;
+  name: string;
+}>;
+
+
+export type NameDeviceMutation = { registerDevice: { id: string, type: DeviceType, name: string | null, lastSeenAt: string, isCurrent: boolean } };
+
+export type RemoveDeviceMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type RemoveDeviceMutation = { removeDevice: boolean };
+
+export type VoicePartsFragment = { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
+
+export type WorkspaceQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type WorkspaceQuery = { workspace: { id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, rev: number, channels: { edges: Array<{ node: { id: string, name: string, topic: string | null, kind: ChannelKind, position: number, isArchived: boolean, viewerPermissions: Array<Permission>, voiceStates: Array<{ channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> } }> }, members: { edges: Array<{ node: { nickname: string | null, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, roles: Array<{ id: string, name: string, color: string | null, isHoisted: boolean }> } }> } } | null };
+
+export type OnlineCountQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type OnlineCountQuery = { workspace: { id: string, memberCount: number, onlineCount: number } | null };
+
+export type WorkspaceEventsSubscriptionVariables = Exact<{
+  workspaces: Array<Position> | Position;
+}>;
+
+
+export type WorkspaceEventsSubscription = { workspaceEvents:
+    | { __typename: 'WorkspaceChanged', rev: number, workspace: { id: string, name: string, iconUrl: string | null } }
+    | { __typename: 'ChannelChanged', rev: number, channel: { id: string, workspace: { id: string } } }
+    | { __typename: 'ChannelGone', workspaceId: string, channelId: string, rev: number }
+    | { __typename: 'OwnMembershipChanged', workspaceId: string, rev: number, member: { nickname: string | null } | null }
+    | { __typename: 'ChannelActivity' }
+    | { __typename: 'VoiceStateChanged', workspaceId: string, left: boolean, rev: number, state: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } }
+    | { __typename: 'WorkspaceCaughtUp', workspaceId: string, rev: number, reset: boolean }
+   };
+
+export type JoinVoiceMutationVariables = Exact<{
+  channelId: string;
+  selfMute?: boolean | null | undefined;
+}>;
+
+
+export type JoinVoiceMutation = { joinVoice: { url: string | null, token: string | null, state: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } } };
+
+export type UpdateVoiceMutationVariables = Exact<{
+  selfMute?: boolean | null | undefined;
+  selfDeaf?: boolean | null | undefined;
+}>;
+
+
+export type UpdateVoiceMutation = { updateVoice: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } };
+
+export type LeaveVoiceMutationVariables = Exact<{ [key: string]: never; }>;
+
+
+export type LeaveVoiceMutation = { leaveVoice: boolean };
+
+export type ModerateVoiceMutationVariables = Exact<{
+  channelId: string;
+  userId: string;
+  mute?: boolean | null | undefined;
+  deaf?: boolean | null | undefined;
+  disconnect?: boolean | null | undefined;
+}>;
+
+
+export type ModerateVoiceMutation = { moderateVoice: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null };
 
 export const UserParts = gql`fragment UserParts on User {
   id
@@ -964,6 +1155,71 @@ fragment EmbedParts on Embed {
   }
 }`;
 
+export const PresenceParts = gql`fragment PresenceParts on Presence {
+  user {
+    ...UserParts
+  }
+  status
+  isMobile
+  lastActiveAt
+  at
+  customStatus {
+    text
+    emoji
+    expiresAt
+  }
+  activities {
+    type
+    name
+    details
+  }
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}`;
+
+export const OwnPresenceParts = gql`fragment OwnPresenceParts on OwnPresence {
+  setting
+  until
+  shown
+  customStatus {
+    text
+    emoji
+    expiresAt
+  }
+}`;
+
+export const DeviceParts = gql`fragment DeviceParts on Device {
+  id
+  type
+  name
+  lastSeenAt
+  isCurrent
+}`;
+
+export const VoiceParts = gql`fragment VoiceParts on VoiceState {
+  user {
+    ...UserParts
+  }
+  channelId
+  selfMute
+  selfDeaf
+  mute
+  deaf
+  video
+  screen
+  joinedAt
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}`;
+
 export const ReadyDocument: TypedDocumentNode<ReadyQuery, ReadyQueryVariables> = gql`query Ready {
   ready {
     me {
@@ -985,11 +1241,23 @@ export const ReadyDocument: TypedDocumentNode<ReadyQuery, ReadyQueryVariables> =
     attention {
       unread
     }
+    presence {
+      ...OwnPresenceParts
+    }
+    workspaces {
+      id
+      name
+      iconUrl
+      memberCount
+      onlineCount
+      rev
+    }
     cursor
   }
 }
 ${UserParts}
-${SessionParts}`;
+${SessionParts}
+${OwnPresenceParts}`;
 
 export const MeDocument: TypedDocumentNode<MeQuery, MeQueryVariables> = gql`query Me {
   me {
@@ -1417,23 +1685,216 @@ export const MessageEventsDocument: TypedDocumentNode<MessageEventsSubscription,
 ${UserParts}
 ${MessageParts}`;
 
+export const OwnPresenceDocument: TypedDocumentNode<OwnPresenceQuery, OwnPresenceQueryVariables> = gql`query OwnPresence {
+  ready {
+    presence {
+      ...OwnPresenceParts
+    }
+  }
+}
+${OwnPresenceParts}`;
+
+export const SetPresenceDocument: TypedDocumentNode<SetPresenceMutation, SetPresenceMutationVariables> = gql`mutation SetPresence($status: PresenceSetting!, $until: DateTime) {
+  setPresence(status: $status, until: $until) {
+    ...OwnPresenceParts
+  }
+}
+${OwnPresenceParts}`;
+
+export const SetCustomStatusDocument: TypedDocumentNode<SetCustomStatusMutation, SetCustomStatusMutationVariables> = gql`mutation SetCustomStatus($text: String, $emoji: String, $expiresAt: DateTime) {
+  setCustomStatus(text: $text, emoji: $emoji, expiresAt: $expiresAt) {
+    ...OwnPresenceParts
+  }
+}
+${OwnPresenceParts}`;
+
+export const PresenceEventsDocument: TypedDocumentNode<PresenceEventsSubscription, PresenceEventsSubscriptionVariables> = gql`subscription PresenceEvents($userIds: [ID!]!) {
+  presenceEvents(userIds: $userIds) {
+    ...PresenceParts
+  }
+}
+${PresenceParts}`;
+
+export const DevicesDocument: TypedDocumentNode<DevicesQuery, DevicesQueryVariables> = gql`query Devices {
+  devices {
+    ...DeviceParts
+  }
+}
+${DeviceParts}`;
+
+export const NameDeviceDocument: TypedDocumentNode<NameDeviceMutation, NameDeviceMutationVariables> = gql`mutation NameDevice($id: ID!, $type: DeviceType!, $name: String!) {
+  registerDevice(input: {id: $id, type: $type, name: $name}) {
+    ...DeviceParts
+  }
+}
+${DeviceParts}`;
+
+export const RemoveDeviceDocument: TypedDocumentNode<RemoveDeviceMutation, RemoveDeviceMutationVariables> = gql`mutation RemoveDevice($id: ID!) {
+  removeDevice(deviceId: $id)
+}`;
+
+export const WorkspaceDocument: TypedDocumentNode<WorkspaceQuery, WorkspaceQueryVariables> = gql`query Workspace($id: ID!) {
+  workspace(id: $id) {
+    id
+    name
+    iconUrl
+    memberCount
+    onlineCount
+    rev
+    channels(first: 100) {
+      edges {
+        node {
+          id
+          name
+          topic
+          kind
+          position
+          isArchived
+          viewerPermissions
+          voiceStates {
+            ...VoiceParts
+          }
+        }
+      }
+    }
+    members(first: 100, online: true) {
+      edges {
+        node {
+          nickname
+          user {
+            ...UserParts
+          }
+          roles {
+            id
+            name
+            color
+            isHoisted
+          }
+        }
+      }
+    }
+  }
+}
+${UserParts}
+${VoiceParts}`;
+
+export const OnlineCountDocument: TypedDocumentNode<OnlineCountQuery, OnlineCountQueryVariables> = gql`query OnlineCount($id: ID!) {
+  workspace(id: $id) {
+    id
+    memberCount
+    onlineCount
+  }
+}`;
+
+export const WorkspaceEventsDocument: TypedDocumentNode<WorkspaceEventsSubscription, WorkspaceEventsSubscriptionVariables> = gql`subscription WorkspaceEvents($workspaces: [Position!]!) {
+  workspaceEvents(workspaces: $workspaces) {
+    __typename
+    ... on WorkspaceChanged {
+      workspace {
+        id
+        name
+        iconUrl
+      }
+      rev
+    }
+    ... on ChannelChanged {
+      channel {
+        id
+        workspace {
+          id
+        }
+      }
+      rev
+    }
+    ... on ChannelGone {
+      workspaceId
+      channelId
+      rev
+    }
+    ... on OwnMembershipChanged {
+      workspaceId
+      member {
+        nickname
+      }
+      rev
+    }
+    ... on VoiceStateChanged {
+      workspaceId
+      left
+      state {
+        ...VoiceParts
+      }
+      rev
+    }
+    ... on WorkspaceCaughtUp {
+      workspaceId
+      rev
+      reset
+    }
+  }
+}
+${VoiceParts}`;
+
+export const JoinVoiceDocument: TypedDocumentNode<JoinVoiceMutation, JoinVoiceMutationVariables> = gql`mutation JoinVoice($channelId: ID!, $selfMute: Boolean) {
+  joinVoice(channelId: $channelId, selfMute: $selfMute) {
+    state {
+      ...VoiceParts
+    }
+    url
+    token
+  }
+}
+${VoiceParts}`;
+
+export const UpdateVoiceDocument: TypedDocumentNode<UpdateVoiceMutation, UpdateVoiceMutationVariables> = gql`mutation UpdateVoice($selfMute: Boolean, $selfDeaf: Boolean) {
+  updateVoice(selfMute: $selfMute, selfDeaf: $selfDeaf) {
+    ...VoiceParts
+  }
+}
+${VoiceParts}`;
+
+export const LeaveVoiceDocument: TypedDocumentNode<LeaveVoiceMutation, LeaveVoiceMutationVariables> = gql`mutation LeaveVoice {
+  leaveVoice
+}`;
+
+export const ModerateVoiceDocument: TypedDocumentNode<ModerateVoiceMutation, ModerateVoiceMutationVariables> = gql`mutation ModerateVoice($channelId: ID!, $userId: ID!, $mute: Boolean, $deaf: Boolean, $disconnect: Boolean) {
+  moderateVoice(
+    channelId: $channelId
+    userId: $userId
+    mute: $mute
+    deaf: $deaf
+    disconnect: $disconnect
+  ) {
+    ...VoiceParts
+  }
+}
+${VoiceParts}`;
+
 /** Which types an interface or union stands for. */
 export const possibleTypes = {
-  "ChannelEvent": [
-    "ChannelMessage",
-    "ChannelPins",
-    "ChannelReactions",
-    "ChannelThread",
-    "TypingStarted",
-    "TypingStopped",
-    "AccessEnded",
-    "ChannelCaughtUp"
+  "Node": [
+    "Session",
+    "SubBizGateway",
+    "PrivateConversation",
+    "Message",
+    "Group",
+    "User",
+    "Workspace",
+    "Role",
+    "ChannelCategory",
+    "Channel",
+    "Thread",
+    "Attachment",
+    "Device",
+    "Webhook",
+    "Report",
+    "AuditEntry"
   ],
   "Conversation": [
-    "Channel",
-    "Group",
-    "PrivateConversation",
     "SubBizGateway",
+    "PrivateConversation",
+    "Group",
+    "Channel",
     "Thread"
   ],
   "MessageEvent": [
@@ -1441,29 +1902,14 @@ export const possibleTypes = {
     "MessageUpdated",
     "MessageRecalled",
     "ReceiptAdvanced",
-    "GroupChanged",
-    "ThreadChanged",
-    "Mentioned",
-    "PinsChanged",
     "ReactionsChanged",
+    "PinsChanged",
+    "ThreadChanged",
+    "GroupChanged",
+    "Mentioned",
     "TypingStarted",
     "TypingStopped",
     "CaughtUp"
-  ],
-  "Node": [
-    "Attachment",
-    "Channel",
-    "ChannelCategory",
-    "Device",
-    "Group",
-    "Message",
-    "PrivateConversation",
-    "Role",
-    "Session",
-    "SubBizGateway",
-    "Thread",
-    "User",
-    "Workspace"
   ],
   "WorkspaceEvent": [
     "WorkspaceChanged",
@@ -1473,10 +1919,20 @@ export const possibleTypes = {
     "ChannelActivity",
     "VoiceStateChanged",
     "WorkspaceCaughtUp"
+  ],
+  "ChannelEvent": [
+    "ChannelMessage",
+    "ChannelReactions",
+    "ChannelPins",
+    "ChannelThread",
+    "TypingStarted",
+    "TypingStopped",
+    "AccessEnded",
+    "ChannelCaughtUp"
   ]
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["AccessEnded","Activity","Attention","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","CustomStatus","Delivery","Embed","EmbedField","EmbedImage","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","OwnMembershipChanged","OwnPresence","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Presence","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","VoiceJoin","VoiceState","VoiceStateChanged","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
+export const embeddedTypes = ["Ready","Attention","SessionConnection","SessionEdge","SessionDelta","SessionCategory","SyncSession","SystemEvent","MessageConnection","MessageEdge","SendMessagePayload","Delivery","Receipt","ReceiptConnection","ReceiptEdge","SeqRange","GroupMember","GroupMemberConnection","GroupMemberEdge","GroupConnection","GroupEdge","UserConnection","UserEdge","MessageCreated","MessageUpdated","MessageRecalled","ReceiptAdvanced","GroupChanged","Mentioned","TypingStarted","TypingStopped","CaughtUp","PageInfo","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge","Invite","InvitePreview","PermissionReason","PermissionOverwrite","ChannelConnection","ChannelEdge","ChannelDelta","WorkspaceChanged","ChannelChanged","ChannelGone","OwnMembershipChanged","ChannelActivity","WorkspaceCaughtUp","ChannelMessage","ChannelReactions","ChannelPins","ChannelThread","AccessEnded","ChannelCaughtUp","ThreadConnection","ThreadEdge","ThreadChanged","Reaction","ReactionsChanged","PinsChanged","Header","Embed","EmbedImage","EmbedField","Presence","OwnPresence","CustomStatus","Activity","VoiceJoin","VoiceState","VoiceStateChanged","SearchConnection","SearchEdge","TextRange","NotificationSettings","PushResult","WebhookDeliveryConnection","WebhookDeliveryEdge","ReportConnection","ReportEdge","Ban","BanConnection","BanEdge","AuditConnection","AuditEdge","Erasure"];
 
-export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","setPresence","setCustomStatus","reportActivity","renewAuth","registerDevice","removeDevice","joinVoice","updateVoice","leaveVoice","moderateVoice"];
+export const mutations = ["markRead","markManyRead","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","ackDelivered","ackManyDelivered","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","stopTyping","upsertUsers","updateMe","renewAuth","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","addToChannel","removeFromChannel","followChannel","markChannelsRead","createRole","updateRole","deleteRole","setMemberRoles","setNickname","setPermissionOverwrite","followThread","lockThread","addReaction","removeReaction","clearReactions","pinMessage","unpinMessage","createUpload","completeUpload","cancelUpload","suppressEmbeds","setPresence","setCustomStatus","reportActivity","joinVoice","updateVoice","leaveVoice","moderateVoice","registerDevice","removeDevice","setNotificationSettings","setNotificationLevel","testPush","createIncomingWebhook","createOutgoingWebhook","rotateWebhookSecret","deleteWebhook","redeliverWebhook","blockUser","unblockUser","report","resolveReport","kickMember","banUser","unbanUser","timeoutMember","recallMessages","setContentRules","exportMyData","eraseUser"];

@@ -66,10 +66,10 @@ export function openWorkspaces(client: Client, sync: Sync, me: string, place: st
     await new Promise((resolve) => setTimeout(resolve, after));
     const missed: WorkspaceEvent[] = [];
     const off = sync.onWorkspaceEvent((event) => missed.push(event));
-    const { data } = await client.query(WorkspaceDocument, { id }, { requestPolicy: "network-only" }).toPromise();
+    const { data, error } = await client.query(WorkspaceDocument, { id }, { requestPolicy: "network-only" }).toPromise();
     off();
     loading.delete(id);
-    if (!data) return;
+    if (!data || error) return;
     const states = data.workspace?.channels.edges.flatMap(({ node }) => node.voiceStates) ?? [];
     views.set(id, data.workspace ? { ...data.workspace, voice: new Map(states.map((state) => [state.user.id, state])) } : null);
     missed.forEach(apply);

@@ -53,7 +53,7 @@ function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
           <input className="sr-only" type="radio" name="presence" checked={own.setting === setting} onChange={() => set(setting, length)} />
           <Sign status={setting} />
           <span>
-            {NAMES[setting]}
+            <b>{NAMES[setting]}</b>
             <small>{own.setting === setting && own.until ? until(own.until) : hint}</small>
           </span>
         </label>
