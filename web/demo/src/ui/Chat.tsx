@@ -2,7 +2,7 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 import { Provider } from "urql";
 
 import { connect, type Token } from "../confab/client";
-import { thisDevice } from "../confab/device";
+import { nameDevice, thisDevice } from "../confab/device";
 import { openOutbox } from "../confab/outbox";
 import { openPresences } from "../confab/presence";
 import { startSync } from "../confab/sync";
@@ -41,9 +41,11 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
     const presences = openPresences(connection.client);
     const workspaces = openWorkspaces(connection.client, sync, token.userId, place);
     const offChange = connection.onChange(() => connection.state().connected && (outbox.wake(), uploads.wake()));
+    const offScreen = sync.onScreen(() => sync.screen() === "there" && void nameDevice(connection.client, device, `${place}.${token.userId}`));
     void people().then((all) => setCast(all ?? []));
     setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads, device, presences, workspaces });
     return () => {
+      offScreen();
       offChange();
       workspaces.stop();
       presences.stop();

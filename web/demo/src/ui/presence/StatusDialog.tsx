@@ -43,8 +43,11 @@ export function StatusDialog({ own, close }: { own: OwnPresencePartsFragment; cl
 
 function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
   const run = useDo();
-  const [length, setLength] = useState(FOREVER);
-  const set = (status: PresenceSetting, length: string) => void run(SetPresenceDocument, { status, until: status === "ONLINE" ? null : endOf(length) });
+  const [length, setLength] = useState(own.until ? "" : FOREVER);
+  const set = (status: PresenceSetting, length: string) => {
+    const until = length ? endOf(length) : own.until;
+    void run(SetPresenceDocument, { status, until: status === "ONLINE" ? null : until });
+  };
   return (
     <fieldset className="presence-choice">
       <legend className="sr-only">Presence</legend>
@@ -60,7 +63,8 @@ function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
       ))}
       <Length
         label="How long"
-        value={length}
+        value={own.until || length ? length : FOREVER}
+        now={own.until}
         choose={(next) => {
           setLength(next);
           if (own.setting !== "ONLINE") set(own.setting, next);

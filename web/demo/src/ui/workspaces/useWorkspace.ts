@@ -3,7 +3,8 @@ import { useEffect, useSyncExternalStore } from "react";
 import type { WorkspaceView } from "../../confab/workspaces";
 import { useOnline, useScreen, useWorld } from "../world";
 
-const COUNT_EVERY_MS = 15_000;
+/** The server counts at most once in 10 s. */
+const COUNT_EVERY_MS = 10_000;
 
 /** A workspace while it is displayed, with its voice states as they change. Undefined until it is there. */
 export function useWorkspace(id: string): WorkspaceView | null | undefined {
