@@ -13,7 +13,16 @@ from subscriptions.delivery.housekeeping import _REWRITE_SECONDS
 from subscriptions.presence.connected_devices import REWRITE_MS
 from tests.api.client import Api
 from tests.api.conftest import Deployments, OpenApi
-from tests.api.devices.calls import Line, TimedDevices, list_devices, read_devices, read_record, until, wait_for_rows
+from tests.api.devices.calls import (
+    Line,
+    TimedDevices,
+    is_hidden,
+    list_devices,
+    read_devices,
+    read_record,
+    until,
+    wait_for_rows,
+)
 
 PLAYING = Activity(ActivityType.PLAYING, "Chess")
 
@@ -25,12 +34,6 @@ async def report(line: Line, *, is_active: bool, activities: list[Activity] | No
 
 async def set_presence(app: Confab, user: str, value: PresenceSetting, until_ms: int | None = None) -> None:
     app.devices.announce([await app.store.presence.set_presence(UserId(user), value, until_ms)])
-
-
-def is_hidden(app: Confab, user: UserId) -> bool:
-    """Return whether a user is INVISIBLE as far as a process knows, or no record was read yet."""
-    record = app.devices.own_record(user)
-    return record is None or record.setting.is_hidden_at(app.store.clock.now_ms())
 
 
 async def test_a_connection_is_a_device_in_the_record_of_its_user(timed: TimedDevices) -> None:
