@@ -27,6 +27,11 @@ from schema.messages.message_queries import MessageQueries
 from schema.messages.message_types import find_message
 from schema.pins.pin_mutations import PinMutations
 from schema.pins.pin_queries import PinQueries
+from schema.presence.device_mutations import DeviceMutations
+from schema.presence.device_queries import DeviceQueries
+from schema.presence.device_types import find_device
+from schema.presence.presence_mutations import PresenceMutations
+from schema.presence.presence_queries import PresenceQueries
 from schema.reactions.reaction_mutations import ReactionMutations
 from schema.reactions.reaction_queries import ReactionQueries
 from schema.sending.send_message import SendingMutations
@@ -70,9 +75,10 @@ CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProx
 async def find_node(context: Context, id: str) -> Node | None:
     """Return the object with an id if the viewer may see it, else None.
 
-    The form of the id shows its type. A user id may look like any other id, so users are looked up last.
+    The form of the id shows its type. A user id may look like any other id, so users are looked up after all others.
+    The viewer's devices have the ids that the client gave them, so they come last.
     """
-    return await _find_by_form(context, id) or await find_user(context, id)
+    return await _find_by_form(context, id) or await find_user(context, id) or await find_device(context, id)
 
 
 async def _find_by_form(context: Context, id: str) -> Node | None:
@@ -109,6 +115,8 @@ class Query(
     ChannelQueries,
     PermissionQueries,
     ReadyQueries,
+    PresenceQueries,
+    DeviceQueries,
 ):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:
@@ -131,7 +139,9 @@ class Mutation(
     FollowingMutations,
     RoleMutations,
     TypingMutations,
+    PresenceMutations,
     ConnectionMutations,
+    DeviceMutations,
     VoiceMutations,
 ):
     pass

@@ -54,6 +54,7 @@ from server.services import Services, open_services
 from server.settings import Settings, find_foreign_token_warning, load_settings
 from server.settings.public_url import file_origins
 from server.sse.setup import open_event_streams
+from server.voice.livekit_webhook import livekit_webhook_route
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import GraphQLEngine
 from subscriptions.transport.websocket import TransportLimits, WebSocketTransport
@@ -258,6 +259,7 @@ async def _build_routes(
     guarded_http = OriginGuard(http, settings.cors_origins, hosts)
     guarded_socket = OriginGuard(socket.asgi, settings.cors_origins, hosts)
     application.route_directly(guarded_http, guarded_socket, load_shedding)
+    livekit = services.livekit
     routes = [
         Route(GRAPHQL_PATH, LoadSheddingMiddleware(guarded_http, load_shedding)),
         WebSocketRoute(GRAPHQL_PATH, guarded_socket),
@@ -265,6 +267,7 @@ async def _build_routes(
         *(graphiql.routes() if graphiql is not None else ()),
         *(demo_routes(file_origins(settings)) if settings.demo else ()),
         *(_own_pages_only(sign_in_routes(settings), hosts) if issues_tokens(settings) else ()),
+        *([livekit_webhook_route(livekit.tokens, livekit.note_room)] if livekit is not None else ()),
         *health_routes(check),
     ]
     for route in routes:

@@ -13,12 +13,14 @@ from resolvers.conversations.message_viewers import list_message_viewers, list_r
 from resolvers.files.inspection.inspector import Inspector
 from resolvers.files.inspection.scanner import Scanner
 from resolvers.previews.preview_fetcher import PreviewFetcher, build_preview_fetcher
+from resolvers.voice.media.livekit_parts import LiveKitParts
 from resolvers.workspaces.announcements import announce_change
 from schema.execution.engine import Engine
 from schema.execution.query_limits import QueryLimits
 from server.blob_store import open_blob_store
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.file_address_keys import file_addresses
+from server.media_server import build_media_server
 from server.settings import Settings
 from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock
@@ -41,7 +43,6 @@ from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
-from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
@@ -91,6 +92,7 @@ class Parts:
     ring: ServerRing
     ephemeral: EphemeralDelivery
     preview_fetcher: PreviewFetcher
+    livekit: LiveKitParts | None
 
     async def open(self) -> None:
         """Begin to receive, deliver and tidy up."""
@@ -98,6 +100,8 @@ class Parts:
         await self.app.delivery.open()
         await self.housekeeper.open()
         await self.app.inspector.open()
+        if self.livekit is not None:
+            self.livekit.open()
 
     async def close(self) -> None:
         """Stop. What causes further work for others is closed before them."""
@@ -116,6 +120,8 @@ class Parts:
         await app.receipts.close()
         await self.ephemeral.close()
         await app.voice_devices.close()
+        if self.livekit is not None:
+            await self.livekit.close()
         await app.devices.close()
         await app.presence.close()
         await app.shared_events.close()
@@ -200,11 +206,14 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         hub.server,
         store.presence,
         store.clock,
-        OwnSettings(hub.server, bus, store.clock),
+        store.devices,
+        bus,
+        live_servers.find_end,
         store.cache.require_shared,
         presence.publish,
     )
     voice = VoiceChanges(store, shared_events)
+    livekit = build_media_server(settings, store, voice, ring, bus.calls)
     voice_devices = VoiceDevices(store, voice, devices, hub.server)
     voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
@@ -220,6 +229,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         threads,
         ring,
         live_servers,
+        devices,
         presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
@@ -254,9 +264,10 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         WorkBudgets(settings.work_per_second, settings.work_budget),
         CatchUps(settings.max_catch_ups_per_user),
         inspector=inspector,
+        media=livekit.server if livekit is not None else None,
     )
     store.policy_changes.completions.announce = partial(announce_change, app)
-    return Parts(app, housekeeper, Revocations(store.revocations, bus), ring, ephemeral, preview_fetcher)
+    return Parts(app, housekeeper, Revocations(store.revocations, bus), ring, ephemeral, preview_fetcher, livekit)
 
 
 def build_engine(settings: Settings, app: Confab) -> Engine:

@@ -14,6 +14,7 @@ from resolvers.base.app import Confab
 from resolvers.previews.pictures import Pictures
 from resolvers.users import users
 from resolvers.users.callers import Caller
+from resolvers.voice.media.livekit_parts import LiveKitParts
 from schema.execution.event_slots import EventSlots
 from server.blob_store import check_blob_store
 from server.opening import open_databases, release_worker_number
@@ -53,6 +54,7 @@ class Services:
     """Set if MongoDB was unreachable at first, and then has data of a newer version. The process has to stop."""
     fetched_links: Counter[str]
     """Links whose previews this process fetched, by outcome."""
+    livekit: LiveKitParts | None
 
     async def sign_in(self, caller: Caller) -> None:
         """Create the user on their first authenticated request. Costs nothing for known users."""
@@ -127,6 +129,7 @@ async def open_services(
             opened,
             data_is_newer,
             parts.preview_fetcher.outcomes,
+            parts.livekit,
         )
     finally:
         await end_tasks([*opening, checking_blobs])

@@ -28,6 +28,7 @@ from store.deployment.deployment import Deployment
 from store.deployment.event_streams import EventStreamStore
 from store.deployment.redis_generations import FallbackServer
 from store.deployment.stale_caches import StaleCaches
+from store.devices.device_store import DeviceStore
 from store.files.blobs.base import BlobStore
 from store.files.blobs.gridfs import GridFSBlobs
 from store.files.file_claims import FileClaims
@@ -148,6 +149,7 @@ class Store:
     memberships: MembershipStore
     member_search: MemberSearch
     invites: InviteStore
+    devices: DeviceStore
     files: FileStore
     file_removals: FileRemovals
     file_claims: FileClaims
@@ -272,12 +274,16 @@ def build_store(
         channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
         workspaces=workspaces,
         first_screens=FirstScreenReads(
-            cache, sessions, KnownWorkspaces(cache, clocks, stamps, policies, workspaces, user_workspaces)
+            cache,
+            sessions,
+            KnownWorkspaces(cache, clocks, stamps, policies, workspaces, user_workspaces),
+            presence_records,
         ),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows, stamps),
         member_search=member_search,
         invites=InviteStore(mongo),
+        devices=DeviceStore(mongo),
         files=files,
         file_removals=FileRemovals(mongo),
         file_claims=file_claims,

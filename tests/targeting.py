@@ -19,6 +19,7 @@ from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import (
     CHANNELS,
+    DEVICES,
     INVITES,
     MEMBERS,
     REACTIONS,
@@ -33,7 +34,7 @@ from store.mongo.writes import Command
 
 Document = Mapping[str, Any]
 
-RANGED = {CHANNELS, INVITES, MEMBERS, REACTIONS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS, WORKSPACES_OF}
+RANGED = {CHANNELS, DEVICES, INVITES, MEMBERS, REACTIONS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS, WORKSPACES_OF}
 """Collections whose rows are grouped by owner, the first word of their `_id`s."""
 
 EXCEPTIONS: dict[str, str] = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from resolvers.base.catch_ups import CatchUps
 from resolvers.base.file_addresses import FileAddresses
+from resolvers.base.known_audiences import KnownAudiences
 from resolvers.base.known_parents import KnownParents
 from resolvers.base.work_budgets import WorkBudgets
 from resolvers.files.inspection.inspector import Inspector
@@ -79,6 +80,7 @@ class Confab:
     work: WorkBudgets = field(default_factory=WorkBudgets)
     catch_ups: CatchUps = field(default_factory=CatchUps)
     known_parents: KnownParents = field(default_factory=KnownParents)
+    audiences: KnownAudiences = field(default_factory=KnownAudiences)
     inspector: Inspector = field(default_factory=Inspector)
     media: MediaServer | None = None
     """Carries sound and pictures of voice channels; None: none is set up."""

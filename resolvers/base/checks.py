@@ -47,7 +47,7 @@ def check_category(category: str | None) -> None:
     """Raise InvalidInput for a category that is empty, blank or too long, or has control characters."""
     if category is None:
         return
-    if not 1 <= len(category) <= LONGEST_CATEGORY or not category.strip() or any(map(_is_control, category)):
+    if not 1 <= len(category) <= LONGEST_CATEGORY or not category.strip() or has_control_characters(category):
         raise InvalidInput(
             f"categoryId must have 1 to {LONGEST_CATEGORY} characters, not only white space, no control characters",
             field="categoryId",
@@ -74,7 +74,7 @@ def check_avatar_url(url: str | None, field: str = "avatarUrl") -> None:
 
 def check_name(name: str, field: str, longest: int = LONGEST_NAME) -> None:
     """Raise InvalidInput for a name that is empty, blank or too long, or has control characters."""
-    if not 1 <= len(name) <= longest or not name.strip() or any(map(_is_control, name)):
+    if not 1 <= len(name) <= longest or not name.strip() or has_control_characters(name):
         raise InvalidInput(
             f"{field} must have 1 to {longest} characters, not only white space, no control characters",
             field=field,
@@ -82,5 +82,6 @@ def check_name(name: str, field: str, longest: int = LONGEST_NAME) -> None:
     check_encodable(name, field)
 
 
-def _is_control(character: str) -> bool:
-    return ord(character) < 32 or 127 <= ord(character) < 160
+def has_control_characters(text: str) -> bool:
+    """Return whether a text has control characters of ASCII or Latin-1."""
+    return any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text)

@@ -65,6 +65,15 @@ async def find_visible(app: Confab, viewer: UserId, users: Collection[UserId]) -
     return set(users) - unknown
 
 
+async def find_visible_lately(app: Confab, viewer: UserId, users: Collection[UserId]) -> set[UserId]:
+    """Like `find_visible`, but users that the viewer could see within the last minute are not judged again."""
+    now_ms = app.store.clock.now_ms()
+    known = app.audiences.find(viewer, users, now_ms)
+    found = await find_visible(app, viewer, set(users) - known)
+    app.audiences.remember(viewer, found, now_ms)
+    return known | found
+
+
 async def _find_colleagues(
     app: Confab, viewer: UserId, joined: Collection[WorkspaceId], users: Collection[UserId]
 ) -> set[UserId]:

@@ -11,6 +11,7 @@ from typing import Any
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_category
 from resolvers.base.errors import InvalidInput
+from resolvers.base.times import LATEST_MS
 from resolvers.sessions.channel_sessions import find_named, in_channel, refuse_channels, refuse_unfollowed
 from resolvers.sessions.user_transactions import (
     Decision,
@@ -27,8 +28,6 @@ from store.sessions.user_transactions import UserTransaction
 
 HIGHEST_PRIORITY = 1_000
 MAX_CONVERSATIONS = 1_000
-LATEST_MS = 253_402_300_799_999
-"""The last time that a DateTime can express in UTC: the end of the year 9999."""
 
 
 async def delete_session(app: Confab, user: UserId, conversation: str, *, hard: bool) -> Session:

@@ -13,6 +13,7 @@ from resolvers.sessions.attention import Attention, attention_from
 from resolvers.sessions.session_lists import SessionPage, page_from
 from resolvers.workspaces.access import WorkspaceAccess, access_of_info
 from store.base.ids import UserId
+from store.presence.presence_record import PresenceRecord
 from store.sessions.session_store import list_name
 
 _SESSIONS = 50
@@ -27,7 +28,7 @@ class OwnWorkspace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FirstScreen:
-    """A page of the main list, all workspaces of the user in the order of joining, and the numbers of a badge.
+    """A page of the main list, all workspaces of the user in the order of joining, numbers of a badge, and presence.
 
     All of it includes everything up to the cursor of `sessions`.
     """
@@ -35,6 +36,7 @@ class FirstScreen:
     sessions: SessionPage
     workspaces: Sequence[OwnWorkspace]
     attention: Attention
+    presence: PresenceRecord
 
 
 async def read_first_screen(app: Confab, user: UserId, sizes: PageSizes) -> FirstScreen:
@@ -53,4 +55,4 @@ async def read_first_screen(app: Confab, user: UserId, sizes: PageSizes) -> Firs
         for access, workspace in zip(accesses, read.workspaces, strict=True)
         if access is not None and access.facts is not None
     ]
-    return FirstScreen(page_from(app, user, name, size, read.sessions), workspaces, attention)
+    return FirstScreen(page_from(app, user, name, size, read.sessions), workspaces, attention, read.presence)

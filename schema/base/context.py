@@ -44,6 +44,14 @@ class ThreadObjects(Protocol):
         ...
 
 
+class PresenceObjects(Protocol):
+    """Makes the GraphQL objects of presences: implemented by their type, which users cannot import."""
+
+    def load(self, context: Context, user: UserId) -> Any:
+        """Return the presence of a user, or a Deferred of it; None if the viewer shares nothing with them."""
+        ...
+
+
 class WorkspaceObjects(Protocol):
     """Makes the GraphQL objects of workspaces: implemented by their type, which other types cannot import."""
 
@@ -71,6 +79,7 @@ class Context:
     conversation_types: Mapping[ConversationKind, ConversationObjects]
     workspace_type: WorkspaceObjects
     thread_type: ThreadObjects
+    presence_type: PresenceObjects
     connection: LiveConnection | None = None
     queue_budget: QueueBudget = field(default_factory=QueueBudget)
     page_sizes: PageSizes = field(default_factory=PageSizes)
@@ -94,6 +103,10 @@ class Context:
     def load_thread(self, message: Message) -> Any:
         """Return the thread of a message that the viewer sees, or a Deferred of it; None if nobody has replied."""
         return self.thread_type.load_of(self, message)
+
+    def load_presence(self, user: UserId) -> Any:
+        """Return the presence of a user, or a Deferred of it; None if the viewer shares nothing with them."""
+        return self.presence_type.load(self, user)
 
     def load_workspace(self, workspace: WorkspaceId) -> Any:
         """Return the GraphQL object of a workspace, or a Deferred of it. Does not check access."""

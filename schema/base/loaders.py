@@ -13,6 +13,7 @@ from resolvers.conversations.message_viewers import list_readers
 from resolvers.conversations.visibility import is_visible
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
+from resolvers.presence.presences import find_presences
 from resolvers.threads.threads import ThreadState, read_state
 from resolvers.voice.voice_states import list_voice_states
 from resolvers.workspaces.access import WorkspaceAccess, list_accesses
@@ -24,6 +25,7 @@ from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, 
 from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Head
 from store.messages.message import Message
+from store.presence.shown_presence import ShownPresence
 from store.receipts.receipt_pages import ReceiptQuery, ReceiptRows
 from store.sessions.fields import NotificationLevel
 from store.sessions.session import Session
@@ -53,6 +55,11 @@ class Loaders:
     def users(self) -> BatchLoader[UserId, User]:
         """Users by id; a placeholder for unknown ids."""
         return BatchLoader(self._load_users)
+
+    @cached_property
+    def presences(self) -> BatchLoader[UserId, ShownPresence | None]:
+        """Presences of users as others see them; None for users who share nothing with the viewer."""
+        return BatchLoader(self._load_presences)
 
     @cached_property
     def conversations(self) -> BatchLoader[ConversationId, FoundConversation | None]:
@@ -175,6 +182,9 @@ class Loaders:
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
         return await self._app.store.users.list_shown(users)
+
+    async def _load_presences(self, users: list[UserId]) -> list[ShownPresence | None]:
+        return await find_presences(self._app, self._viewer.id, users, in_event=self._viewer.is_shared)
 
     async def head(self, conversation: ConversationId) -> Head | None:
         """Return the head of a conversation as the viewer may see it. None if the viewer never was in it."""

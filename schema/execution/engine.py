@@ -36,6 +36,7 @@ from schema.execution.query_cost import NOT_GIVEN, Cost, check_cost, count_items
 from schema.execution.query_limits import QueryLimits, limit_error
 from schema.execution.slices import Slices
 from schema.execution.work import EventExecution, SelectionCost, SubscriptionCosts, measured, operation_units
+from schema.presence.presence_types import PresenceType
 from schema.root import CONVERSATION_TYPES, SCHEMA
 from schema.threads.thread_types import ThreadType
 from schema.workspaces.workspace_types import WorkspaceType
@@ -272,7 +273,14 @@ class Engine:
 
         def execute_once() -> Any:
             context = Context(
-                self._app, viewer, request_id, Loaders(self._app, viewer), CONVERSATION_TYPES, WorkspaceType, ThreadType
+                self._app,
+                viewer,
+                request_id,
+                Loaders(self._app, viewer),
+                CONVERSATION_TYPES,
+                WorkspaceType,
+                ThreadType,
+                PresenceType,
             )
             return execution(event, context, yield_control)
 
@@ -317,6 +325,7 @@ class Engine:
             CONVERSATION_TYPES,
             WorkspaceType,
             ThreadType,
+            PresenceType,
             context.connection,
             context.queue_budget,
             sizes or PageSizes(),

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import strawberry
 
+from resolvers.presence.own_presence import OwnPresence
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
 from schema.base.scalars import DateTime, Timestamp
-from schema.compiler import prefetched_by, reads
+from schema.compiler import prefetched_by, reads, then
+from schema.presence.device_types import DeviceNode, list_own_devices
 from schema.users.user_types import UserType, load_user
+from store.base.ids import UserId
+from store.devices.device import MAX_DEVICES
 from store.presence.presence_record import Activity, ActivityType, CustomStatus, PresenceSetting
 from store.presence.shown_presence import MAX_ACTIVITIES, PresenceStatus, ShownPresence
 
@@ -73,6 +78,15 @@ class PresenceType:
     last_active_at: DateTime | None = reads("record.last_active_at_ms")
     at: Timestamp = reads("at_ms")
 
+    @classmethod
+    def load(cls, context: Context, user: UserId) -> Any:
+        """Return the presence of a user, or a Deferred of it; None if the viewer shares nothing with them."""
+        clock = context.app.store.clock
+        return then(
+            context.loaders.presences.find(user),
+            lambda shown: presence_from(shown, clock.now_ms()) if shown is not None else None,
+        )
+
     @strawberry.field(metadata=prefetched_by(_prefetch_users))
     def user(self, info: Info) -> UserType:
         return load_user(info.context, self.record.user)
@@ -84,6 +98,22 @@ class PresenceType:
     @strawberry.field(metadata=holds(MAX_ACTIVITIES))
     def activities(self) -> list[ActivityItem]:
         return [ActivityItem(record=activity) for activity in self.record.activities]
+
+
+@strawberry.type(name="OwnPresence")
+class OwnPresenceType:
+    record: strawberry.Private[OwnPresence]
+    setting: PresenceSetting = reads("record.setting")
+    until: DateTime | None = reads("record.until_ms")
+    shown: PresenceStatus = reads("record.shown")
+
+    @strawberry.field
+    def custom_status(self) -> CustomStatusType | None:
+        return custom_status_from(self.record.custom_status)
+
+    @strawberry.field(metadata=holds(MAX_DEVICES))
+    async def devices(self, info: Info) -> list[DeviceNode]:
+        return await list_own_devices(info.context)
 
 
 def presence_from(shown: ShownPresence, at_ms: int) -> PresenceType:

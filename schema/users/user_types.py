@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
 
 from resolvers.base.pages import Edge, Page
-from schema.base.context import Context
+from schema.base.context import Context, Info
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON
-from schema.compiler import reads, then
+from schema.compiler import prefetched_by, reads, then
 from store.base.ids import UserId, is_user_id
 from store.users.user import User
+
+if TYPE_CHECKING:
+    from schema.presence.presence_types import PresenceType
+
+
+PresenceRef = Annotated["PresenceType", strawberry.lazy("schema.presence.presence_types")]
+"""A reference to a package above this one. `Context.load_presence` makes the objects."""
+
+
+def _prefetch_presences(context: Context, users: Sequence[UserType]) -> asyncio.Future[None] | None:
+    return context.loaders.presences.prefetch([user.record.id for user in users])
 
 
 @strawberry.type(name="User")
@@ -23,6 +36,13 @@ class UserType(Node):
     avatar_url: str | None = reads("record.avatar_url")
     is_bot: bool = reads("record.is_bot")
     metadata: JSON | None = reads("record.metadata")
+
+    @strawberry.field(
+        description="Null unless the caller shares a conversation or workspace with them.",
+        metadata=prefetched_by(_prefetch_presences),
+    )
+    def presence(self, info: Info) -> PresenceRef | None:
+        return info.context.load_presence(self.record.id)
 
 
 @strawberry.input

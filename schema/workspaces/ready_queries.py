@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import strawberry
 
+from resolvers.presence.own_presence import own_presence_from
 from resolvers.workspaces.first_screen import FirstScreen, read_first_screen
 from schema.base.context import Info
 from schema.base.list_sizes import holds
 from schema.base.scalars import Cursor
+from schema.presence.presence_types import OwnPresenceType
 from schema.sessions.session_types import AttentionType, SessionConnection, session_connection
 from schema.users.user_types import UserType, load_user
 from schema.workspaces.workspace_types import WorkspaceType, workspace_from
@@ -35,6 +37,10 @@ class Ready:
     @strawberry.field
     def attention(self) -> AttentionType:
         return AttentionType(record=self.record.attention)
+
+    @strawberry.field
+    def presence(self, info: Info) -> OwnPresenceType:
+        return OwnPresenceType(record=own_presence_from(info.context.app, self.record.presence))
 
     @strawberry.field
     def cursor(self) -> Cursor:

@@ -38,6 +38,9 @@ BLOB_CHUNKS = "blobs.chunks"
 FILES = "files"
 PREVIEWS = "previews"
 """The cache of link previews."""
+DEVICES = "devices"
+PUSH_TOKENS = "push_tokens"
+"""The device that has each push token."""
 PRESENCES = "presences"
 """Settings and custom statuses of users, and when they were last there (ADR 80)."""
 DEPLOYMENT = "deployment"
@@ -161,6 +164,16 @@ def workspace_of_user_row_id(user: UserId, workspace: WorkspaceId) -> str:
 
 def workspaces_of_user(user: UserId) -> dict[str, Any]:
     """Return the query for the workspaces of a user."""
+    return _all_of(user)
+
+
+def device_row_id(user: UserId, device: str) -> str:
+    """Return the `_id` of a device. The id of a device may contain spaces."""
+    return f"{user} {device}"
+
+
+def devices_of_user(user: UserId) -> dict[str, Any]:
+    """Return the query for all devices of a user."""
     return _all_of(user)
 
 

@@ -259,6 +259,12 @@ class VoiceStore:
         call = Call("voice_claim", (self._keys.voice_checks,), (now, now + CHECK_MS, _CLAIMED_AT_ONCE))
         return [WorkspaceId(name.decode()) for name in (await self._cache.run_in_background([call]))[0]]
 
+    async def list_checked(self) -> list[WorkspaceId]:
+        """Return all workspaces in which somebody may be in voice."""
+        self._cache.require_shared()
+        call = Call("ZRANGE", (self._keys.voice_checks,), (0, -1))
+        return [WorkspaceId(name.decode()) for name in (await self._cache.run_in_background([call]))[0]]
+
     async def end_checks(self, workspace: WorkspaceId) -> None:
         """Note that a workspace without states needs no checks, unless somebody has joined since."""
         await self._cache.run_in_background([Call("ZREM", (self._keys.voice_checks,), (workspace,))])

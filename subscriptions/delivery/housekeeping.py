@@ -2,7 +2,7 @@
 
 - It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
 - It renews the lease of the server's worker number, and reads which servers are in the ring.
-- It reports that the server is alive, and reads the reports of others.
+- It reports that the server is alive, and reads the reports of others. It finds idle and departed devices.
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
 - It ends the voice states of devices that are gone, and writes those again that Redis has lost.
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
@@ -34,6 +34,7 @@ from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
 from subscriptions.presence.presence_hub import WATCH_MS, PresenceHub
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
@@ -60,6 +61,9 @@ _PINS_SECONDS = 5.0
 _PREVIEWS_SECONDS = 5.0
 """Interval at which messages are looked for whose link previews no server has fetched."""
 
+_REWRITE_SECONDS = 30.0
+"""Interval at which some of the connected devices are written to their records again."""
+
 _RETRY_SECONDS = 2.0
 """Longest time after which work that failed is tried again."""
 
@@ -84,6 +88,7 @@ class Housekeeper:
         threads: ThreadEvents,
         ring: ServerRing,
         live_servers: LiveServers,
+        devices: ConnectedDevices,
         presence: PresenceHub,
         data_center: int,
         accepts: Accepts | None = None,
@@ -105,6 +110,7 @@ class Housekeeper:
         self._threads = threads
         self._ring = ring
         self._live_servers = live_servers
+        self._devices = devices
         self._presence = presence
         self._loss_recovery = LossRecovery(store, delivery)
         self.files = FileSweeper(store)
@@ -128,6 +134,8 @@ class Housekeeper:
                 (CHECK_SECONDS, "feeds", self._hub.check_feeds),
                 (CHECK_SECONDS, "shared_feeds", self._shared_hub.check_feeds),
                 (REPORT_SECONDS, "live_servers", self._live_servers.report),
+                (1.0, "devices", self._devices.check),
+                (_REWRITE_SECONDS, "device_records", self._rewrite_devices),
                 (RENEW_SECONDS, "watches", self._watches.renew),
                 (WATCH_MS / 2_000, "presence_watches", self._presence.renew),
                 (0.2, "mutes", self._end_mutes),
@@ -158,6 +166,7 @@ class Housekeeper:
             _log.warning("redis_lost")
             self._hub.resync()
             self._shared_hub.resync()
+            self._devices.resync()
             self._presence.redis_lost()
         await self._store.stale_caches.invalidate()
 
@@ -201,6 +210,9 @@ class Housekeeper:
         self._store.cache.require_shared()
         await self._store.policy_changes.complete_incomplete()
         await self._store.policy_changes.complete_abandoned()
+
+    async def _rewrite_devices(self) -> None:
+        self._devices.rewrite_some(round(_REWRITE_SECONDS * 1000))
 
     async def _remove_workspaces(self) -> None:
         await self._store.workspace_removal.run()

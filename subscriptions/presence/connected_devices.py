@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from store.base.clock import Clock
 from store.base.ids import UserId
+from store.devices.device_store import DeviceKey, DeviceStore
 from store.presence.presence_record import Activity, DeviceType, PresenceRecord
 from store.presence.presence_store import ChangedPresence, DeviceChange, PresenceStore
-from store.presence.shown_presence import ANNOUNCED_AFTER_MS
+from store.presence.shown_presence import ANNOUNCED_AFTER_MS, KEPT_AFTER_MS, FindEnd
+from subscriptions.presence.device_rows import DeviceRows
+from subscriptions.presence.last_seen import LastSeen
+from subscriptions.presence.live_servers import SILENT_AFTER_MS
 from subscriptions.presence.local_device import LocalDevice
 from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.presence.presence_writer import PresenceWriter
+from subscriptions.realtime.bus import Bus
+from subscriptions.realtime.server_calls import ServerGone
 
 IDLE_AFTER_MS = 300_000
 """A device that was not used for this time is idle."""
@@ -23,17 +31,21 @@ IDLE_AFTER_MS = 300_000
 REPORT_MS = 15_000
 """Time in which one report of a client counts, unless it changes something."""
 
-KEPT_MS = 60_000
-"""Time after which a device that has departed is removed from its user's record."""
-
 REWRITE_MS = 1_800_000
 """Time in which the devices of all users are written again. Records expire four times as late."""
 
-AUTOMATIC_MUTATIONS = frozenset({"ackDelivered", "renewAuth", "reportActivity"})
+AUTOMATIC_MUTATIONS = frozenset({"ackDelivered", "ackManyDelivered", "renewAuth", "reportActivity"})
 """Mutations that clients send without their user: they are no use of the device."""
+
+_REMOVE = "remove_device"
 
 _NAMELESS = "\x1f"
 """Begins the names of devices without an id. It is not printable, so no client can choose such a name."""
+
+
+def _has_left(device: LocalDevice, now_ms: int) -> bool:
+    """Return whether the departure of a device is announced, so that it comes back as one that was away."""
+    return device.gone_at_ms is not None and now_ms - device.gone_at_ms >= ANNOUNCED_AFTER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +59,31 @@ class GivenDevice:
 class DeviceConnection:
     """One connection of a device. Another connection of the same user with the same id is of the same device."""
 
-    __slots__ = ("_devices", "device", "is_named", "type", "user")
+    __slots__ = ("_devices", "local")
 
-    def __init__(
-        self, devices: ConnectedDevices, user: UserId, device: str, type: DeviceType, *, is_named: bool
-    ) -> None:
-        """is_named: the client gave the id, so the device has a row."""
+    def __init__(self, devices: ConnectedDevices, local: LocalDevice) -> None:
         self._devices = devices
-        self.user = user
-        self.device = device
-        self.type = type
-        self.is_named = is_named
+        self.local = local
+
+    @property
+    def user(self) -> UserId:
+        """The user."""
+        return self.local.user
+
+    @property
+    def device(self) -> str:
+        """The client's id of the device, or the name of this connection if it gave none."""
+        return self.local.id
+
+    @property
+    def type(self) -> DeviceType:
+        """The kind of the device."""
+        return self.local.type
+
+    @property
+    def is_named(self) -> bool:
+        """True if the client gave the id, so the device has a row."""
+        return self.local.is_named
 
     def note_use(self, mutation: str) -> None:
         """Note a mutation over the connection, by the name of its root field. The device is being used."""
@@ -94,7 +120,9 @@ class ConnectedDevices:
         server: str,
         presence: PresenceStore,
         clock: Clock,
-        settings: OwnSettings,
+        rows: DeviceStore,
+        bus: Bus,
+        find_end: FindEnd,
         require_redis: Callable[[], None],
         publish: Callable[[Collection[ChangedPresence]], None],
     ) -> None:
@@ -104,35 +132,45 @@ class ConnectedDevices:
             server: The name of this server.
             presence: The records.
             clock: Its time decides what is idle and what has departed.
-            settings: Keeps the settings of the users of these devices.
+            rows: The rows of devices.
+            bus: Carries removals, and changed settings of the users of these devices.
+            find_end: Says which servers have ended.
             require_redis: Raises StoreError while what is written would reach no other server.
             publish: Gets the changed records after each write.
         """
         self._server = server
         self._presence = presence
         self._clock = clock
-        self._settings = settings
+        self._settings = OwnSettings(server, bus, clock)
+        self._calls = bus.calls
+        self._find_end = find_end
         self._publish = publish
+        self._rows = DeviceRows(rows, clock, self.list_connected)
         self._writer = PresenceWriter(presence, require_redis, self._make_change, self._note_written)
         self._users: dict[UserId, dict[str, LocalDevice]] = {}
         self._names = itertools.count(1)
         self._in_use: OrderedDict[LocalDevice, None] = OrderedDict()
         """The devices that are connected and not idle, the one used longest ago first."""
-        self._departed: deque[_Departure] = deque()
-        """Devices without a connection, the earliest departure first, until they are removed from their records."""
+        self._leaving: deque[_Departure] = deque()
+        """Departures that are not announced yet, the earliest first."""
+        self._left: deque[_Departure] = deque()
+        """Announced departures of devices that are still in their users' records, the earliest first."""
+        self._last_seen = LastSeen(presence)
         self._written: OrderedDict[UserId, int] = OrderedDict()
         """When the devices of each user were last written (ms), the longest ago first."""
         self._on_connected: list[Callable[[UserId, str], None]] = []
         self._on_removed: list[Callable[[UserId, str, int], None]] = []
+        bus.calls.answer_kind(_REMOVE, self._answer_removal)
+        # Frames about changed settings may have been lost.
+        bus.on_subscribed(self.resync)
 
     def connect(self, user: UserId, given: GivenDevice, close: Callable[[], None]) -> DeviceConnection:
         """Note a new connection. `close` ends it, if its device is removed. No round trip."""
         name = given.id if given.id is not None else f"{_NAMELESS}{self._server} {next(self._names)}"
-        connection = DeviceConnection(self, user, name, given.type, is_named=given.id is not None)
         devices = self._users.setdefault(user, {})
         device, now = devices.get(name), self._clock.now_ms()
-        if device is None or (device.gone_at_ms is not None and now - device.gone_at_ms >= ANNOUNCED_AFTER_MS):
-            device = devices[name] = LocalDevice(user, name, given.type, now)
+        if device is None or device.is_removed or _has_left(device, now):
+            device = devices[name] = LocalDevice(user, name, given.type, now, is_named=given.id is not None)
             self._in_use[device] = None
         elif device.gone_at_ms is not None:
             device.gone_at_ms = None
@@ -140,31 +178,31 @@ class ConnectedDevices:
                 self._in_use[device] = None
                 self._note_used(device, now)
         device.type = given.type
-        if connection.is_named and not device.closers:
+        connection = DeviceConnection(self, device)
+        if device.is_named and not device.closers:
             for call in self._on_connected:
                 call(user, name)
         self._settings.add(user)
         device.closers[connection] = close
         self._writer.mark(user, name)
+        self._rows.note(device)
         return connection
 
     def disconnect(self, connection: DeviceConnection, silent_ms: int = 0) -> None:
         """Note the end of a connection. With the last one of a device here, the device departs. Idempotent.
 
-        silent_ms: time since the peer was last heard from.
+        silent_ms: time since the peer was last heard from. A device that is silent departs after SILENT_AFTER_MS.
         """
-        device = self._find(connection)
-        if device is None:
+        device = connection.local
+        if device.closers.pop(connection, None) is None or device.closers:
             return
-        del device.closers[connection]
-        if device.closers:
-            return
-        device.gone_at_ms = self._clock.now_ms()
+        now = self._clock.now_ms()
+        device.gone_at_ms = now - max(0, silent_ms - SILENT_AFTER_MS)
         self._in_use.pop(device, None)
-        self._departed.append(_Departure(device, device.gone_at_ms))
+        self._leaving.append(_Departure(device, device.gone_at_ms))
         self._writer.mark(device.user, device.id)
         for call in self._on_removed:
-            call(device.user, device.id, device.gone_at_ms - silent_ms)
+            call(device.user, device.id, now - silent_ms)
 
     def note_use(self, connection: DeviceConnection) -> None:
         """Note that a device is being used: a mutation over its connection. Cheap: called for each mutation."""
@@ -205,6 +243,13 @@ class ConnectedDevices:
         """
         return self._settings.is_hidden(user)
 
+    def announce(self, changes: Collection[ChangedPresence]) -> None:
+        """Let all servers with devices of the users know their changed settings: they answer `is_hidden` from now on.
+
+        Called after each change that a user makes.
+        """
+        self._settings.announce(changes)
+
     def on_connected(self, call: Callable[[UserId, str], None]) -> None:
         """Make `call` with a device that has an id, when it has connected to this process. It must not block."""
         self._on_connected.append(call)
@@ -221,18 +266,51 @@ class ConnectedDevices:
         device = self._users.get(user, {}).get(name)
         return device is not None and bool(device.closers)
 
-    def find_devices(self, user: UserId) -> Iterator[str]:
-        """Return the names of the devices of a user that are connected to this process."""
-        return (device.id for device in self._users.get(user, {}).values() if device.closers)
+    async def list_connected(self, users: Collection[UserId]) -> dict[UserId, set[str]]:
+        """Return the names of the devices of up to 200 users that are connected to any server. Raises StoreError."""
+        records = await self._presence.read(users)
+        return {
+            user: {
+                device.device
+                for device in record.devices
+                if device.gone_at_ms is None and self._find_end(device.server) is None
+            }
+            for user, record in records.items()
+        }
 
-    def close_device(self, user: UserId, name: str) -> None:
-        """End the connections of a device to this process."""
+    async def remove(self, user: UserId, device: str) -> None:
+        """Close the connections of a device on all servers, with 4401. Raises StoreError.
+
+        After that its present connections write no row any more.
+        """
+        record = (await self._presence.read([user]))[user]
+        servers = {each.server for each in record.devices if each.device == device} - {self._server}
+        await asyncio.gather(
+            self._remove_here(user, device), *(self._ask_to_remove(server, user, device) for server in servers)
+        )
+
+    async def _ask_to_remove(self, server: str, user: UserId, device: str) -> None:
+        with suppress(ServerGone):
+            await self._calls.ask(server, {_REMOVE: [user, device]})
+
+    async def _answer_removal(self, question: dict[str, Any]) -> dict[str, Any]:
+        user, device = question[_REMOVE]
+        await self._remove_here(UserId(user), device)
+        return {}
+
+    async def _remove_here(self, user: UserId, name: str) -> None:
         device = self._users.get(user, {}).get(name)
-        for close in list(device.closers.values()) if device is not None else ():
-            close()
+        if device is not None:
+            device.is_removed = True
+            for close in list(device.closers.values()):
+                close()
+        await self._rows.forget(DeviceKey(user, name))
 
-    def check(self) -> None:
-        """Find the devices that have become idle, and those that departed a while ago. Called once a second."""
+    async def check(self) -> None:
+        """Find the devices that have become idle, and those that departed a while ago. Called once a second.
+
+        Raises StoreError if the time of a departure cannot be stored. It is repeated with the next call.
+        """
         now = self._clock.now_ms()
         while self._in_use:
             device = next(iter(self._in_use))
@@ -240,12 +318,24 @@ class ConnectedDevices:
                 break
             self._note_idle(device)
             self._writer.mark(device.user, device.id)
-        while self._departed and now - self._departed[0].at_ms >= KEPT_MS:
-            departure = self._departed.popleft()
-            device, devices = departure.device, self._users.get(departure.device.user, {})
-            if departure.is_final and devices.get(device.id) is device:
+        while self._leaving and now - self._leaving[0].at_ms >= ANNOUNCED_AFTER_MS:
+            departure = self._leaving.popleft()
+            if departure.is_final:
+                self._left.append(departure)
+                self._note_left(departure.device)
+        while self._left and now - self._left[0].at_ms >= KEPT_AFTER_MS:
+            device = self._left.popleft().device
+            devices = self._users.get(device.user, {})
+            if devices.get(device.id) is device:
                 del devices[device.id]
                 self._writer.mark(device.user, device.id)
+        await self._last_seen.store()
+
+    def _note_left(self, device: LocalDevice) -> None:
+        """Note when a device was last there, now that its departure is announced."""
+        self._rows.note(device)
+        if not self.is_connected(device.user):
+            self._last_seen.note(device.user)
 
     def rewrite_some(self, interval_ms: int) -> None:
         """Write the devices of some users again. Called at an interval, it reaches all users in REWRITE_MS."""
@@ -258,18 +348,17 @@ class ConnectedDevices:
 
     def resync(self) -> None:
         """Write all devices again: Redis has lost them, or frames about their users."""
-        self._settings.forget()
         for user in self._users:
             self._rewrite(user)
 
     async def close(self) -> None:
         """Stop. Nothing is written for each device: the end of the server is reported (`LiveServers.close`)."""
         await self._writer.close()
+        await self._rows.close()
 
     def _find(self, connection: DeviceConnection) -> LocalDevice | None:
         """Return the device of a connection; None if the connection has ended."""
-        device = self._users.get(connection.user, {}).get(connection.device)
-        return device if device is not None and connection in device.closers else None
+        return connection.local if connection in connection.local.closers else None
 
     def _note_used(self, device: LocalDevice, now_ms: int) -> None:
         device.used_at_ms = now_ms
@@ -285,8 +374,10 @@ class ConnectedDevices:
         self._in_use.pop(device, None)
 
     def _rewrite(self, user: UserId) -> None:
-        for name in self._users.get(user, ()):
-            self._writer.mark(user, name)
+        for device in self._users.get(user, {}).values():
+            self._writer.mark(user, device.id)
+            if device.closers:
+                self._rows.note(device)
 
     def _make_change(self, user: UserId, names: set[str]) -> DeviceChange:
         devices = self._users.get(user, {})

@@ -25,11 +25,29 @@ class LocalDevice:
         is_idle: It was not used for a while, or its client said so.
         gone_at_ms: When the last of the connections ended; None while there is one.
         activities: What its client reported.
+        is_named: Its client gave the id, so it has a row.
+        is_removed: Its user has removed it, so its row is gone and its connections end.
+        row_seen_ms: When its row says that it was last connected; None: the row was not read.
+        row_type: The kind that its row says; None: it has no row, or the row was not read.
     """
 
-    __slots__ = ("activities", "closers", "gone_at_ms", "id", "is_idle", "since_ms", "type", "used_at_ms", "user")
+    __slots__ = (
+        "activities",
+        "closers",
+        "gone_at_ms",
+        "id",
+        "is_idle",
+        "is_named",
+        "is_removed",
+        "row_seen_ms",
+        "row_type",
+        "since_ms",
+        "type",
+        "used_at_ms",
+        "user",
+    )
 
-    def __init__(self, user: UserId, id: str, type: DeviceType, now_ms: int) -> None:
+    def __init__(self, user: UserId, id: str, type: DeviceType, now_ms: int, *, is_named: bool) -> None:
         self.user = user
         self.id = id
         self.type = type
@@ -39,11 +57,10 @@ class LocalDevice:
         self.is_idle = False
         self.gone_at_ms: int | None = None
         self.activities: tuple[Activity, ...] = ()
-
-    @property
-    def seen_ms(self) -> int | None:
-        """When it was last there: at its last use if it is idle, else when it departed. None: it is there, and used."""
-        return self.used_at_ms if self.is_idle else self.gone_at_ms
+        self.is_named = is_named
+        self.is_removed = False
+        self.row_seen_ms: int | None = None
+        self.row_type: DeviceType | None = None
 
     def presence(self, server: str) -> DevicePresence:
         """Return the device as its user's record has it."""

@@ -15,11 +15,14 @@ _FRAME = "presence_settings"
 
 
 class _KnownSetting(NamedTuple):
+    """A setting, and the version of the record that had it."""
+
     version: int
-    setting: Setting
+    value: PresenceSetting
+    until_ms: int | None
 
 
-_UNKNOWN = _KnownSetting(-1, Setting(PresenceSetting.INVISIBLE))
+_UNKNOWN = _KnownSetting(-1, PresenceSetting.INVISIBLE, None)
 """Until the first record of a user is read, nothing about the user is shown."""
 
 
@@ -40,7 +43,9 @@ class OwnSettings:
     def is_hidden(self, user: UserId) -> bool:
         """Return whether a user is INVISIBLE. True for users whose setting was not read yet."""
         known = self._known.get(user)
-        return known is None or known.setting.at(self._clock.now_ms()).value is PresenceSetting.INVISIBLE
+        if known is None:
+            return True
+        return Setting(known.value, until_ms=known.until_ms).is_hidden_at(self._clock.now_ms())
 
     def add(self, user: UserId) -> None:
         """Keep the setting of a user, who has a device here now. Idempotent."""
@@ -48,15 +53,11 @@ class OwnSettings:
 
     def note(self, record: PresenceRecord) -> None:
         """Note a record of a user with devices here. An older record has no effect."""
-        self._note(record.user, record.version, record.setting)
+        self._note(record.user, _setting_of(record))
 
     def drop(self, user: UserId) -> None:
         """Forget a user who has no devices here any more."""
         self._known.pop(user, None)
-
-    def forget(self) -> None:
-        """Let the next record of each user replace what is known: versions begin again in a new epoch of Redis."""
-        self._known = {user: _KnownSetting(-1, known.setting) for user, known in self._known.items()}
 
     def announce(self, changes: Collection[ChangedPresence]) -> None:
         """Note changed records, and send those with a changed setting to the other servers with devices of the user."""
@@ -65,19 +66,21 @@ class OwnSettings:
             record = change.record
             if change.before is not None and record.setting == change.before.setting:
                 continue
-            setting = record.setting
-            row = (record.user, record.version, setting.value, setting.set_at_ms, setting.until_ms, setting.before)
+            row = (record.user, *_setting_of(record))
             for server in {device.server for device in record.devices} | {self._server}:
                 frames.setdefault(server, []).append(row)
         if frames:
             self._bus.send_frames(_FRAME, frames)
 
     def _receive(self, rows: Sequence[Sequence[Any]]) -> None:
-        for user, version, value, set_at_ms, until_ms, before in rows:
-            setting = Setting(PresenceSetting(value), set_at_ms, until_ms, PresenceSetting(before))
-            self._note(UserId(user), version, setting)
+        for user, version, value, until_ms in rows:
+            self._note(UserId(user), _KnownSetting(version, PresenceSetting(value), until_ms))
 
-    def _note(self, user: UserId, version: int, setting: Setting) -> None:
+    def _note(self, user: UserId, setting: _KnownSetting) -> None:
         known = self._known.get(user)
-        if known is not None and version >= known.version:
-            self._known[user] = _KnownSetting(version, setting)
+        if known is not None and setting.version >= known.version:
+            self._known[user] = setting
+
+
+def _setting_of(record: PresenceRecord) -> _KnownSetting:
+    return _KnownSetting(record.version, record.setting.value, record.setting.until_ms)

@@ -1,12 +1,7 @@
-"""Permissions of the whole schema in one table. A field without a rule fails test_authorisation.py."""
+"""Permissions of all root fields in one table. A field without a rule fails test_authorisation.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from graphql import GraphQLObjectType
-
-from schema.root import SCHEMA
 from tests.api.session_calls import CALLS, FIRST_OF_EACH
 from tests.security.rules import (
     ADMINS,
@@ -42,7 +37,15 @@ ROOT_FIELDS = [
     query("searchUsers", 'searchUsers(query: "a", workspaceId: $id) { edges { node { id } } }',
         in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     query("attention", "attention { unread mentions threads }", SIGNED_IN),
-    query("ready", "ready { me { id } sessions { totalUnread } workspaces { id } cursor }", SIGNED_IN),
+    query("ready", "ready { me { id } sessions { totalUnread } workspaces { id } presence { setting } cursor }",
+        SIGNED_IN),
+    # Strangers are answered too, as OFFLINE: tests/api/presence/test_presences.py.
+    query("presences", "presences(userIds: $ids) { status }", SIGNED_IN, ids=["@member", "@outsider"]),
+    mutation("setPresence", "setPresence(status: DND) { setting }", SIGNED_IN),
+    mutation("setCustomStatus", 'setCustomStatus(text: "away") { customStatus { text } }', SIGNED_IN),
+    # Over HTTP, as here, it is refused for all: tests/api/presence/test_reporting_activity.py.
+    mutation("reportActivity", "reportActivity(active: true) { setting }",
+        outcomes_by_relation(*["INVALID_INPUT"] * 5)),
     query("sessions", "sessions { totalUnread }", SIGNED_IN),
     query("session", "session(conversationId: $id) { id }", CURRENT_AND_FORMER, **_GROUP),
     query("syncSessions", "syncSessions { cursor }", SIGNED_IN),
@@ -123,6 +126,7 @@ ROOT_FIELDS = [
         outcomes_by_relation(*[INVISIBLE] * 5)),
     subscription("workspaceEvents", "workspaceEvents(workspaces: [{id: $id}]) { __typename }",
         in_workspace(INVISIBLE, OK, OK), id="@workspace"),
+    subscription("presenceEvents", "presenceEvents(userIds: $ids) { status }", SIGNED_IN, ids=["@member"]),
     mutation("upsertUsers", 'upsertUsers(input: [{id: "made", displayName: "Made"}]) { id }',
         outcomes_by_relation(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED)),
     mutation("updateMe", "updateMe(metadata: {a: 1}) { id }", SIGNED_IN),
@@ -245,6 +249,10 @@ ROOT_FIELDS = [
     # For services and admins only.
     mutation("addToWorkspace", "addToWorkspace(workspaceId: $id, userIds: $ids) { id }",
         in_workspace(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED), id="@workspace", ids=["@outsider"]),
+    # The id of a device has a meaning only together with its user: tests/api/devices/.
+    query("devices", "devices { id }", SIGNED_IN),
+    mutation("registerDevice", 'registerDevice(input: {id: "phone", type: MOBILE}) { id }', SIGNED_IN),
+    mutation("removeDevice", 'removeDevice(deviceId: "another")', outcomes_by_relation(*[INVISIBLE] * 5)),
     # Valid on a WebSocket only: tests/server/test_token_renewal.py.
     mutation("renewAuth", 'renewAuth(token: "x")', outcomes_by_relation(*["INVALID_INPUT"] * 5)),
     # Valid on a WebSocket only: tests/api/voice.
@@ -256,136 +264,3 @@ ROOT_FIELDS = [
     mutation("moderateVoice", "moderateVoice(channelId: $id, userId: $user, mute: true) { mute }",
         in_workspace(INVISIBLE, "INVALID_INPUT", "INVALID_INPUT"), id="@channel", user="@member"),
 ]  # fmt: skip
-
-VISIBLE_WITH_OBJECT = """
-    PrivateConversation: id type title peer
-    SubBizGateway: id type title subBiz
-    Channel: workspace id type title kind name topic metadata category position isArchived isDefault inheritsPermissions
-    Channel: historyVisibility slowModeSeconds messageCount memberCount pinCount
-    ChannelDelta: channels gone cursor hasMore attention reset
-    ChannelCategory: id workspaceId name position
-    ChannelConnection: edges pageInfo
-    ChannelEdge: node cursor
-    PermissionOverwrite: roleId userId allow deny
-    Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
-    GroupConnection: edges pageInfo
-    GroupEdge: node cursor
-    GroupMemberConnection: edges pageInfo
-    GroupMemberEdge: node cursor
-    GroupMember: role joinedAt user
-    SeqRange: fromSeq toSeq
-    Message: id conversationId seq contentType content state mentionsAll editCount editedAt recalledAt
-    Message: reactions embeds attachments
-    Embed: type url title description siteName authorName color image thumbnail fields publishedAt
-    EmbedImage: url width height
-    EmbedField: name value inline
-    Reaction: emoji count users firstAt
-    Message: mentionedRoles createdAt sender mentions metadata authorName authorAvatarUrl recalledBy systemEvent
-    Message: isPinned
-    Thread: id type title parent isLocked
-    ThreadConnection: edges pageInfo
-    ThreadEdge: node cursor
-    SystemEvent: kind actor targets text
-    MessageConnection: edges pageInfo
-    MessageEdge: node cursor
-    MessageCreated: message cursor
-    Mentioned: message cursor
-    MessageUpdated: message cursor
-    MessageRecalled: message cursor
-    PinsChanged: conversationId pinCount message cursor
-    GroupChanged: group cursor
-    ReactionsChanged: conversationId messageId reactions cursor
-    ThreadChanged: parentId thread cursor
-    Delivery: status recipientCount deliveredCount readCount
-    Receipt: status deliveredAt readAt user
-    ReceiptConnection: edges pageInfo
-    ReceiptEdge: node cursor
-    ReceiptAdvanced: conversationId status seq cursor user
-    TypingStarted: conversationId at user
-    TypingStopped: conversationId at user
-    CaughtUp: cursor reset
-    ChannelMessage: conversationId change message rev
-    ChannelPins: conversationId pinCount message rev
-    ChannelReactions: conversationId messageId reactions rev
-    ChannelThread: conversationId parentId thread rev
-    AccessEnded: conversationId
-    ChannelCaughtUp: conversationId rev reset
-    WorkspaceChanged: workspace rev
-    ChannelChanged: channel rev
-    ChannelGone: workspaceId channelId rev
-    ChannelActivity: channelId writeSeq messageCount lastMessageAt rev
-    WorkspaceCaughtUp: workspaceId rev reset
-    VoiceState: user channelId selfMute selfDeaf mute deaf video screen joinedAt
-    VoiceStateChanged: workspaceId state left rev
-    Channel: voiceStates
-    Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
-    WorkspaceConnection: edges pageInfo
-    WorkspaceEdge: node cursor
-    WorkspaceMember: user nickname roles joinedAt timedOutUntil
-    Role: id name position color permissions permissionBits isMentionable isHoisted memberCount
-    PermissionReason: permission allowed decidedBy roleId
-    WorkspaceMemberConnection: edges pageInfo
-    WorkspaceMemberEdge: node cursor
-    Invite: code workspaceId expiresAt uses maxUses createdBy
-    InvitePreview: workspaceId name iconUrl memberCount expiresAt
-    User: id displayName avatarUrl isBot metadata
-    SendMessagePayload: message replayed
-    Attachment: id filename contentType sizeBytes description state url width height thumbHash thumbnailUrl spoiler
-    Upload: id url method headers expiresAt
-    Header: name value
-    PageInfo: hasNextPage hasPreviousPage startCursor endCursor
-"""
-"""Visible to everybody who sees the object, with the same value for all. A recalled message has no content."""
-
-VIEWERS_OWN = """
-    PrivateConversation: lastMessage session
-    SubBizGateway: lastMessage session
-    Group: lastMessage session visibleRanges
-    Channel: lastMessage session viewerFollows overwrites viewerPermissions viewerMayWriteAt
-    ChannelCategory: overwrites
-    Message: replyTo thread broadcastOf
-    Thread: session lastMessage replyCount participantCount participants lastReplyAt followerCount viewerFollows rev
-    Reaction: viewerReacted
-    SendMessagePayload: session
-    Workspace: viewer viewerPermissions channels categories rev
-    Channel: rev
-    Session: *
-    SessionConnection: edges pageInfo totalUnread cursor
-    SessionEdge: node cursor
-    SessionDelta: sessions cursor hasMore totalUnread reset
-    Attention: unread mentions threads
-    Ready: me sessions workspaces attention cursor
-    OwnMembershipChanged: workspaceId member rev
-    SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage
-    VoiceJoin: state url token expiresAt
-    UserConnection: edges pageInfo
-    UserEdge: node cursor
-    SyncSession: reason hasMore sessions totalUnread cursor reset
-"""
-"""Different for each viewer: their own session and numbers, and messages within their own intervals."""
-
-SENDER_ONLY = """
-    Message: idempotencyKey delivery receipts
-"""
-"""Null for everybody but the sender of the message."""
-
-MEMBERS_ONLY = """
-    Group: members viewerRole
-    Workspace: members roles metadata
-    Channel: members
-"""
-"""Null, or empty, for former members and for users who only see that a workspace is open."""
-
-
-def fields_of(rules: str) -> set[str]:
-    """Return `Type.field` for all fields that a rule names. `*`: all fields of the type."""
-    lines = [line.strip().partition(": ") for line in rules.strip().splitlines()]
-    return {f"{name}.{field}" for name, _, fields in lines for field in _expand(name, fields)}
-
-
-def _expand(type_name: str, fields: str) -> Iterable[str]:
-    if fields != "*":
-        return fields.split()
-    named = SCHEMA._schema.type_map[type_name]
-    assert isinstance(named, GraphQLObjectType)
-    return named.fields

@@ -10,14 +10,8 @@ from schema.root import SCHEMA
 from subscriptions.transport.engine import RequestRefused
 from tests.api.client import Api, Json, make_caller
 from tests.api.state_snapshot import take_snapshot
-from tests.security.authorisation import (
-    MEMBERS_ONLY,
-    ROOT_FIELDS,
-    SENDER_ONLY,
-    VIEWERS_OWN,
-    VISIBLE_WITH_OBJECT,
-    fields_of,
-)
+from tests.security.authorisation import ROOT_FIELDS
+from tests.security.field_rules import MEMBERS_ONLY, SENDER_ONLY, VIEWERS_OWN, VISIBLE_WITH_OBJECT, fields_of
 from tests.security.rules import NULL, OK, RELATIONS, Rule
 from tests.security.sample import AuthorisationSample, create_sample
 

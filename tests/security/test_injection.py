@@ -120,6 +120,9 @@ def valid_for(sample: SampleGroup) -> Json:
         "updateChannel.input": {"name": "x"}, "createCategory.workspaceId": "w_1", "createCategory.name": "x",
         "updateCategory.categoryId": "k_1.1", "updateCategory.name": "x", "addToChannel.channelId": "c_1.1",
         "addToChannel.userIds": [user], "removeFromChannel.channelId": "c_1.1", "removeFromChannel.userId": user,
+        "reportActivity.active": True, "reportActivity.activities": [{"type": "PLAYING", "name": "x"}],
+        "setPresence.status": "DND",
+        "registerDevice.input": {"type": "WEB"},
         "markChannelsRead.workspaceId": "w_1", "followedChannels.workspaceId": "w_1",
     }  # fmt: skip
 
@@ -136,7 +139,15 @@ async def execute(api: Api, user: str, text_input: TextInput, variables: Json) -
 
 
 INPUTS = list(find_text_inputs())
-OWN_WRITES = ("sendMessage", "createGroup", "createWorkspace", "updateMe")
+OWN_WRITES = (
+    "sendMessage",
+    "createGroup",
+    "createWorkspace",
+    "updateMe",
+    "setPresence",
+    "setCustomStatus",
+    "registerDevice",
+)
 WRITES_TO_OTHERS = {("sendMessage", "toUserId"), ("createGroup", "memberIds")}
 
 

@@ -196,6 +196,10 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
             f'conversationId: "{sample.group}", content: "x", mentions: $l}}) {{ replayed }} }}',
             user_ids,
         ),
+        "reportActivity": (
+            "mutation ($l: [ActivityInput!]!) { reportActivity(active: true, activities: $l) { setting } }",
+            [{"type": "PLAYING", "name": "x"}] * 20_000,
+        ),
         "upsertUsers": (
             "mutation ($l: [UserInput!]!) { upsertUsers(input: $l) { id } }",
             [{"id": user, "displayName": "x"} for user in user_ids],

@@ -183,11 +183,6 @@ class LiveKitServer:
             names = body.get("names") or list(self.rooms)
             found = [(name, room) for name, room in self.rooms.items() if name in names]
             return {"rooms": [{"name": name, "sid": room.sid} for name, room in found]}
-        if method == "DeleteRoom":
-            _require(grants.get("roomCreate"))
-            if self.rooms.pop(name, None) is None:
-                raise Refused(404, "not_found", "requested room does not exist")
-            return {}
         _require(grants.get("roomAdmin") and grants.get("room") == name)
         participants = self.rooms[name].participants if name in self.rooms else {}
         if method == "ListParticipants":

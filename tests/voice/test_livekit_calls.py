@@ -11,7 +11,7 @@ from resolvers.voice.media.livekit_api import LiveKitApi, MediaServerError
 from resolvers.voice.media.participant_calls import MOST_CALLS, Removal
 from resolvers.voice.media.rooms import MediaPermission
 from tests.protocol.serving import until
-from tests.voice.conftest import CHANNEL, ROOM, Media, state_of
+from tests.voice.conftest import ROOM, Media, state_of
 from tests.voice.livekit_server import ALL_SOURCES
 
 NOTHING = MediaPermission(can_speak=False, can_show=False, can_hear=False)
@@ -47,16 +47,8 @@ async def test_a_changed_state_changes_what_its_participant_may_do(media: Media)
 async def test_calls_about_participants_who_are_not_there_do_nothing(media: Media) -> None:
     media.livekit.state_ended(state_of())
     media.livekit.state_changed(state_of("bob"))
-    media.livekit.channel_deleted(CHANNEL)
     await media.calls.settle()
     assert not media.failed_rooms and not media.server.rooms
-
-
-async def test_the_room_of_a_deleted_channel_is_closed(media: Media) -> None:
-    media.join(state_of())
-    media.livekit.channel_deleted(CHANNEL)
-    await media.calls.settle()
-    assert ROOM not in media.server.rooms
 
 
 async def test_of_several_changes_of_a_state_only_the_newest_is_sent(media: Media) -> None:
@@ -180,3 +172,20 @@ async def test_calls_that_wait_are_made_when_the_process_stops(media: Media) -> 
     media.livekit.state_ended(state_of())
     await media.livekit.close()
     assert not media.server.identities(ROOM)
+
+
+async def test_a_call_that_comes_when_the_last_one_has_just_ended_is_made(media: Media) -> None:
+    first, second = media.join(state_of()), media.join(state_of("bob"))
+    remove = media.api.remove
+
+    async def remove_and_put(room: str, identity: str, at_ms: int) -> None:
+        await remove(room, identity, at_ms)
+        if identity == first:
+            # Callbacks run after the task has ended, and before those who wait for it.
+            task = asyncio.current_task()
+            assert task is not None
+            task.add_done_callback(lambda _: media.calls.put(ROOM, second, Removal(0)))
+
+    media.api.remove = remove_and_put  # type: ignore[method-assign]
+    media.calls.put(ROOM, first, Removal(0))
+    await until(lambda: not media.server.identities(ROOM))

@@ -43,6 +43,15 @@ export type Activity = {
   endsAt?: Maybe<Scalars['DateTime']['output']>;
 };
 
+export type ActivityInput = {
+  type: ActivityType;
+  name: Scalars['String']['input'];
+  details?: InputMaybe<Scalars['String']['input']>;
+  state?: InputMaybe<Scalars['String']['input']>;
+  startedAt?: InputMaybe<Scalars['DateTime']['input']>;
+  endsAt?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
 export type ActivityType =
   | 'PLAYING'
   | 'STREAMING'
@@ -364,6 +373,37 @@ export type DeliveryMark = {
   conversationId: Scalars['ID']['input'];
   upToSeq: Scalars['Int']['input'];
 };
+
+export type Device = Node & {
+  __typename: 'Device';
+  id: Scalars['ID']['output'];
+  type: DeviceType;
+  name?: Maybe<Scalars['String']['output']>;
+  /** Now while it is connected. */
+  lastSeenAt: Scalars['DateTime']['output'];
+  /** The caller asks over a connection of it. */
+  isCurrent: Scalars['Boolean']['output'];
+  pushPlatform?: Maybe<PushPlatform>;
+};
+
+/**
+ * null leaves a field as it is; id: null makes a new device. name: up to 100 characters; an empty one removes it. APNS and
+ * FCM take pushToken, WEB_PUSH takes webPush; an empty pushToken alone switches pushes off.
+ */
+export type DeviceInput = {
+  id?: InputMaybe<Scalars['ID']['input']>;
+  type: DeviceType;
+  name?: InputMaybe<Scalars['String']['input']>;
+  pushPlatform?: InputMaybe<PushPlatform>;
+  pushToken?: InputMaybe<Scalars['String']['input']>;
+  webPush?: InputMaybe<WebPushInput>;
+  locale?: InputMaybe<Scalars['String']['input']>;
+};
+
+export type DeviceType =
+  | 'WEB'
+  | 'DESKTOP'
+  | 'MOBILE';
 
 /**
  * At most 5 per message from links, 10 from bots. Links are previewed in groups, channels and their threads, not in
@@ -884,10 +924,34 @@ export type Mutation = {
   startTyping: Scalars['Boolean']['output'];
   stopTyping: Scalars['Boolean']['output'];
   /**
+   * Kept until it is set again; with until: ONLINE again by itself at that time (in the past: INVALID_INPUT). ONLINE:
+   * derived from the devices. To everyone else INVISIBLE cannot be told from OFFLINE, in content or in timing: becoming
+   * INVISIBLE is announced as late as a departure is.
+   */
+  setPresence: OwnPresence;
+  /**
+   * text: up to 128 characters; emoji as in addReaction; both null: removed. It ends by itself at expiresAt (in the past:
+   * INVALID_INPUT).
+   */
+  setCustomStatus: OwnPresence;
+  /**
+   * On a WebSocket: whether this device has been used just now, or not for 5 minutes. Counts at most once in 15 s, a
+   * change always. Over HTTP: INVALID_INPUT. The device is named by the connection_init payload: deviceId (chosen by the
+   * client, 1 to 64 printable characters) and deviceType (WEB, DESKTOP, MOBILE).
+   */
+  reportActivity: OwnPresence;
+  /**
    * On a WebSocket: replaces the connection's token before it expires (same user, else FORBIDDEN); subscriptions continue.
    * Answers the new expiry. Over HTTP: INVALID_INPUT.
    */
   renewAuth: Scalars['DateTime']['output'];
+  /**
+   * id: the client's deviceId. One record per device. The same push token from another user moves it there (the old record
+   * stays, without push). At most 20 per user: the one seen longest ago is dropped.
+   */
+  registerDevice: Device;
+  /** Closes the device's connections with 4401. Its token stays valid. */
+  removeDevice: Scalars['Boolean']['output'];
   /**
    * CONNECT; a VOICE channel (INVALID_INPUT). One voice channel per user and workspace: joining another leaves the first.
    * On a WebSocket only (INVALID_INPUT), as are updateVoice and leaveVoice: the state belongs to the connection's device
@@ -1266,8 +1330,37 @@ export type MutationStopTypingArgs = {
 };
 
 
+export type MutationSetPresenceArgs = {
+  status: PresenceSetting;
+  until?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
+
+export type MutationSetCustomStatusArgs = {
+  text?: InputMaybe<Scalars['String']['input']>;
+  emoji?: InputMaybe<Scalars['String']['input']>;
+  expiresAt?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
+
+export type MutationReportActivityArgs = {
+  active: Scalars['Boolean']['input'];
+  activities?: InputMaybe<Array<ActivityInput>>;
+};
+
+
 export type MutationRenewAuthArgs = {
   token: Scalars['String']['input'];
+};
+
+
+export type MutationRegisterDeviceArgs = {
+  input: DeviceInput;
+};
+
+
+export type MutationRemoveDeviceArgs = {
+  deviceId: Scalars['ID']['input'];
 };
 
 
@@ -1310,6 +1403,15 @@ export type OwnMembershipChanged = {
   workspaceId: Scalars['ID']['output'];
   member?: Maybe<WorkspaceMember>;
   rev: Scalars['Timestamp']['output'];
+};
+
+export type OwnPresence = {
+  __typename: 'OwnPresence';
+  setting: PresenceSetting;
+  until?: Maybe<Scalars['DateTime']['output']>;
+  shown: PresenceStatus;
+  customStatus?: Maybe<CustomStatus>;
+  devices: Array<Device>;
 };
 
 export type PageInfo = {
@@ -1423,6 +1525,12 @@ export type Presence = {
   activities: Array<Activity>;
 };
 
+export type PresenceSetting =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'INVISIBLE';
+
 export type PresenceStatus =
   | 'ONLINE'
   | 'IDLE'
@@ -1438,6 +1546,11 @@ export type PrivateConversation = Conversation & Node & {
   session?: Maybe<Session>;
   peer: User;
 };
+
+export type PushPlatform =
+  | 'APNS'
+  | 'FCM'
+  | 'WEB_PUSH';
 
 export type Query = {
   __typename: 'Query';
@@ -1516,6 +1629,10 @@ export type Query = {
   explainPermissions: Array<PermissionReason>;
   /** Everything a client needs for its first screen, in one request. Complete up to cursor and to each workspace's rev. */
   ready: Ready;
+  /** Of up to 200 people with whom the caller shares a conversation or workspace; for others OFFLINE. */
+  presences: Array<Presence>;
+  /** The caller's own: connected ones first, then the one seen last. */
+  devices: Array<Device>;
   node?: Maybe<Node>;
 };
 
@@ -1675,6 +1792,11 @@ export type QueryExplainPermissionsArgs = {
 };
 
 
+export type QueryPresencesArgs = {
+  userIds: Array<Scalars['ID']['input']>;
+};
+
+
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
@@ -1707,6 +1829,7 @@ export type Ready = {
   sessions: SessionConnection;
   workspaces: Array<Workspace>;
   attention: Attention;
+  presence: OwnPresence;
   cursor: Scalars['Cursor']['output'];
 };
 
@@ -2143,6 +2266,8 @@ export type User = Node & {
   avatarUrl?: Maybe<Scalars['String']['output']>;
   isBot: Scalars['Boolean']['output'];
   metadata?: Maybe<Scalars['JSON']['output']>;
+  /** Null unless the caller shares a conversation or workspace with them. */
+  presence?: Maybe<Presence>;
 };
 
 export type UserConnection = {
@@ -2194,6 +2319,12 @@ export type VoiceStateChanged = {
   state: VoiceState;
   left: Scalars['Boolean']['output'];
   rev: Scalars['Timestamp']['output'];
+};
+
+export type WebPushInput = {
+  endpoint: Scalars['String']['input'];
+  p256dh: Scalars['String']['input'];
+  auth: Scalars['String']['input'];
 };
 
 export type Workspace = Node & {

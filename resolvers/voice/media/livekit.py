@@ -7,8 +7,8 @@ from resolvers.voice.media.media_server import MediaAccess
 from resolvers.voice.media.participant_calls import ParticipantCalls, Removal
 from resolvers.voice.media.rooms import Identities, MediaPermission, RoomNames
 from store.base.clock import Clock
-from store.base.ids import ConversationId
 from store.voice.voice_state import VoiceState
+from store.voice.voice_store import VoiceChange
 
 
 class LiveKit:
@@ -38,6 +38,16 @@ class LiveKit:
         token, expires_at_ms = self._tokens.sign_join(room, identity, state.user, MediaPermission.of_state(state))
         return MediaAccess(self._url, token, expires_at_ms)
 
+    def follow(self, change: VoiceChange) -> None:
+        """Take a change of a voice state that this process has made. Returns at once."""
+        before, state = change.before, change.state
+        if before is None:
+            return
+        if state is None or self._participant(before) != self._participant(state):
+            self.state_ended(before)
+        elif MediaPermission.of_state(before) != MediaPermission.of_state(state):
+            self.state_changed(state)
+
     def state_changed(self, state: VoiceState) -> None:
         """Change what the participant of a state may do. Returns at once."""
         self._calls.put(*self._participant(state), MediaPermission.of_state(state))
@@ -45,10 +55,6 @@ class LiveKit:
     def state_ended(self, state: VoiceState) -> None:
         """Remove the participant of a state from its room. Returns at once."""
         self._calls.put(*self._participant(state), Removal(self._clock.now_ms()))
-
-    def channel_deleted(self, channel: ConversationId) -> None:
-        """Close the room of a channel. Returns at once."""
-        self._calls.close_room(self._names.name_of(channel))
 
     async def close(self) -> None:
         """Make the calls that wait, and stop."""

@@ -91,10 +91,6 @@ class LiveKitApi:
         body = {"room": room, "identity": identity, "permission": permission.to_message()}
         await self._call("UpdateParticipant", _administer(room), body)
 
-    async def delete(self, room: str) -> None:
-        """Close a room, if it exists, and disconnect all of it."""
-        await self._call("DeleteRoom", {"roomCreate": True}, {"room": room})
-
     async def _call(self, method: str, grants: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the answer to a call; None if the room or the participant does not exist."""
         async with self._turns:

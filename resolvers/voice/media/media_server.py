@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from store.base.ids import ConversationId
 from store.voice.voice_state import VoiceState
 
 TOKEN_SECONDS = 600
@@ -45,10 +44,6 @@ class MediaServer(Protocol):
 
         Returns at once: the call is made in the background, and repeated while the media server does not answer.
         """
-        ...
-
-    def channel_deleted(self, channel: ConversationId) -> None:
-        """Close the room of a channel. Returns at once."""
         ...
 
     async def close(self) -> None:

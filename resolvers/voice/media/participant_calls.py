@@ -47,8 +47,6 @@ class ParticipantCalls:
         self._api = api
         self._on_failure = on_failure
         self._rooms: dict[str, _Room] = {}
-        self._closing: set[str] = set()
-        """Rooms to close, which ends all their participants."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def put(self, room: str, identity: str, wanted: Wanted) -> None:
@@ -60,13 +58,8 @@ class ParticipantCalls:
             self._on_failure(room)
             return
         self._rooms.setdefault(room, {})[identity] = wanted
-        self._start(room)
-
-    def close_room(self, room: str) -> None:
-        """Close a room soon. Returns at once. If it fails, the participants are removed like others without a state."""
-        self._rooms.pop(room, None)
-        self._closing.add(room)
-        self._start(room)
+        if room not in self._tasks:
+            self._tasks[room] = asyncio.create_task(self._make(room))
 
     def withdraw_removal(self, room: str, identity: str) -> None:
         """Do not remove a participant after all, if that has not been done yet: it is about to join again."""
@@ -76,28 +69,17 @@ class ParticipantCalls:
     async def settle(self) -> None:
         """Wait until no call waits."""
         while self._tasks:
-            await asyncio.wait(self._tasks.values())
+            await asyncio.wait(tuple(self._tasks.values()))
 
     async def close(self) -> None:
         """Make the calls that wait, for up to two seconds, and stop."""
         if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=_CLOSE_SECONDS)
+            await asyncio.wait(tuple(self._tasks.values()), timeout=_CLOSE_SECONDS)
         await end_tasks(self._tasks.values())
-
-    def _start(self, room: str) -> None:
-        if room not in self._tasks:
-            task = asyncio.create_task(self._make(room))
-            self._tasks[room] = task
-            task.add_done_callback(lambda _: self._tasks.pop(room, None))
 
     async def _make(self, room: str) -> None:
         try:
-            while room in self._closing or self._rooms.get(room):
-                if room in self._closing:
-                    self._closing.discard(room)
-                    await self._api.delete(room)
-                    continue
-                waiting = self._rooms[room]
+            while waiting := self._rooms.get(room):
                 identity = next(iter(waiting))
                 wanted = waiting.pop(identity)
                 if isinstance(wanted, Removal):
@@ -108,4 +90,6 @@ class ParticipantCalls:
             _log.warning("livekit_call_failed", room=room, reason=str(error))
             self._on_failure(room)
         finally:
+            # Together: the next call of the room begins a new task.
             self._rooms.pop(room, None)
+            self._tasks.pop(room, None)

@@ -42,7 +42,7 @@ class VoiceStates(Protocol):
     """The voice states of the channels that this server owns at present. Calls raise StoreError."""
 
     def is_certain(self) -> bool:
-        """Return whether all states can be read: not while Redis is away, and not shortly after its loss."""
+        """Return whether Redis has all states: not for some time after its loss."""
         ...
 
     def owns(self, channel: ConversationId) -> bool:
@@ -54,7 +54,7 @@ class VoiceStates(Protocol):
         ...
 
     async def read(self, channel: ConversationId) -> Sequence[VoiceState]:
-        """Return the voice states of a channel."""
+        """Return the voice states of a channel. Raises StoreError while Redis is away."""
         ...
 
     async def end(self, state: VoiceState) -> None:

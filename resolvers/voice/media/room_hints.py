@@ -8,9 +8,11 @@ from typing import Any
 
 import structlog
 
+from resolvers.voice.media.owned_states import ring_key
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId
 from store.base.tasks import end_tasks
+from store.base.workspace_ids import workspace_of_channel
 from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.server_calls import ServerCalls
 
@@ -35,12 +37,10 @@ class RoomHints:
         self,
         ring: ServerRing,
         calls: ServerCalls,
-        ring_key: Callable[[ConversationId], str],
         note: Callable[[ConversationId], None],
     ) -> None:
-        """ring_key: returns the key of a channel on the ring. note: takes the hints about channels of this server."""
+        """note: takes the hints about channels of this server."""
         self._ring = ring
-        self._ring_key = ring_key
         self._note = note
         self._waiting: set[ConversationId] = set()
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +62,8 @@ class RoomHints:
         while self._waiting:
             by_owner: dict[str, list[ConversationId]] = {}
             for channel in self._waiting:
-                by_owner.setdefault(self._ring.owner_of(self._ring_key(channel)), []).append(channel)
+                owner = self._ring.owner_of(ring_key(workspace_of_channel(channel)))
+                by_owner.setdefault(owner, []).append(channel)
             self._waiting.clear()
             for owner, channels in by_owner.items():
                 try:

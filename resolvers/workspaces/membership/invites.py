@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, LimitReached, NotFound
 from resolvers.base.rate_limits import check_rate
+from resolvers.base.times import check_future
 from resolvers.workspaces.access import access_workspace, check_right, find_access
 from store.base.ids import UserId
 from store.workspaces.changing.attempts import repeat_while_superseded
@@ -41,8 +42,7 @@ async def create_invite(
         now_ms = app.store.clock.now_ms()
         if not 0 <= max_uses <= _MAX_USES:
             raise InvalidInput(f"maxUses must be from 0 to {_MAX_USES:,}; 0 means without limit", field="maxUses")
-        if expires_at_ms is not None and expires_at_ms <= now_ms:
-            raise InvalidInput("expiresAt must be in the future", field="expiresAt")
+        check_future(expires_at_ms, now_ms, "expiresAt")
         invite = InviteRecord(InviteCode.make(access.info.id), viewer, now_ms, expires_at_ms, max_uses)
         await app.store.invites.insert(invite, access.policy.version, MOST_INVITES)
         return invite

@@ -12,7 +12,8 @@ from graphql import FieldNode, OperationDefinitionNode, build_schema, parse
 
 from schema.sdl import print_sdl
 from store.base.ids import UserId, kind_of
-from store.mongo.collections import CONVERSATIONS, ORIGINS, SESSIONS
+from store.devices.device import MAX_DEVICES
+from store.mongo.collections import CONVERSATIONS, DEVICES, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
 from store.presence.presence_record import DevicePresence, DeviceType, PresenceSetting
 from store.presence.presence_store import DeviceChange
@@ -20,10 +21,14 @@ from store.previews.preview_cache import CachedPreview
 from store.store import Store
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.policy import MemberFacts, Policy
+from subscriptions.presence.connected_devices import GivenDevice
 from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, Refusal, gather_all, private_id
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.devices.calls import REMOVE, list_devices, register, until
 from tests.api.files.calls import CANCEL, complete, create_upload, find_file, put
 from tests.api.pins.calls import PIN, PINNED, UNPIN
+from tests.api.presence.calls import PRESENCE_OF, PRESENCES, REPORT, set_presence, set_status
+from tests.api.presence.connections import PRESENCE_EVENTS
 from tests.api.previews.site import SUPPRESS, FakeSite, send
 from tests.api.reactions.calls import clear, react, reactors_of, take_back
 from tests.api.requests.workspace_operations import WorkspaceOperations
@@ -91,6 +96,16 @@ async def use_previews(api: Api, user: str, group: str) -> None:
     previews.is_enabled = False
 
 
+async def set_and_see_presence(api: Api, user: str, *others: str) -> None:
+    for status in ("DND", "ONLINE"):
+        await set_presence(api, user, status)
+    await set_status(api, user, text="away")
+    await api.data(user, PRESENCES, users=[user, *others])
+    await api.data(user, PRESENCE_OF, id=others[0])
+    await (await api.subscribe(user, PRESENCE_EVENTS, users=list(others))).next()
+    await api.expect_refusal(user, REPORT, active=True)
+
+
 async def use_voice(api: Api, fields_used: set[str]) -> None:
     voice = await make_voice_workspace(api)
     device = Device(api, voice.member)
@@ -114,6 +129,20 @@ async def use_blobs(store: Store) -> None:
 async def use_preview_cache(store: Store) -> None:
     await store.preview_cache.store("https://a.example/", None, 60_000)
     assert await store.preview_cache.find("https://a.example/") == CachedPreview(None)
+
+
+async def use_devices(api: Api, alice: str, bob: str) -> None:
+    """Connect devices, move a push token from one to another, and drop the oldest one of too many."""
+    devices = api.services.app.devices
+    connection = devices.connect(UserId(alice), GivenDevice("phone", DeviceType.MOBILE), lambda: None)
+    await until(lambda: api.database[DEVICES].count_documents({"_id": f"{alice} phone"}) == 1)
+    for user in (alice, bob, alice):
+        await register(api, user, "phone", pushPlatform="FCM", pushToken="token")
+    for number in range(MAX_DEVICES):
+        await register(api, alice, f"d_{number}")
+    assert len(await list_devices(api, alice)) == MAX_DEVICES
+    await api.data(alice, REMOVE, id="d_19")
+    connection.end()
 
 
 async def use_presence(store: Store, user: UserId) -> None:
@@ -195,6 +224,7 @@ async def test_every_operation_names_its_shards(
         await api.history(carol, thread)
         assert await find_thread(api, carol, thread) and await list_threads(api, bob, group) == [thread]
         assert await api.data(alice, MESSAGE, id="m_77") == {"message": None}
+        await set_and_see_presence(api, alice, bob, dave, "nobody")
         await api.wait_until_idle()
         deployments.flush_redis("shards")
         await api.services.app.store.deployment.check_redis()
@@ -248,6 +278,7 @@ async def test_every_operation_names_its_shards(
     await use_blobs(api.services.app.store)
     await use_presence(api.services.app.store, UserId(alice))
     await use_preview_cache(api.services.app.store)
+    await use_devices(api, alice, bob)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])
     await resumed.next()
     await api.wait_until_idle()

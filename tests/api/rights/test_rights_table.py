@@ -35,7 +35,7 @@ _NAMES = {
 }
 """Arguments and input fields that name a workspace, or something inside."""
 
-_ELSEWHERE = {"sessions", "user", "group", "upsertUsers"}
+_ELSEWHERE = {"sessions", "user", "group", "upsertUsers", "registerDevice"}
 """Fields whose ids are never those of workspaces, or of something inside."""
 
 

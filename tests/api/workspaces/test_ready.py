@@ -16,7 +16,8 @@ from tests.api.workspaces.calls import add_members, create_workspace
 READY = """{ ready { me { id displayName } attention { unread mentions threads } cursor
     sessions { totalUnread cursor edges { cursor node { id unreadCount conversation { id title }
         lastMessage { content sender { displayName } } } } pageInfo { hasNextPage } }
-    workspaces { id name memberCount rev viewerPermissions viewer { nickname } } } }"""
+    workspaces { id name memberCount rev viewerPermissions viewer { nickname } }
+    presence { setting until shown customStatus { text } } } }"""
 LEAVE = "mutation ($id: ID!) { leaveWorkspace(workspaceId: $id) }"
 CAUGHT_UP = """subscription ($workspaces: [Position!]!) { workspaceEvents(workspaces: $workspaces) {
     __typename ... on WorkspaceCaughtUp { workspaceId reset } } }"""
@@ -28,6 +29,7 @@ async def test_a_new_user_has_an_empty_first_screen(api: Api) -> None:
     assert ready["me"] == {"id": alice, "displayName": alice}
     assert ready["attention"] == {"unread": 0, "mentions": 0, "threads": 0}
     assert (ready["sessions"]["edges"], ready["workspaces"]) == ([], [])
+    assert ready["presence"] == {"setting": "ONLINE", "until": None, "shown": "OFFLINE", "customStatus": None}
     assert await read_missed_events(api, alice, ready["cursor"]) == []
 
 

@@ -1,0 +1,1 @@
+"""Tests of voice channels with a media server."""
