@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +26,7 @@ from server.settings import Settings
 from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock
 from store.mongo.client import Mongo
+from store.presence.presence_store import ChangedPresence
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
@@ -43,6 +45,7 @@ from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
+from subscriptions.presence.missing_records import MissingRecords
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
@@ -93,6 +96,7 @@ class Parts:
     ephemeral: EphemeralDelivery
     preview_fetcher: PreviewFetcher
     livekit: LiveKitParts | None
+    missing_records: MissingRecords
 
     async def open(self) -> None:
         """Begin to receive, deliver and tidy up."""
@@ -122,6 +126,7 @@ class Parts:
         await app.voice_devices.close()
         if self.livekit is not None:
             await self.livekit.close()
+        self.missing_records.close()
         await app.devices.close()
         await app.presence.close()
         await app.shared_events.close()
@@ -201,7 +206,6 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
     presence = PresenceHub(hub.server, store, bus, live_servers)
-    store.presence_records.on_reloaded = presence.publish
     devices = ConnectedDevices(
         hub.server,
         store.presence,
@@ -214,6 +218,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     )
     voice = VoiceChanges(store, shared_events)
     livekit = build_media_server(settings, store, voice, ring, bus.calls)
+    missing_records = MissingRecords(hub.server, bus, devices, presence)
+    store.presence_records.on_missing = missing_records.note
+    store.presence_records.on_reloaded = partial(_announce_presence, devices, presence)
     voice_devices = VoiceDevices(store, voice, devices, hub.server)
     voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
@@ -267,7 +274,21 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         media=livekit.server if livekit is not None else None,
     )
     store.policy_changes.completions.announce = partial(announce_change, app)
-    return Parts(app, housekeeper, Revocations(store.revocations, bus), ring, ephemeral, preview_fetcher, livekit)
+    return Parts(
+        app,
+        housekeeper,
+        Revocations(store.revocations, bus),
+        ring,
+        ephemeral,
+        preview_fetcher,
+        livekit,
+        missing_records,
+    )
+
+
+def _announce_presence(devices: ConnectedDevices, presence: PresenceHub, changes: Collection[ChangedPresence]) -> None:
+    devices.announce(changes)
+    presence.publish(changes)
 
 
 def build_engine(settings: Settings, app: Confab) -> Engine:

@@ -346,6 +346,10 @@ class ConnectedDevices:
                 break
             self._rewrite(user)
 
+    def rewrite(self, user: UserId) -> None:
+        """Write the devices of a user again, if there are any: Redis may have lost them."""
+        self._rewrite(user)
+
     def resync(self) -> None:
         """Write all devices again: Redis has lost them, or frames about their users."""
         for user in self._users:

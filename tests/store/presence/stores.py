@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from store.base.clock import Clock
 from store.base.ids import UserId
-from store.presence.presence_cache import PresenceCache
+from store.presence.presence_cache import ChangedPresence, PresenceCache
+from store.presence.presence_record import DevicePresence, DeviceType, PresenceRecord
 from store.presence.presence_rows import PresenceRows
-from store.presence.presence_store import PresenceStore
+from store.presence.presence_store import DeviceChange, PresenceStore
 from store.redis.cache import Call
 from store.store import Store
+from tests.clock import ManualClock
+
+ANNA, BEN = UserId("anna"), UserId("ben")
+MINUTE = 60_000
 
 
 def open_presence(
@@ -27,3 +33,21 @@ async def evict(store: Store, user: UserId, *names: str) -> None:
     """Remove keys of a user from Redis, as it does when its memory is full. All of presence if none are named."""
     for name in names or ("presence", "pwatch"):
         await store.cache.one(Call("DEL", (store.keys.of_user(user, name),)))
+
+
+def a_device(clock: ManualClock, device: str = "phone", server: str = "s1", **fields: Any) -> DevicePresence:
+    return DevicePresence(server, device, DeviceType.MOBILE, clock.ms, **fields)
+
+
+async def put(presence: PresenceStore, *devices: DevicePresence, user: UserId = ANNA) -> ChangedPresence:
+    (change,) = await presence.change_devices([DeviceChange(user, devices[0].server, devices)])
+    return change
+
+
+async def read(presence: PresenceStore, user: UserId = ANNA) -> PresenceRecord:
+    return (await presence.read([user]))[user]
+
+
+async def lose_redis(store: Store) -> None:
+    await store.deployment.generations.begin_next()
+    await store.deployment.check_redis()

@@ -2,68 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import orjson
 import pytest
 
-from store.base.errors import Unreachable
 from store.base.ids import UserId
-from store.presence.presence_cache import READ_AGAIN_MS, ChangedPresence
+from store.presence.presence_fields import ALL_SERVERS
 from store.presence.presence_record import (
     Activity,
     ActivityType,
     CustomStatus,
-    DevicePresence,
-    DeviceType,
-    HiddenTime,
-    PresenceRecord,
     PresenceSetting,
     Setting,
 )
 from store.presence.presence_store import DeviceChange, PresenceStore
-from store.presence.record_codec import decode_record, encode_record
 from store.presence.shown_presence import KEPT_AFTER_MS, PresenceStatus, last_seen_ms, shown_presence
-from store.redis.cache import Cache, Call
+from store.redis.cache import Call
 from store.store import Store
 from tests.clock import ManualClock
-from tests.store.presence.stores import evict, open_presence
+from tests.store.presence.stores import ANNA, BEN, MINUTE, a_device, evict, lose_redis, put, read
 
-ANNA, BEN = UserId("anna"), UserId("ben")
 ONLINE, IDLE, DND, INVISIBLE = PresenceSetting
-MINUTE = 60_000
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def presence(store: Store, clock: ManualClock) -> PresenceStore:
-    return open_presence(store, clock)
-
-
-def a_device(clock: ManualClock, device: str = "phone", server: str = "s1", **fields: Any) -> DevicePresence:
-    return DevicePresence(server, device, DeviceType.MOBILE, clock.ms, **fields)
-
-
-async def put(presence: PresenceStore, *devices: DevicePresence, user: UserId = ANNA) -> ChangedPresence:
-    (change,) = await presence.change_devices([DeviceChange(user, devices[0].server, devices)])
-    return change
-
-
-async def read(presence: PresenceStore, user: UserId = ANNA) -> PresenceRecord:
-    return (await presence.read([user]))[user]
-
-
-async def lose_redis(store: Store) -> None:
-    await store.deployment.generations.begin_next()
-    await store.deployment.check_redis()
 
 
 async def test_a_change_returns_the_record_and_the_servers_that_show_it(
@@ -80,6 +41,39 @@ async def test_a_change_returns_the_record_and_the_servers_that_show_it(
     await presence.unwatch([ANNA], "s2")
     (change,) = await presence.change_devices([DeviceChange(ANNA, "s1", removed=["phone"])])
     assert change.record.devices == () and change.servers == []
+
+
+@pytest.mark.parametrize("lost", ["pwatch", "presence"])
+async def test_all_servers_get_a_change_if_the_watching_servers_may_be_lost(
+    store: Store, presence: PresenceStore, clock: ManualClock, lost: str
+) -> None:
+    await put(presence, a_device(clock))
+    await presence.watch([ANNA], "s2", clock.ms + MINUTE)
+    assert (await put(presence, a_device(clock))).servers == ["s2"]
+    await evict(store, ANNA, lost)
+    assert (await put(presence, a_device(clock))).servers == [ALL_SERVERS]
+    # Others have not watched again until the latest time for which they did it before.
+    await presence.watch([ANNA], "s3", clock.ms + 2 * MINUTE)
+    expected = {"pwatch": [ALL_SERVERS], "presence": ["s2", "s3"]}[lost]
+    assert (await put(presence, a_device(clock))).servers == expected
+    clock.ms += MINUTE + 1
+    assert (await put(presence, a_device(clock))).servers == ["s3"]
+    await presence.unwatch([ANNA], "s3")
+    assert (await put(presence, a_device(clock))).servers == []
+
+
+async def test_users_whose_records_were_not_there_are_announced(
+    store: Store, presence: PresenceStore, clock: ManualClock
+) -> None:
+    missing: list[UserId] = []
+    presence._records.on_missing = missing.extend
+    await put(presence, a_device(clock))
+    await presence.read([ANNA, BEN])
+    assert missing == [BEN]
+    await evict(store, ANNA)
+    await presence.watch([ANNA, BEN], "s2", clock.ms + MINUTE)
+    await presence.read([ANNA, BEN])
+    assert missing == [BEN, ANNA]
 
 
 async def test_servers_whose_watch_has_ended_get_no_changes(presence: PresenceStore, clock: ManualClock) -> None:
@@ -158,7 +152,8 @@ async def test_a_key_may_be_evicted_at_any_step(
     change = await put(presence, phone)
     record = change.record
     assert record.setting.value is INVISIBLE and record.setting.before is DND
-    assert record.custom_status == status and record.devices == (phone,) and change.servers == ["s2"]
+    assert record.custom_status == status and record.devices == (phone,)
+    assert change.servers in (["s2"], [ALL_SERVERS])
     clock.ms += 20_000
     assert shown_presence(await read(presence), presence.find_end, clock.ms).shown.status is PresenceStatus.OFFLINE
 
@@ -169,123 +164,6 @@ async def test_versions_grow_over_an_eviction(store: Store, presence: PresenceSt
     clock.ms += 1_000
     await evict(store, ANNA)
     assert (await read(presence)).version > versions[-1]
-
-
-async def test_concurrent_settings_end_with_the_same_result_in_both(store: Store, clock: ManualClock) -> None:
-    stores = [open_presence(store, clock) for _ in range(2)]
-    for _ in range(5):
-        clock.ms += 1_000
-        calls = [each.set_presence(ANNA, value, None) for each, value in itertools.product(stores, (IDLE, DND))]
-        calls += [
-            each.set_custom_status(ANNA, CustomStatus(text, None)) for each, text in zip(stores, "ab", strict=True)
-        ]
-        await asyncio.gather(*calls)
-        cached = await read(stores[0])
-        await evict(store, ANNA)
-        loaded = await read(stores[1])
-        assert (cached.setting, cached.custom_status) == (loaded.setting, loaded.custom_status)
-
-
-async def test_an_older_row_never_replaces_a_newer_one(store: Store, presence: PresenceStore) -> None:
-    await presence.set_presence(ANNA, IDLE, None)
-    rows = await presence._rows.find([ANNA])
-    change = await presence.set_presence(ANNA, DND, None)
-    await store.cache.one(presence._records.load_call(ANNA, rows[ANNA], is_for_reader=True))
-    assert await read(presence) == change.record
-
-
-async def test_a_setting_that_did_not_reach_redis_is_applied_soon(
-    store: Store, presence: PresenceStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await presence.watch([ANNA], "s2", clock.ms + MINUTE)
-    await put(presence, a_device(clock))
-
-    async def fail(self: Cache, call: Call) -> None:
-        raise Unreachable("Redis is unavailable")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Cache, "one", fail)
-        with pytest.raises(Unreachable):
-            await presence.set_presence(ANNA, DND, None)
-    assert (await read(presence)).setting.value is ONLINE
-    reloaded: list[ChangedPresence] = []
-    monkeypatch.setattr(store.presence_records, "on_reloaded", reloaded.extend)
-    await store.stale_caches.invalidate()
-    record = await read(presence)
-    assert record.setting.value is DND and len(record.devices) == 1
-    assert reloaded == [ChangedPresence(None, record, ["s2"])]
-    await store.stale_caches.invalidate()
-    assert len(reloaded) == 1
-
-
-async def test_a_client_that_repeats_a_failed_setting_has_it_applied(
-    presence: PresenceStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await presence.set_presence(ANNA, ONLINE, None)
-    await read(presence)
-
-    async def fail(self: Cache, call: Call) -> None:
-        raise Unreachable("Redis is unavailable")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Cache, "one", fail)
-        with pytest.raises(Unreachable):
-            await presence.set_presence(ANNA, DND, None)
-    change = await presence.set_presence(ANNA, DND, None)
-    assert change.before is not None and change.before.setting.value is ONLINE
-    assert change.record.setting.value is DND
-
-
-async def test_a_setting_that_mongodb_refused_changes_nothing(
-    store: Store, presence: PresenceStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = (await put(presence, a_device(clock))).record
-
-    async def fail(*_args: object) -> None:
-        raise Unreachable("MongoDB has no primary")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.mongo, "write", fail)
-        with pytest.raises(Unreachable):
-            await presence.set_presence(ANNA, INVISIBLE, None)
-        with pytest.raises(Unreachable):
-            await presence.set_custom_status(ANNA, CustomStatus("out", None))
-    for at_ms in (clock.ms, clock.ms + 15_000, clock.ms + MINUTE):
-        after = shown_presence(await read(presence), presence.find_end, at_ms).shown
-        assert after == shown_presence(before, presence.find_end, at_ms).shown
-
-
-async def test_a_change_after_one_without_an_answer_is_always_announced(
-    store: Store, presence: PresenceStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = store.cache.run_in_background
-
-    async def lose_answers(calls: Sequence[Call]) -> list[Any]:
-        await run(calls)
-        raise Unreachable("the connection was lost")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.cache, "run_in_background", lose_answers)
-        with pytest.raises(Unreachable):
-            await put(presence, a_device(clock))
-    change = await put(presence, a_device(clock))
-    assert change.before is None and len(change.record.devices) == 1
-    assert (await put(presence, a_device(clock))).before == change.record
-
-
-async def test_a_part_that_is_out_of_date_is_loaded_again_after_an_hour(
-    store: Store, presence: PresenceStore, clock: ManualClock
-) -> None:
-    """The situation after a server that died between its write to MongoDB and the one to Redis."""
-    await read(presence)
-    phone = a_device(clock)
-    await put(presence, phone)
-    rows = await presence._rows.find([ANNA])
-    await presence._rows.replace(ANNA, rows[ANNA], replace(rows[ANNA], setting=Setting(DND, clock.ms)))
-    assert (await read(presence)).setting.value is ONLINE
-    clock.ms += READ_AGAIN_MS + 1
-    record = await read(presence)
-    assert record.setting.value is DND and record.devices == (phone,)
 
 
 async def test_reads_cost_the_same_whether_a_user_is_known_absent_or_connected(
@@ -393,38 +271,3 @@ async def test_records_expire_two_hours_after_their_last_change(
     for name in ("presence", "pwatch"):
         left_ms = await store.cache.one(Call("PTTL", (store.keys.of_user(ANNA, name),)))
         assert 7_000_000 < left_ms <= 7_200_000
-
-
-GO = Activity(ActivityType.COMPETING, "Go", "d", "s", 4, 5)
-FULL = PresenceRecord(
-    ANNA,
-    (
-        DevicePresence(
-            "s1", "phone", DeviceType.MOBILE, 1, 2, 3, (Activity(ActivityType.COMPETING, "Go", "d", "s", 4, 5),)
-        ),
-        DevicePresence("s2", "laptop", DeviceType.DESKTOP, 6),
-    ),
-    Setting(INVISIBLE, 7, 8, DND, 9, (HiddenTime(1, 2), HiddenTime(3, 4))),
-    CustomStatus("text", "emoji", 10),
-    (DevicePresence("s1", "phone", DeviceType.MOBILE, 1, None, 11),),
-    12,
-    13,
-)
-
-
-@pytest.mark.parametrize("record", [FULL, PresenceRecord(ANNA), replace(FULL, custom_status=CustomStatus(None, "x"))])
-def test_a_record_on_the_bus_is_the_same_afterwards(record: PresenceRecord) -> None:
-    assert decode_record(orjson.loads(orjson.dumps(encode_record(record)))) == record
-
-
-def test_fields_and_kinds_of_later_versions_are_ignored() -> None:
-    form = encode_record(FULL) | {"new": 1}
-    form["d"] = [each | {"new": 1} for each in form["d"]]
-    form["d"][0]["a"].append({"t": "COOKING", "n": "soup"})
-    form["s"] |= {"new": [1]}
-    form["c"] |= {"new": None}
-    assert decode_record(form) == FULL
-    form["d"][1]["t"] = "WATCH"
-    form["s"]["v"] = "FOCUS"
-    decoded = decode_record(form)
-    assert decoded.devices[1].type is DeviceType.WEB and decoded.setting.value is ONLINE
