@@ -40,12 +40,14 @@ from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
-from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
 from subscriptions.presence.missing_records import MissingRecords
+from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
@@ -121,6 +123,7 @@ class Parts:
         await app.reaction_events.close()
         await app.delivery.close()
         await app.threads.close()
+        await app.receipt_release.close()
         await app.receipts.close()
         await self.ephemeral.close()
         await app.voice_devices.close()
@@ -184,6 +187,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     listen_to_nicknames(bus, store.policies)
     publisher = EventPublisher(store, bus)
     receipts = ReceiptNotifier(store, publisher)
+    receipt_release = ReceiptRelease(store, receipts)
     viewers = partial(list_message_viewers, store), partial(select_viewers, store)
     threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
     delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1])
@@ -206,6 +210,11 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
     presence = PresenceHub(hub.server, store, bus, live_servers)
+
+    def note_devices(changes: Collection[ChangedPresence]) -> None:
+        presence.publish(changes)
+        online.note(change.record.user for change in changes)
+
     devices = ConnectedDevices(
         hub.server,
         store.presence,
@@ -214,8 +223,19 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         bus,
         live_servers.find_end,
         store.cache.require_shared,
-        presence.publish,
+        note_devices,
     )
+    online = OnlineUsers(
+        hub.server,
+        store.online_members,
+        store.clock,
+        devices.own_record,
+        store.user_workspaces.list_of_many,
+        live_servers.list_shown,
+    )
+    devices.on_setting(online.note)
+    memberships = ChangedMemberships(bus)
+    memberships.on_change(online.note_workspaces)
     voice = VoiceChanges(store, shared_events)
     livekit = build_media_server(settings, store, voice, ring, bus.calls)
     missing_records = MissingRecords(hub.server, bus, devices, presence)
@@ -230,6 +250,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         watches,
         delivery,
         revisions,
+        receipt_release,
         pins,
         reactions,
         previews,
@@ -237,6 +258,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         ring,
         live_servers,
         devices,
+        online,
         presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
@@ -250,6 +272,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         delivery,
         replayer,
         receipts,
+        receipt_release,
         revisions,
         pins,
         reactions,
@@ -262,8 +285,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         watches,
         live_servers,
         devices,
+        online,
         presence,
-        ChangedMemberships(bus),
+        memberships,
         voice,
         voice_devices,
         _limits(settings),

@@ -47,14 +47,17 @@ from store.messages.reply_boundaries import ReplyBoundaries
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
 from store.pins.pin_store import PinStore
+from store.presence.online_members import OnlineMembers
 from store.presence.presence_cache import PresenceCache
 from store.presence.presence_rows import PresenceRows
 from store.presence.presence_store import PresenceStore
 from store.presence.server_times import ServerTimes
+from store.presence.visibility import Visibility
 from store.previews.embed_store import EmbedStore
 from store.previews.host_turns import HostTurns
 from store.previews.preview_cache import PreviewCache
 from store.reactions.reaction_store import ReactionStore
+from store.receipts.held_receipts import HeldReceiptStore
 from store.receipts.receipt_store import ReceiptStore
 from store.redis.cache import Cache
 from store.redis.keys import Keys
@@ -116,6 +119,7 @@ class Store:
     shared_conversations: SharedConversations
     reactions: ReactionStore
     receipts: ReceiptStore
+    held_receipts: HeldReceiptStore
     thread_lists: ThreadLists
     typing: TypingStore
     watchers: WatcherStore
@@ -158,7 +162,9 @@ class Store:
     blobs: BlobStore
     presence: PresenceStore
     presence_records: PresenceCache
+    visibility: Visibility
     server_times: ServerTimes
+    online_members: OnlineMembers
     voice: VoiceStore
 
 
@@ -202,6 +208,9 @@ def build_store(
     presence_rows = PresenceRows(mongo)
     presence_records = PresenceCache(presence_rows, cache, keys, clock)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, presence_records.reload)
+    presence = PresenceStore(
+        presence_rows, presence_records, cache, keys, clock, stale_caches.add_presence_unless_applied
+    )
     sending_rights = SendingRights(policies, channel_rights)
     threads = ThreadStore(mongo, keys)
     outbox, revisions = OutboxStore(cache, keys, clock), RevisionStore(mongo, cache, keys, pins, file_claims)
@@ -245,6 +254,7 @@ def build_store(
         shared_conversations=SharedConversations(mongo),
         reactions=ReactionStore(mongo, cache, keys),
         receipts=ReceiptStore(mongo),
+        held_receipts=HeldReceiptStore(mongo),
         thread_lists=ThreadLists(mongo),
         typing=TypingStore(cache, keys, clock),
         watchers=WatcherStore(cache, keys, clock),
@@ -290,10 +300,10 @@ def build_store(
         message_files=MessageFiles(file_claims, files, messages, outbox, cache, clock),
         workspace_removal=WorkspaceRemoval(mongo, clock, contents),
         blobs=GridFSBlobs(mongo) if blobs is None else blobs,
-        presence=PresenceStore(
-            presence_rows, presence_records, cache, keys, clock, stale_caches.add_presence_unless_applied
-        ),
+        presence=presence,
         presence_records=presence_records,
+        visibility=Visibility(presence, presence_records, cache, clock),
         server_times=ServerTimes(cache, keys, clock),
+        online_members=OnlineMembers(cache, keys),
         voice=VoiceStore(cache, keys, clock),
     )

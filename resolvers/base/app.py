@@ -21,11 +21,13 @@ from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
-from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
+from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
@@ -59,6 +61,7 @@ class Confab:
     delivery: MessageDelivery
     replayer: Replayer
     receipts: ReceiptNotifier
+    receipt_release: ReceiptRelease
     revisions: Revisions
     pins: PinAnnouncements
     reactions: Reactions
@@ -71,6 +74,7 @@ class Confab:
     watches: Watches
     live_servers: LiveServers
     devices: ConnectedDevices
+    online: OnlineUsers
     presence: PresenceHub
     memberships: ChangedMemberships
     voice: VoiceChanges

@@ -16,7 +16,7 @@ from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, 
 from store.conversations.watchers import Watch
 from store.messages.message import MessageKind
 from store.sessions.fields import SyncReason
-from subscriptions.delivery.receipt_notifier import LARGEST_GROUP
+from subscriptions.delivery.receipts.receipt_notifier import LARGEST_GROUP
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.events.shared import ChannelEvent

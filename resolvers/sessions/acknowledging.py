@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from resolvers.base.app import Confab
@@ -11,6 +11,8 @@ from resolvers.sessions.user_transactions import Decision, commit, find_sessions
 from store.base.errors import Fenced, Unreachable
 from store.base.ids import ConversationId, gateway_id, parse_private
 from store.conversations.conversation import Head
+from store.mongo.writes import Write
+from store.receipts.held_receipts import HeldReceipt
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark
 from store.sessions.changes import AcknowledgeMany, Delivered, Read
 from store.sessions.channel_changes import ChannelChange
@@ -77,6 +79,8 @@ async def acknowledge(
     due: Sequence[Acknowledgement],
     before: Mapping[ConversationId, Session],
     heads: Mapping[ConversationId, Head],
+    *,
+    held_until_ms: int | None = None,
 ) -> dict[ConversationId, Session]:
     """Commit acknowledgements of one kind with their receipts as one change, and notify the senders.
 
@@ -86,27 +90,22 @@ async def acknowledge(
         due: The acknowledgements.
         before: Sessions before the change.
         heads: The heads of the channels among them.
+        held_until_ms: The user is INVISIBLE: receipts are held back, and at this time (ms) any server checks whether
+            the user is visible again. None: the user is visible.
 
     Returns:
         The sessions after the change, and the gateways that it moved.
     """
     if not due:
         return dict(before)
-    marks = [
-        ReceiptMark(receipt.conversation, transaction.user, each.kind, receipt.seq)
-        for each in due
-        if (receipt := each.receipt) is not None
-    ]
-    receipt_writes = app.store.receipts.prepare_writes(marks, transaction.at)
+    receipts = _Receipts(app, transaction, due, held_until_ms)
     try:
-        changed = await commit(app, transaction, [_decision(due)], receipt_writes, heads)
+        changed = await commit(app, transaction, [_decision(due)], receipts.writes(), heads)
     except (Fenced, Unreachable, asyncio.CancelledError):
         # A part may have been written, so a retry may find nothing left to do.
-        for each in due:
-            _notify_senders(app, each, transaction.at, store_mark=True)
+        receipts.complete(are_stored=False)
         raise
-    for each in due:
-        _notify_senders(app, each, transaction.at, store_mark=False)
+    receipts.complete(are_stored=True)
     moved = [each.change.conversation for each in due]
     gateways = {gateway_id(each.before.sub_biz) for each in due if each.before.sub_biz is not None}
     return await find_sessions_after_change(app, transaction.user, before, [*moved, *sorted(gateways)], changed)
@@ -121,7 +120,32 @@ def _decision(due: Sequence[Acknowledgement]) -> Decision:
     return Decision(AcknowledgeMany(parts), due[0].reason, receipts=receipts)
 
 
-def _notify_senders(app: Confab, each: Acknowledgement, at_ms: int, *, store_mark: bool) -> None:
-    receipt = each.receipt
-    if receipt is not None and (store_mark or each.concerns_others):
-        app.receipts.notify(receipt, each.previous_seq, at_ms=at_ms, store_mark=store_mark)
+class _Receipts:
+    """The receipts of acknowledgements: for the senders now, or held back (ADR 81)."""
+
+    def __init__(
+        self, app: Confab, transaction: UserTransaction, due: Iterable[Acknowledgement], held_until_ms: int | None
+    ) -> None:
+        self._app = app
+        self._transaction = transaction
+        self._receipts = [(each, receipt) for each in due if (receipt := each.receipt) is not None]
+        self._held_until_ms = held_until_ms
+        self._held = [HeldReceipt(r.user, r.conversation, r.seq, each.previous_seq) for each, r in self._receipts]
+
+    def writes(self) -> list[Write]:
+        """Return the writes that store them, to be sent with those of the sessions."""
+        store = self._app.store
+        if self._held_until_ms is not None:
+            return store.held_receipts.prepare_writes(self._held, self._held_until_ms)
+        marks = [ReceiptMark(r.conversation, r.user, r.kind, r.seq) for _, r in self._receipts]
+        return store.receipts.prepare_writes(marks, self._transaction.at)
+
+    def complete(self, *, are_stored: bool) -> None:
+        """Notify the senders, unless they are held back. Returns at once. are_stored: false if that is not known."""
+        app = self._app
+        if self._held_until_ms is not None:
+            app.receipt_release.complete_hold(self._held, self._held_until_ms, are_stored=are_stored)
+            return
+        for each, receipt in self._receipts:
+            if each.concerns_others or not are_stored:
+                app.receipts.notify(receipt, each.previous_seq, at_ms=self._transaction.at, store_mark=not are_stored)

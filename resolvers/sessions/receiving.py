@@ -15,6 +15,7 @@ from store.sessions.changes import Delivered
 from store.sessions.channel_changes import ChannelChange
 from store.sessions.session import Session
 from store.sessions.user_transactions import UserTransaction
+from subscriptions.delivery.receipts.receipt_release import next_check_ms
 
 
 class DeliveryMark(NamedTuple):
@@ -27,7 +28,9 @@ class DeliveryMark(NamedTuple):
 async def ack_delivered(app: Confab, user: UserId, conversation: str, up_to_seq: int) -> Session:
     """Mark all messages up to a seq as delivered. The position never goes back. Senders get receipts.
 
-    An unread mark is kept. Raises InvalidInput, also for a gateway; NotFound.
+    While the user is INVISIBLE, receipts are held back (ADR 81). An unread mark is kept.
+
+    Raises InvalidInput, also for a gateway; NotFound.
     """
     (session,) = await ack_many_delivered(app, user, [DeliveryMark(conversation, up_to_seq)])
     return session
@@ -54,10 +57,18 @@ async def ack_many_delivered(app: Confab, user: UserId, marks: Sequence[Delivery
         if any(session.is_gateway for session in named.sessions.values()):
             raise InvalidInput("this does not apply to a subBiz", field="conversationId")
         due = await _decide(app, named, seqs)
-        after = await acknowledge(app, transaction, due, named.sessions, named.heads)
+        held_until_ms = await _held_until(app, user, *transaction.answers) if due else None
+        after = await acknowledge(app, transaction, due, named.sessions, named.heads, held_until_ms=held_until_ms)
         return [after[name] for name in seqs]
 
-    return await app.store.user_transactions.run(user, list(seqs), work)
+    return await app.store.user_transactions.run(user, list(seqs), work, app.store.visibility.read_calls((user,)))
+
+
+async def _held_until(app: Confab, user: UserId, presence: Sequence[bytes]) -> int | None:
+    """Return when to check whether an INVISIBLE user is visible again (ms); None: the user is visible."""
+    setting = await app.store.visibility.setting(user, presence)
+    now_ms = app.store.clock.now_ms()
+    return next_check_ms(setting, now_ms) if setting.is_hidden_at(now_ms) else None
 
 
 async def _decide(app: Confab, named: NamedSessions, seqs: Mapping[ConversationId, int]) -> list[Acknowledgement]:

@@ -19,6 +19,8 @@ MEMBERS = "members"
 MESSAGES = "messages"
 SESSIONS = "sessions"
 RECEIPTS = "receipts"
+HELD_RECEIPTS = "held_receipts"
+"""Receipts of INVISIBLE users, which their senders do not know yet."""
 CLAIMS = "claims"
 REVOCATIONS = "revocations"
 REACTIONS = "reactions"
@@ -89,6 +91,12 @@ BY_MUTE_END = (("_id", 1), ("mu", 1))
 # Short names of fields of reactions: `ReactionField`.
 BY_REACTION_ORDER = (("m", 1), ("e", 1), ("o", 1))
 """Fields of the index of the reactions to each message with each emoji, in order."""
+
+HELD_UNTIL = "l"
+"""Field of the index of `held_receipts`: when a server looks whether the user is visible again (ms)."""
+
+BY_HELD_UNTIL = ((HELD_UNTIL, 1),)
+"""That index: the longest due first."""
 
 BY_DELETION = (("del", 1),)
 """Fields of the index of workspaces that were deleted and are being removed."""
@@ -241,6 +249,22 @@ def marks_between(conversation: ConversationId, user: UserId, kind: str, first: 
     """Return the query for a user's receipts of a kind from one seq to another, both included."""
     ends = (receipt_row_id(conversation, user, kind, seq) for seq in (first, last))
     return {"_id": dict(zip(("$gte", "$lte"), ends, strict=True))}
+
+
+def held_receipt_row_id(user: UserId, conversation: ConversationId) -> str:
+    """Return the `_id` of a held receipt."""
+    return f"{user} {conversation}"
+
+
+def held_receipts_of(user: UserId) -> dict[str, Any]:
+    """Return the query for the held receipts of a user."""
+    return _all_of(user)
+
+
+def parse_held_receipt_row_id(row: str) -> tuple[UserId, ConversationId]:
+    """Return the user and the conversation of a held receipt."""
+    user, _, conversation = row.partition(" ")
+    return UserId(user), ConversationId(conversation)
 
 
 def reaction_row_id(conversation: ConversationId, message: MessageId, emoji: str, user: UserId) -> str:

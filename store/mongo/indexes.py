@@ -21,6 +21,7 @@ from store.mongo.collections import (
     BY_CHANNEL,
     BY_CHUNK,
     BY_DELETION,
+    BY_HELD_UNTIL,
     BY_LINKS_DUE,
     BY_MEMBER_KEY,
     BY_MEMBER_NAME,
@@ -39,6 +40,7 @@ from store.mongo.collections import (
     CLAIMS,
     CONVERSATIONS,
     FILES,
+    HELD_RECEIPTS,
     MESSAGES,
     ORIGINS,
     PENDING_SINCE,
@@ -76,6 +78,7 @@ OPTIONAL = (
     # Only threads have a parent.
     (CONVERSATIONS, IndexModel(list(BY_PARENT), partialFilterExpression={"tp": {"$exists": True}})),
     (REACTIONS, IndexModel(list(BY_REACTION_ORDER))),
+    (HELD_RECEIPTS, IndexModel(list(BY_HELD_UNTIL))),
     # Only sessions in channels have the field.
     (SESSIONS, IndexModel(list(BY_CHANNEL), sparse=True)),
     # Few sessions have a mute that ends by itself.

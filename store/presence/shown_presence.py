@@ -101,6 +101,14 @@ def is_same(shown: ShownPresence, other: ShownPresence) -> bool:
     )
 
 
+def is_visibly_connected(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> bool:
+    """Return whether a device is connected that others may know of.
+
+    Unlike the status, it ends at the moment of a departure, or of becoming INVISIBLE.
+    """
+    return any(each.gone_at_ms is None for each in _visible_devices(record, find_end, now_ms))
+
+
 def last_seen_ms(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> int | None:
     """Return when others last saw a user there, at a time; None: never."""
     return _last_seen(record.seen_ms, _visible_devices(record, find_end, now_ms), now_ms)

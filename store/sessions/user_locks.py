@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Seque
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 from weakref import WeakValueDictionary
 
 import structlog
@@ -51,12 +52,14 @@ class UserLock:
         token: Proves to scripts that the lock is this holder's.
         at: Time of a change made now, ms: later than anything on the user's clock.
         sessions: The requested sessions that exist.
+        answers: The answers to the calls that were made with it.
     """
 
     fence: int
     token: str
     at: int
     sessions: dict[ConversationId, Session]
+    answers: Sequence[Any] = ()
     _state: _State = field(default=_State.UNCHANGED, init=False)
 
     @contextmanager
@@ -124,11 +127,17 @@ class UserLocks:
 
     @asynccontextmanager
     async def hold(
-        self, user: UserId, conversations: Sequence[ConversationId], *, loads: bool = True
+        self,
+        user: UserId,
+        conversations: Sequence[ConversationId],
+        *,
+        loads: bool = True,
+        reads: Sequence[Call] = (),
     ) -> AsyncIterator[UserLock]:
         """Hold the user's lock for the time of the block. Raises LockTimeout, Unreachable.
 
         loads: Load the user's state if it is not cached. If false, `at` may be before the user's clock.
+        reads: Calls made in the same round trip, right after the lock was taken.
         """
         deadline = asyncio.get_running_loop().time() + MAX_WAIT_SECONDS
         is_alone = user not in self._local
@@ -143,7 +152,7 @@ class UserLocks:
             except TimeoutError as error:
                 raise _timeout(user) from error
         try:
-            lock = await self._acquire(user, conversations, deadline, loads=loads)
+            lock = await self._acquire(user, conversations, deadline, reads, loads=loads)
             try:
                 yield lock
             finally:
@@ -174,7 +183,13 @@ class UserLocks:
             yield locks
 
     async def _acquire(
-        self, user: UserId, conversations: Sequence[ConversationId], deadline: float, *, loads: bool
+        self,
+        user: UserId,
+        conversations: Sequence[ConversationId],
+        deadline: float,
+        reads: Sequence[Call],
+        *,
+        loads: bool,
     ) -> UserLock:
         """Wait in the queue until the lock is ours."""
         owner = secrets.token_hex(8)
@@ -183,9 +198,11 @@ class UserLocks:
         try:
             while True:
                 args = (self._clock.now_ms(), owner, self._server, LOCK_MS, *conversations)
-                answer = await self._cache.one(Call("lock", self._keys.user(user), args))
+                answer, *answers = await self._cache.run([Call("lock", self._keys.user(user), args), *reads])
                 if answer[0] == 1:
-                    return await self._taken(user, conversations, owner, answer, loads=loads)
+                    lock = await self._taken(user, conversations, owner, answer, loads=loads)
+                    lock.answers = answers
+                    return lock
                 remaining = deadline - loop.time()
                 if remaining <= 0:
                     raise _timeout(user)

@@ -14,7 +14,7 @@ from store.base.errors import Fenced
 from store.base.ids import ConversationId, UserId
 from store.mongo.client import Mongo
 from store.mongo.writes import Write
-from store.redis.cache import Cache
+from store.redis.cache import Cache, Call
 from store.sessions.apply_results import NOT_CACHED, ApplyResult, parse_results
 from store.sessions.changes import RowChange, logged_change
 from store.sessions.session import Session
@@ -54,6 +54,11 @@ class UserTransaction:
     def at(self) -> int:
         """Time of the first change, ms: later than anything on the user's clock."""
         return self._lock.at
+
+    @property
+    def answers(self) -> Sequence[Any]:
+        """The answers to the calls that `run` was given, from the time when the lock was taken."""
+        return self._lock.answers
 
     async def commit(self, changes: Sequence[tuple[RowChange, str]], other_writes: Sequence[Write] = ()) -> Committed:
         """Write changes to MongoDB, then apply them to the cached state and release the lock in one step.
@@ -101,8 +106,11 @@ class UserTransactions:
         user: UserId,
         conversations: Sequence[ConversationId],
         work: Callable[[UserTransaction], Awaitable[T]],
+        reads: Sequence[Call] = (),
     ) -> T:
         """Run work on some of a user's sessions under their lock. Repeat it if the lock was lost meanwhile.
+
+        reads: Calls that need no round trip of their own: `answers` of the transaction has their results.
 
         Raises LockTimeout, Unreachable, Fenced.
         """
@@ -111,7 +119,7 @@ class UserTransactions:
         attempt = 1
         while True:
             try:
-                async with self._locks.hold(user, conversations) as lock:
+                async with self._locks.hold(user, conversations, reads=reads) as lock:
                     return await work(UserTransaction(user, lock, self._cache, self._rows, self._sessions))
             except Fenced:
                 if attempt == _ATTEMPTS:

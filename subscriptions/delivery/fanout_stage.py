@@ -19,7 +19,7 @@ from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.fanout_batch import FanoutBatch
 from subscriptions.delivery.fanout_publisher import FanoutPublisher, add_fanout
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, StageQueue, delivery_order
-from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.recipients import (
     RecipientSlice,
     judge_threads,

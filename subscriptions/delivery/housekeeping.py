@@ -3,9 +3,11 @@
 - It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
 - It renews the lease of the server's worker number, and reads which servers are in the ring.
 - It reports that the server is alive, and reads the reports of others. It finds idle and departed devices.
+- It writes which users of the server are online in their workspaces.
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
 - It ends the voice states of devices that are gone, and writes those again that Redis has lost.
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
+- It releases the receipts of users who are not INVISIBLE any more.
 - It fetches the link previews that other servers left, and asks the virus scanner again.
 """
 
@@ -33,9 +35,11 @@ from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
+from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
+from subscriptions.presence.online_users import EXTEND_SECONDS, WRITE_SECONDS, OnlineUsers
 from subscriptions.presence.presence_hub import WATCH_MS, PresenceHub
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
@@ -57,6 +61,9 @@ _LEASE_SECONDS = 15.0
 
 _PINS_SECONDS = 5.0
 """Interval at which changes of pins are looked for whose server died."""
+
+_HELD_RECEIPTS_SECONDS = 5.0
+"""Interval at which receipts are looked for whose user's INVISIBLE has ended."""
 
 _PREVIEWS_SECONDS = 5.0
 """Interval at which messages are looked for whose link previews no server has fetched."""
@@ -82,6 +89,7 @@ class Housekeeper:
         watches: Watches,
         delivery: MessageDelivery,
         revisions: Revisions,
+        receipt_release: ReceiptRelease,
         pins: PinAnnouncements,
         reactions: Reactions,
         previews: PreviewWorker,
@@ -89,6 +97,7 @@ class Housekeeper:
         ring: ServerRing,
         live_servers: LiveServers,
         devices: ConnectedDevices,
+        online: OnlineUsers,
         presence: PresenceHub,
         data_center: int,
         accepts: Accepts | None = None,
@@ -104,6 +113,7 @@ class Housekeeper:
         self._watches = watches
         self._delivery = delivery
         self._revisions = revisions
+        self._receipt_release = receipt_release
         self._pins = pins
         self._reactions = reactions
         self._previews = previews
@@ -111,6 +121,7 @@ class Housekeeper:
         self._ring = ring
         self._live_servers = live_servers
         self._devices = devices
+        self._online = online
         self._presence = presence
         self._loss_recovery = LossRecovery(store, delivery)
         self.files = FileSweeper(store)
@@ -136,10 +147,13 @@ class Housekeeper:
                 (REPORT_SECONDS, "live_servers", self._live_servers.report),
                 (1.0, "devices", self._devices.check),
                 (_REWRITE_SECONDS, "device_records", self._rewrite_devices),
+                (WRITE_SECONDS, "online_users", self._online.write),
+                (EXTEND_SECONDS, "online_sets", self._online.extend),
                 (RENEW_SECONDS, "watches", self._watches.renew),
                 (WATCH_MS / 2_000, "presence_watches", self._presence.renew),
                 (0.2, "mutes", self._end_mutes),
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
+                (_HELD_RECEIPTS_SECONDS, "held_receipts", self._receipt_release.release_due),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (1.0, "voice_devices", self._voice_devices.renew),
@@ -167,6 +181,7 @@ class Housekeeper:
             self._hub.resync()
             self._shared_hub.resync()
             self._devices.resync()
+            self._online.resync()
             self._presence.redis_lost()
         await self._store.stale_caches.invalidate()
 

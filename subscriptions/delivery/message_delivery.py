@@ -28,7 +28,7 @@ from subscriptions.delivery.fanout_publisher import FanoutPublisher
 from subscriptions.delivery.fanout_stage import FanoutStage
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, Sent
 from subscriptions.delivery.large_group_stage import LargeGroupStage
-from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.recipients import SelectViewers
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.shared.shared_events import SharedEvents

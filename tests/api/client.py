@@ -274,7 +274,7 @@ class Api(SessionCalls, GroupCalls):
         """Wait until the work of all answered requests has ended."""
         app = self.services.app
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            stages = (app.receipts, app.revisions, app.reactions)
+            stages = (app.receipts, app.receipt_release, app.revisions, app.reactions)
             while any(s._tasks for s in stages) or app.delivery.in_flight or app.bus._sending or app.previews._jobs:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
             while app.reaction_events.pending or app.bus._sending:  # noqa: ASYNC110

@@ -12,7 +12,7 @@ from store.redis.cache import Call
 from store.store import Store
 from subscriptions.delivery.coalescing.coalesced_events import CoalescedEvents
 from subscriptions.delivery.coalescing.log_appends import publish_event
-from subscriptions.delivery.receipt_notifier import LARGEST_GROUP
+from subscriptions.delivery.receipts.receipt_notifier import LARGEST_GROUP
 from subscriptions.delivery.recipients import ListViewers, SelectViewers
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.reactions import ChannelReactions, ReactionsChanged, bare_message

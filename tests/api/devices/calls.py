@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from store.presence.presence_record import DevicePresence, DeviceType, PresenceR
 from subscriptions.presence.connected_devices import DeviceConnection, GivenDevice
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
 from tests.api.client import TIMEOUT_SECONDS, Api, Json, make_caller
+from tests.clock import DAY_MS, ManualClock
 
 DEVICE = "id type name pushPlatform lastSeenAt isCurrent"
 DEVICES = f"{{ devices {{ {DEVICE} }} }}"
@@ -83,10 +85,23 @@ class Line:
         return data
 
 
+@dataclass
+class TimedDevices:
+    """A process, and its clock."""
+
+    api: Api
+    clock: ManualClock
+
+    async def pass_time(self, seconds: float) -> None:
+        """Advance the clock, and let the process look at its devices."""
+        await self.api.advance_days(self.clock, seconds * 1_000 / DAY_MS)
+        await self.api.services.app.devices.check()
+
+
 async def read_record(api: Api, user: str) -> PresenceRecord:
     """Return the record of a user, once this process has written all of its devices."""
     devices: Any = api.services.app.devices
-    await until(lambda: not devices._writer.pending)
+    await until(lambda: devices._writer._task is None)
     return (await api.services.app.store.presence.read([UserId(user)]))[UserId(user)]
 
 

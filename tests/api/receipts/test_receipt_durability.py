@@ -12,7 +12,7 @@ from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind, ReservedMessage
 from store.mongo.writes import Write
 from store.receipts.receipt_marks import ReceiptKind
-from subscriptions.delivery.receipt_notifier import ReceiptNotifier
+from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from tests.api.client import Api, private_id
 from tests.api.conftest import Deployments, OpenApi

@@ -1,0 +1,1 @@
+"""Receipts: notifies senders, and holds back those of INVISIBLE users."""
