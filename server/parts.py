@@ -46,9 +46,9 @@ from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
-from subscriptions.presence.missing_records import MissingRecords
 from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.presence.presence_hub import PresenceHub
+from subscriptions.presence.recovery.missing_records import MissingRecords
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -241,7 +241,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     missing_records = MissingRecords(hub.server, bus, devices, presence)
     store.presence_records.on_missing = missing_records.note
     store.presence_records.on_reloaded = partial(_announce_presence, devices, presence)
-    voice_devices = VoiceDevices(store, voice, devices, hub.server)
+    voice_devices = VoiceDevices(store, voice, devices, bus, hub.server)
     voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
         store,

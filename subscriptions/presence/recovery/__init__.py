@@ -1,0 +1,1 @@
+"""What servers do when Redis has lost presence records."""
