@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
@@ -169,7 +170,7 @@ async def prepare(api: Api, query: str) -> PreparedOperation | None:
         return None
 
 
-def as_text(result: ExecutionResult, began_ms: int) -> tuple[str, set[Position]]:
+def as_text(result: ExecutionResult, began_ms: float = inf) -> tuple[str, set[Position]]:
     """Return the data in their order, and the errors.
 
     A cursor of syncChannels contains the time: it is left out. So are times since a moment, as in `Presence.at`.
