@@ -1,1 +1,1 @@
-"""What servers do when Redis has lost presence records."""
+"""Recovery of presence records that Redis has lost."""
