@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +26,7 @@ from server.settings import Settings
 from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock
 from store.mongo.client import Mongo
+from store.presence.presence_store import ChangedPresence
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.store import Store, build_store
@@ -44,6 +46,7 @@ from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
+from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
@@ -205,6 +208,11 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     store.presence.find_end = live_servers.find_end
     presence = PresenceHub(hub.server, store, bus, live_servers)
     store.presence_records.on_reloaded = presence.publish
+
+    def note_devices(changes: Collection[ChangedPresence]) -> None:
+        presence.publish(changes)
+        online.note(change.record.user for change in changes)
+
     devices = ConnectedDevices(
         hub.server,
         store.presence,
@@ -213,8 +221,19 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         bus,
         live_servers.find_end,
         store.cache.require_shared,
-        presence.publish,
+        note_devices,
     )
+    online = OnlineUsers(
+        hub.server,
+        store.online_members,
+        store.clock,
+        devices.own_record,
+        store.user_workspaces.list_of_many,
+        live_servers.list_shown,
+    )
+    devices.on_setting(online.note)
+    memberships = ChangedMemberships(bus)
+    memberships.on_change(online.note_workspaces)
     voice = VoiceChanges(store, shared_events)
     livekit = build_media_server(settings, store, voice, ring, bus.calls)
     voice_devices = VoiceDevices(store, voice, devices, hub.server)
@@ -234,6 +253,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         ring,
         live_servers,
         devices,
+        online,
         presence,
         settings.data_center,
         inspector.scanner.accepts if inspector.scanner is not None else None,
@@ -260,8 +280,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         watches,
         live_servers,
         devices,
+        online,
         presence,
-        ChangedMemberships(bus),
+        memberships,
         voice,
         voice_devices,
         _limits(settings),

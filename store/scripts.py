@@ -109,6 +109,8 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     # store/workspaces
     "load_policy_version": _WORKSPACE,
     "raise_policy_version": _WORKSPACE,
+    # store/presence
+    "count_online": (),
     # store/voice
     "voice_attach": _VOICE,
     "voice_change": _VOICE,

@@ -47,6 +47,7 @@ from store.messages.reply_boundaries import ReplyBoundaries
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
 from store.pins.pin_store import PinStore
+from store.presence.online_members import OnlineMembers
 from store.presence.presence_cache import PresenceCache
 from store.presence.presence_rows import PresenceRows
 from store.presence.presence_store import PresenceStore
@@ -163,6 +164,7 @@ class Store:
     presence_records: PresenceCache
     visibility: Visibility
     server_times: ServerTimes
+    online_members: OnlineMembers
     voice: VoiceStore
 
 
@@ -303,5 +305,6 @@ def build_store(
         presence_records=presence_records,
         visibility=visibility,
         server_times=ServerTimes(cache, keys, clock),
+        online_members=OnlineMembers(cache, keys),
         voice=VoiceStore(cache, keys, clock),
     )

@@ -27,6 +27,7 @@ from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
+from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
@@ -73,6 +74,7 @@ class Confab:
     watches: Watches
     live_servers: LiveServers
     devices: ConnectedDevices
+    online: OnlineUsers
     presence: PresenceHub
     memberships: ChangedMemberships
     voice: VoiceChanges

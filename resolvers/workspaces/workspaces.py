@@ -86,6 +86,7 @@ async def create_workspace(app: Confab, creator: UserId, new: NewWorkspace) -> C
         if first is None:
             raise Unavailable("the workspace could not be stored; please try again") from error
         return CreatedWorkspace(first, None)
+    app.memberships.announce([creator])
     return CreatedWorkspace(info, reading.tick)
 
 

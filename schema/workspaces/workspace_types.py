@@ -101,6 +101,12 @@ class WorkspaceType(Node):
     def metadata(self, info: Info) -> JSON | None:
         return self._if_member(info, self.record.metadata)
 
+    @strawberry.field(description="Approximate, at most 15 s old, without INVISIBLE members.")
+    async def online_count(self, info: Info) -> int:
+        context = info.context
+        access = await context.loaders.workspaces.load(self.record.id)
+        return await context.app.online.count(self.record.id) if access is not None and access.facts else 0
+
     @strawberry.field(description="Null to non-members.")
     def viewer(self, info: Info) -> WorkspaceMember | None:
         return then(

@@ -6,7 +6,7 @@ nickname. The summary row of each user has the version of the name from which th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from pymongo import UpdateOne
@@ -75,12 +75,17 @@ class MemberSearch:
         role: RoleId | None,
         after: str | None,
         size: int,
+        *,
+        without: Collection[UserId] = (),
     ) -> MemberPage:
         """Return members in the order of the names that are shown, after a position. One round trip.
 
         The indexes return them in order, so the cost depends on the size of the page. role: members with this role.
+        without: users to leave out.
         """
         wanted = members_filter(workspace, query) | {F.SORT_NAME: {"$gt": after or ""}}
+        if without:
+            wanted["_id"] |= {"$nin": [workspace_row_id(workspace, user) for user in without]}
         index = BY_MEMBER_NAME if query is None else BY_MEMBER_KEY
         if role is not None:
             wanted[F.ROLES] = role
@@ -95,12 +100,15 @@ class MemberSearch:
         query: SearchQuery | None,
         after: str | None,
         size: int,
+        role: RoleId | None = None,
     ) -> MemberPage:
         """Like `list`, among some users, whose rows are all read. Those who are not members are left out."""
         if not users:
             return MemberPage([], False)
         ids = [workspace_row_id(workspace, user) for user in users]
         wanted = members_filter(workspace, query) | {"_id": {"$in": ids}, F.SORT_NAME: {"$gt": after or ""}}
+        if role is not None:
+            wanted[F.ROLES] = role
         rows = await self._mongo.find(
             WORKSPACE_MEMBERS, wanted, sort=[(F.SORT_NAME, 1)], limit=size + 1, hint=[("_id", 1)]
         )

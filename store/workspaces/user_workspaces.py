@@ -76,6 +76,15 @@ class UserWorkspaces:
         rows = await self._mongo.find(WORKSPACES_OF, {"_id": {"$in": ids}}, projection={"_id": 1}, hint=BY_ID)
         return {UserId(row["_id"].partition(" ")[0]) for row in rows}
 
+    async def list_of_many(self, users: Sequence[UserId]) -> dict[UserId, list[WorkspaceId]]:
+        """Return the workspaces of each of some users: one round trip. Users without any may be left out."""
+        bounds = [{"_id": {"$gt": summary_id(user), "$lt": f"{user}!"}} for user in users]
+        found: dict[UserId, list[WorkspaceId]] = {}
+        for row in await self._mongo.find(WORKSPACES_OF, {"$or": bounds}, projection={"_id": 1}) if bounds else ():
+            user, _, workspace = row["_id"].rpartition(" ")
+            found.setdefault(UserId(user), []).append(WorkspaceId(workspace))
+        return found
+
     async def find_notifications(
         self, user: UserId, workspaces: Iterable[WorkspaceId]
     ) -> dict[WorkspaceId, WorkspaceNotifications]:

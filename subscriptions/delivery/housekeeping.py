@@ -3,6 +3,7 @@
 - It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
 - It renews the lease of the server's worker number, and reads which servers are in the ring.
 - It reports that the server is alive, and reads the reports of others. It finds idle and departed devices.
+- It writes which users of the server are online in their workspaces.
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
 - It ends the voice states of devices that are gone, and writes those again that Redis has lost.
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
@@ -38,6 +39,7 @@ from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
+from subscriptions.presence.online_users import EXTEND_SECONDS, WRITE_SECONDS, OnlineUsers
 from subscriptions.presence.presence_hub import WATCH_MS, PresenceHub
 from subscriptions.realtime.hub import CHECK_SECONDS, Hub
 from subscriptions.realtime.ring.server_ring import ServerRing
@@ -95,6 +97,7 @@ class Housekeeper:
         ring: ServerRing,
         live_servers: LiveServers,
         devices: ConnectedDevices,
+        online: OnlineUsers,
         presence: PresenceHub,
         data_center: int,
         accepts: Accepts | None = None,
@@ -118,6 +121,7 @@ class Housekeeper:
         self._ring = ring
         self._live_servers = live_servers
         self._devices = devices
+        self._online = online
         self._presence = presence
         self._loss_recovery = LossRecovery(store, delivery)
         self.files = FileSweeper(store)
@@ -143,6 +147,8 @@ class Housekeeper:
                 (REPORT_SECONDS, "live_servers", self._live_servers.report),
                 (1.0, "devices", self._devices.check),
                 (_REWRITE_SECONDS, "device_records", self._rewrite_devices),
+                (WRITE_SECONDS, "online_users", self._online.write),
+                (EXTEND_SECONDS, "online_sets", self._online.extend),
                 (RENEW_SECONDS, "watches", self._watches.renew),
                 (WATCH_MS / 2_000, "presence_watches", self._presence.renew),
                 (0.2, "mutes", self._end_mutes),
@@ -175,6 +181,7 @@ class Housekeeper:
             self._hub.resync()
             self._shared_hub.resync()
             self._devices.resync()
+            self._online.resync()
             self._presence.redis_lost()
         await self._store.stale_caches.invalidate()
 

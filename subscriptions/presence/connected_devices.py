@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from store.base.clock import Clock
 from store.base.ids import UserId
@@ -19,7 +19,7 @@ from store.presence.shown_presence import ANNOUNCED_AFTER_MS, KEPT_AFTER_MS, Fin
 from subscriptions.presence.device_rows import DeviceRows
 from subscriptions.presence.last_seen import LastSeen
 from subscriptions.presence.live_servers import SILENT_AFTER_MS
-from subscriptions.presence.local_device import LocalDevice
+from subscriptions.presence.local_device import Departure, LocalDevice
 from subscriptions.presence.own_settings import OwnSettings
 from subscriptions.presence.presence_writer import PresenceWriter
 from subscriptions.realtime.bus import Bus
@@ -41,11 +41,6 @@ _REMOVE = "remove_device"
 
 _NAMELESS = "\x1f"
 """Begins the names of devices without an id. It is not printable, so no client can choose such a name."""
-
-
-def _has_left(device: LocalDevice, now_ms: int) -> bool:
-    """Return whether the departure of a device is announced, so that it comes back as one that was away."""
-    return device.gone_at_ms is not None and now_ms - device.gone_at_ms >= ANNOUNCED_AFTER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +90,6 @@ class DeviceConnection:
         self._devices.disconnect(self, silent_ms)
 
 
-class _Departure(NamedTuple):
-    """A device, and when the last of its connections ended."""
-
-    device: LocalDevice
-    at_ms: int
-
-    @property
-    def is_final(self) -> bool:
-        """True if the device has not connected to this process again."""
-        return self.device.gone_at_ms == self.at_ms
-
-
 class ConnectedDevices:
     """Writes the devices of this process's connections to their users' records, and finds out which are idle.
 
@@ -151,9 +134,9 @@ class ConnectedDevices:
         self._names = itertools.count(1)
         self._in_use: OrderedDict[LocalDevice, None] = OrderedDict()
         """The devices that are connected and not idle, the one used longest ago first."""
-        self._leaving: deque[_Departure] = deque()
+        self._leaving: deque[Departure] = deque()
         """Departures that are not announced yet, the earliest first."""
-        self._left: deque[_Departure] = deque()
+        self._left: deque[Departure] = deque()
         """Announced departures of devices that are still in their users' records, the earliest first."""
         self._last_seen = LastSeen(presence)
         self._written: OrderedDict[UserId, int] = OrderedDict()
@@ -169,7 +152,7 @@ class ConnectedDevices:
         name = given.id if given.id is not None else f"{_NAMELESS}{self._server} {next(self._names)}"
         devices = self._users.setdefault(user, {})
         device, now = devices.get(name), self._clock.now_ms()
-        if device is None or device.is_removed or _has_left(device, now):
+        if device is None or device.is_removed or device.has_left(now):
             device = devices[name] = LocalDevice(user, name, given.type, now, is_named=given.id is not None)
             self._in_use[device] = None
         elif device.gone_at_ms is not None:
@@ -199,7 +182,7 @@ class ConnectedDevices:
         now = self._clock.now_ms()
         device.gone_at_ms = now - max(0, silent_ms - SILENT_AFTER_MS)
         self._in_use.pop(device, None)
-        self._leaving.append(_Departure(device, device.gone_at_ms))
+        self._leaving.append(Departure(device, device.gone_at_ms))
         self._writer.mark(device.user, device.id)
         for call in self._on_removed:
             call(device.user, device.id, now - silent_ms)
@@ -242,6 +225,19 @@ class ConnectedDevices:
         True until the first record is read: nothing about a user is shown by mistake.
         """
         return self._settings.is_hidden(user)
+
+    def own_record(self, user: UserId) -> PresenceRecord | None:
+        """Return a user's record with the devices on this process alone; None if the setting was not read yet."""
+        record = self._settings.find(user)
+        if record is None:
+            return None
+        devices = tuple(device.presence(self._server) for device in self._users.get(user, {}).values())
+        departed = tuple(device for device in record.departed if device.server == self._server)
+        return PresenceRecord(user, devices, record.setting, departed=departed)
+
+    def on_setting(self, call: Callable[[Collection[UserId]], None]) -> None:
+        """Make `call` with users whose settings were changed. It must not block."""
+        self._settings.on_change(call)
 
     def announce(self, changes: Collection[ChangedPresence]) -> None:
         """Let all servers with devices of the users know their changed settings: they answer `is_hidden` from now on.

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from store.base.clock import Clock
 from store.base.errors import StoreError
 from store.presence.server_times import KEPT_MS, ServerTime, ServerTimes
+from store.presence.shown_presence import ANNOUNCED_AFTER_MS
 
 REPORT_SECONDS = 5.0
 """Interval at which a server reports that it is alive, and reads the reports of others."""
@@ -60,6 +61,12 @@ class LiveServers:
             now_ms = self._clock.now_ms()
             self._known[server] = _Report(ServerTime(now_ms, False), now_ms)
         return end_ms
+
+    def list_shown(self) -> list[str]:
+        """Return the servers whose devices are shown: those that are alive, and those that ended a moment ago."""
+        now_ms = self._clock.now_ms()
+        ends = {server: self._ended.get(server) for server in (self._server, *self._known)}
+        return [server for server, end in ends.items() if end is None or now_ms < end + ANNOUNCED_AFTER_MS]
 
     def on_end(self, call: Callable[[Collection[str]], None]) -> None:
         """Make `call` with servers that have ended, or that have come back. It must not block."""

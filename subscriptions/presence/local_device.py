@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from store.base.ids import UserId
 from store.presence.presence_record import Activity, DevicePresence, DeviceType
+from store.presence.shown_presence import ANNOUNCED_AFTER_MS
 
 if TYPE_CHECKING:
     from subscriptions.presence.connected_devices import DeviceConnection
@@ -66,3 +67,19 @@ class LocalDevice:
         """Return the device as its user's record has it."""
         idle_since = self.used_at_ms if self.is_idle else None
         return DevicePresence(server, self.id, self.type, self.since_ms, idle_since, self.gone_at_ms, self.activities)
+
+    def has_left(self, now_ms: int) -> bool:
+        """Return whether its departure is announced, so that it comes back as one that was away."""
+        return self.gone_at_ms is not None and now_ms - self.gone_at_ms >= ANNOUNCED_AFTER_MS
+
+
+class Departure(NamedTuple):
+    """A device, and when the last of its connections ended."""
+
+    device: LocalDevice
+    at_ms: int
+
+    @property
+    def is_final(self) -> bool:
+        """True if the device has not connected to this process again."""
+        return self.device.gone_at_ms == self.at_ms

@@ -2341,6 +2341,8 @@ export type Workspace = Node & {
   rev: Scalars['Timestamp']['output'];
   owner: User;
   metadata?: Maybe<Scalars['JSON']['output']>;
+  /** Approximate, at most 15 s old, without INVISIBLE members. */
+  onlineCount: Scalars['Int']['output'];
   /** Null to non-members. */
   viewer?: Maybe<WorkspaceMember>;
   viewerPermissions: Array<Permission>;

@@ -105,6 +105,7 @@ async def _make_members(
             continue
         await store.thread_access.show_to(workspace, users)
         await publish_all_follows(app, workspace, changed)
+        app.memberships.announce(users)
         return
     raise Unavailable("the default channels are being changed by other requests; please try again")
 

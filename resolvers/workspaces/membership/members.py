@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.base.cursors import decode_page_text
+from resolvers.base.cursors import decode_page, decode_page_text
 from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.users.people import check_query
 from resolvers.workspaces.access import WorkspaceAccess
 from store.workspaces.policy import MemberFacts
+
+_ONLINE, _OTHERS = "1", "2"
+"""The parts of the list with those who are online first."""
 
 
 async def list_members(
@@ -30,13 +33,12 @@ async def list_members(
         after: A cursor of this list.
         query: The beginning of a word of the name or nickname, or of the id.
         role: Only members with this role; no members if the workspace has no such role.
-        online: Online members first. Not supported yet: true raises InvalidInput.
+        online: Those who are shown online first, at most 1,000 of them, then the others. Who is online may change
+            between two pages; then a member may be on both, or on neither.
     """
-    if online:
-        raise InvalidInput("online: true is not supported yet: list members by name", field="online")
     size = check_page_size(first, "first")
     wanted = check_query(query) if query is not None else None
-    position = decode_page_text("m", after, "after")
+    part, name = _decode_position(after, online=online)
     if access is None or access.facts is None:
         return Page([], has_next=False, has_previous=False)
     roles = {str(id): id for id in access.policy.roles}
@@ -44,6 +46,31 @@ async def list_members(
         return Page([], has_next=False, has_previous=False)
     # Every member has the role of everyone.
     needed = None if role is None or role == access.policy.everyone.id else roles[role]
-    found = await app.store.member_search.list(access.info.id, wanted, needed, position, size)
-    edges = [Edge(member.facts, ("m", member.position)) for member in found.found]
-    return Page(edges, has_next=found.has_more, has_previous=position is not None)
+    search, workspace = app.store.member_search, access.info.id
+    edges: list[Edge[MemberFacts]] = []
+    first_ones = await app.online.list_first(workspace) if online else []
+    if part == _ONLINE:
+        among = await search.list_among(workspace, first_ones, wanted, name, size, needed)
+        edges = [Edge(member.facts, ("o", _ONLINE, member.position)) for member in among.found]
+        if among.has_more:
+            return Page(edges, has_next=True, has_previous=after is not None)
+        name = None
+    # One more than the page needs shows whether others follow.
+    wanted_size = size - len(edges)
+    found = await search.list(workspace, wanted, needed, name, max(wanted_size, 1), without=first_ones)
+    kind = ("o", _OTHERS) if online else ("m",)
+    edges += [Edge(member.facts, (*kind, member.position)) for member in found.found[:wanted_size]]
+    has_next = found.has_more or len(found.found) > wanted_size
+    return Page(edges, has_next=has_next, has_previous=after is not None)
+
+
+def _decode_position(after: str | None, *, online: bool) -> tuple[str, str | None]:
+    """Return the part of the list and the name after which a page begins. Raises InvalidInput."""
+    if not online:
+        return _OTHERS, decode_page_text("m", after, "after")
+    if after is None:
+        return _ONLINE, None
+    parts = decode_page("o", after, "after")
+    if len(parts) != 2 or parts[0] not in (_ONLINE, _OTHERS):
+        raise InvalidInput("after must be a cursor of this list", field="after")
+    return parts[0], parts[1]
