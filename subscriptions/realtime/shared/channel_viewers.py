@@ -68,11 +68,13 @@ class ChannelViewers:
         others = [viewer for viewer in self._list_here(channel, user) if viewer not in presences]
         if others and await self._visibility.find_any_visible(others):
             return True
-        return not self._ring.is_alone and await self._ask_others(channel, user, servers)
+        other_servers = [server for server in servers if server != self._ring.server]
+        if self._ring.is_alone and not other_servers:
+            return False
+        return await self._ask(other_servers, channel, user)
 
-    async def _ask_others(self, channel: ConversationId, user: UserId, servers: Collection[str]) -> bool:
-        others = [server for server in servers if server != self._ring.server]
-        pending = {asyncio.create_task(self._ask(server, channel, user)) for server in others}
+    async def _ask(self, servers: Collection[str], channel: ConversationId, user: UserId) -> bool:
+        pending = {asyncio.create_task(self._ask_one(server, channel, user)) for server in servers}
         # Ends when the time is over.
         timer = asyncio.create_task(asyncio.sleep(ANSWER_SECONDS, False))
         pending.add(timer)
@@ -85,7 +87,7 @@ class ChannelViewers:
         finally:
             await end_tasks(pending)
 
-    async def _ask(self, server: str, channel: ConversationId, user: UserId) -> bool:
+    async def _ask_one(self, server: str, channel: ConversationId, user: UserId) -> bool:
         with suppress(StoreError):
             question = {_QUESTION: [channel, user]}
             answer = await self._bus.calls.ask(server, question, timeout_seconds=ANSWER_SECONDS)
