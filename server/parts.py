@@ -236,7 +236,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     memberships.on_change(online.note_workspaces)
     voice = VoiceChanges(store, shared_events)
     livekit = build_media_server(settings, store, voice, ring, bus.calls)
-    voice_devices = VoiceDevices(store, voice, devices, hub.server)
+    voice_devices = VoiceDevices(store, voice, devices, bus, hub.server)
     voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
         store,

@@ -16,6 +16,7 @@ from store.base.ids import UserId
 from store.devices.device import MAX_DEVICES, Device, is_device_id
 from store.devices.device_store import DeviceKey
 from subscriptions.transport.engine import LiveConnection
+from subscriptions.voice.voice_devices import VoiceDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ async def remove_device(app: Confab, user: UserId, id: str) -> None:
         raise NotFound("there is no such device")
     # The row is deleted last: if closing fails, the call can be repeated.
     await app.devices.remove(user, id)
+    await app.voice_devices.end(VoiceDevice(user, id))
     await app.store.devices.remove(key)
 
 

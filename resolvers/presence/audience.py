@@ -5,7 +5,6 @@ Users who do not exist take the same reads as strangers, so the time does not te
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -41,7 +40,7 @@ async def find_visible(app: Confab, viewer: UserId, users: Collection[UserId]) -
     """Return those of at most 200 users whose presence a viewer may see: their own, and of users they share with.
 
     Shared are private conversations, also those without a message, present memberships of groups, and workspaces.
-    One to four round trips to MongoDB, one after the other; none if the viewer asks only for their own.
+    One to four round trips to MongoDB; none if the viewer asks only for their own.
     Raises RateLimited if the viewer's work budget has too few units.
     """
     unknown = set(users) - {viewer}
@@ -49,18 +48,20 @@ async def find_visible(app: Confab, viewer: UserId, users: Collection[UserId]) -
         return set(users)
     store = app.store
     app.work.take(viewer, len(unknown))
-    partners, joined, groups = await asyncio.gather(
+    partners, joined, groups = await store.mongo.gather(
         store.shared_conversations.list_partners(viewer, unknown),
         store.user_workspaces.list_joined(viewer),
         store.shared_conversations.list_groups(viewer),
     )
     unknown -= partners
-    colleagues, ended = await asyncio.gather(
-        _find_colleagues(app, viewer, [each.workspace for each in joined], unknown),
-        store.shared_conversations.list_ended(groups),
-    )
-    unknown -= colleagues
-    unknown -= await _find_in_groups(app, viewer, [group for group in groups if group not in ended], unknown)
+    if unknown:
+        existing, ended = await store.mongo.gather(
+            # The rows of deleted workspaces are removed later.
+            store.workspaces.list_existing(each.workspace for each in joined),
+            store.shared_conversations.list_ended(groups),
+        )
+        unknown -= await _find_colleagues(app, viewer, existing, unknown)
+        unknown -= await _find_in_groups(app, viewer, [group for group in groups if group not in ended], unknown)
     # Users who have blocked the viewer will be left out here.
     return set(users) - unknown
 
@@ -75,12 +76,10 @@ async def find_visible_lately(app: Confab, viewer: UserId, users: Collection[Use
 
 
 async def _find_colleagues(
-    app: Confab, viewer: UserId, joined: Collection[WorkspaceId], users: Collection[UserId]
+    app: Confab, viewer: UserId, workspaces: Collection[WorkspaceId], users: Collection[UserId]
 ) -> set[UserId]:
     """Return those of some users who are in one of the viewer's workspaces."""
-    # The rows of deleted workspaces are removed later.
-    existing = await app.store.workspaces.list_existing(joined)
-    places = ((user, workspace) for workspace in existing for user in users)
+    places = ((user, workspace) for workspace in workspaces for user in users)
     return await _find_among(app, viewer, places, app.store.user_workspaces.find_members)
 
 

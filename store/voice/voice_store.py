@@ -190,6 +190,7 @@ class VoiceStore:
 
     async def find_workspace(self, user: UserId, device: str) -> WorkspaceId | None:
         """Return the workspace in which a device joined a voice channel last; None if it did not for a day."""
+        self._cache.require_shared()
         found = await self._cache.one(Call("HGET", (self._keys.of_user(user, "voice"),), (device,)))
         return WorkspaceId(found.decode()) if found is not None else None
 
@@ -223,6 +224,14 @@ class VoiceStore:
             if change:
                 changes.append(_change(state.user, change))
         return Restored(hash_id.decode(), present, changes)
+
+    async def note_devices(self, workspace: WorkspaceId, devices: Iterable[tuple[UserId, str]]) -> None:
+        """Note in which workspace devices are in voice, after Redis has lost it."""
+        calls = []
+        for user, device in devices:
+            key = (self._keys.of_user(user, "voice"),)
+            calls += [Call("HSET", key, (device, workspace)), Call("PEXPIRE", key, (IDLE_MS,))]
+        await self._cache.run_in_background(calls)
 
     async def read(self, workspace: WorkspaceId, channels: Iterable[ConversationId] = ()) -> VoiceReading:
         """Return the states in some channels; without any: all of the workspace."""

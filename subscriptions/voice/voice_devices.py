@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,14 +11,17 @@ import structlog
 
 from store.base.errors import StoreError
 from store.base.ids import UserId
-from store.base.workspace_ids import WorkspaceId
+from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.store import Store
-from store.voice.voice_state import VoiceState
-from store.voice.voice_store import RememberedState
+from store.voice.voice_state import VoiceState, voice_state_from
+from store.voice.voice_store import RememberedState, VoiceChange, VoiceConditions
 from subscriptions.presence.connected_devices import ConnectedDevices
+from subscriptions.realtime.bus import Bus
 from subscriptions.voice.voice_changes import VoiceChanges
 
 _log = structlog.get_logger()
+
+_FRAME = "voice"
 
 COMPARE_SECONDS = 10
 """Interval at which the states that this process remembers are compared with Redis."""
@@ -46,12 +50,15 @@ class VoiceDevices:
     written again. What fails is repeated by `renew`.
     """
 
-    def __init__(self, store: Store, changes: VoiceChanges, devices: ConnectedDevices, server: str) -> None:
-        """Listen to the devices that connect and depart."""
+    def __init__(self, store: Store, changes: VoiceChanges, devices: ConnectedDevices, bus: Bus, server: str) -> None:
+        """Listen to the devices that connect and depart, and to changes of states."""
         self._store = store
         self._changes = changes
         self._devices = devices
         self._server = server
+        self._bus = bus
+        changes.on_change(self._announce)
+        bus.on_frame(_FRAME, self._receive)
         devices.on_connected(lambda user, device: self._connect(VoiceDevice(user, device)))
         devices.on_removed(lambda user, device, heard_ms: self._disconnect(VoiceDevice(user, device), heard_ms))
         self._joined: dict[VoiceDevice, JoinedVoice] = {}
@@ -100,6 +107,37 @@ class VoiceDevices:
             self._joined.pop(device, None)
             return None
         return await self._attach(device, workspace)
+
+    async def end(self, device: VoiceDevice) -> None:
+        """End the state of a device of any server, because its user has removed the device. Raises StoreError."""
+        workspace = await self._store.voice.find_workspace(*device)
+        if workspace is not None:
+            await self._changes.end(workspace, device.user, VoiceConditions(device=device.device))
+        self.note_left(device)
+
+    def _announce(self, change: VoiceChange) -> None:
+        """Let the servers of the concerned devices remember a change: another server may have made it."""
+        states = [state for state in (change.before, change.state) if state is not None]
+        body = [
+            change.hash_id,
+            states[0].user,
+            *(each.encode() if each else None for each in (change.before, change.state)),
+        ]
+        self._bus.send_frames(_FRAME, dict.fromkeys((state.server for state in states), body))
+
+    def _receive(self, body: Sequence[str | None]) -> None:
+        hash_id, user, *texts = body
+        before, after = (voice_state_from(UserId(user or ""), text) if text is not None else None for text in texts)
+        if before is not None and (after is None or after.device != before.device):
+            joined = self._joined.get(VoiceDevice(before.user, before.device))
+            if joined is not None and joined.state.version <= before.version:
+                self.note_left(VoiceDevice(before.user, before.device))
+        if after is not None:
+            joined = self._joined.get(VoiceDevice(after.user, after.device))
+            if joined is not None and joined.state.version <= after.version:
+                self._joined[VoiceDevice(after.user, after.device)] = JoinedVoice(
+                    workspace_of_channel(after.channel), after, hash_id or ""
+                )
 
     def _connect(self, device: VoiceDevice) -> None:
         """Note that a device with an id has connected. If it is in voice, it stays there: see `renew`."""
@@ -163,6 +201,8 @@ class VoiceDevices:
                 workspace, [RememberedState(each.state, each.hash_id) for each in before.values()]
             )
             self._changes.publish_restored(workspace, restored.changes)
+            if restored.changes:
+                await self._store.voice.note_devices(workspace, before)
             for device, known in before.items():
                 if self._joined.get(device) is not known:
                     # It has joined or left meanwhile.

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from resolvers.voice.media.livekit_api import Participant
 from resolvers.voice.media.room_history import (
     ABSENT_MS,
@@ -147,3 +152,59 @@ def test_a_participant_who_may_do_something_else_than_its_state_says_is_correcte
 def test_an_empty_room_without_states_is_not_looked_at_again() -> None:
     assert RoomHistory(0).compare(view(), {}, 0).next_look_ms is None
     assert RoomHistory(0).compare(view("eve"), {}, 0).next_look_ms == STRANGER_MS
+
+
+@dataclass
+class Observed:
+    """Knowledge about one participant, from all lists of the room. Its state lasts."""
+
+    now_ms: int = 0
+    room: int = 1
+    present: bool = False
+    last_seen_ms: int | None = None
+    """The last time at which a list of the present room had the participant; None: no list had."""
+    first_absent_ms: int | None = None
+    began_ms: int = 0
+    history: RoomHistory = field(default_factory=lambda: RoomHistory(0))
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["look", "look", "look", "fail", "come", "go", "restart"]), st.integers(1, 20_000)),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_a_state_ends_only_if_its_participant_or_its_token_is_gone(steps: list[tuple[str, int]]) -> None:
+    observed, state = Observed(), states("ann")
+    for step, passed_ms in steps:
+        observed.now_ms += passed_ms
+        match step:
+            case "come":
+                observed.present = True
+            case "go":
+                observed.present = False
+            case "fail":
+                observed.history.note_failure()
+                observed.first_absent_ms = None
+            case "restart":
+                observed.room += 1
+                observed.present = False
+            case "look" if observed.present:
+                assert not observed.history.compare(in_room(observed, "ann"), state, observed.now_ms).ended
+                observed.last_seen_ms, observed.first_absent_ms = observed.now_ms, None
+            case "look":
+                lost_room = observed.history.was_occupied and observed.history.room_id != f"RM_{observed.room}"
+                if lost_room:
+                    observed.last_seen_ms, observed.began_ms = None, observed.now_ms
+                if observed.first_absent_ms is None:
+                    observed.first_absent_ms = observed.now_ms
+                is_over = observed.history.compare(in_room(observed), state, observed.now_ms).ended
+                if observed.last_seen_ms is not None:
+                    assert bool(is_over) == (observed.now_ms - observed.first_absent_ms >= ABSENT_MS)
+                else:
+                    assert bool(is_over) == (observed.now_ms - observed.began_ms >= UNSEEN_MS)
+
+
+def in_room(observed: Observed, *identities: str) -> RoomView:
+    return view(*identities, room=f"RM_{observed.room}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from store.base.clock import Clock
 from store.base.ids import ConversationId
@@ -55,11 +55,18 @@ class OwnedVoiceStates:
         readings = await self._store.voice.read_many(owned) if owned else []
         return {state.channel for reading in readings for state in reading.states}
 
-    async def read(self, channel: ConversationId) -> Sequence[VoiceState]:
-        """Return the voice states of a channel."""
+    async def read(self, channels: Collection[ConversationId]) -> Mapping[ConversationId, Sequence[VoiceState]]:
+        """Return the voice states of each channel. One round trip."""
         # The Redis fallback has none.
         self._store.cache.require_shared()
-        return (await self._store.voice.read(workspace_of_channel(channel), [channel])).states
+        by_workspace: dict[WorkspaceId, list[ConversationId]] = {}
+        for channel in channels:
+            by_workspace.setdefault(workspace_of_channel(channel), []).append(channel)
+        states: dict[ConversationId, list[VoiceState]] = {channel: [] for channel in channels}
+        for reading in await self._store.voice.read_many(by_workspace):
+            for state in reading.states:
+                states[state.channel].append(state)
+        return states
 
     async def end(self, state: VoiceState) -> None:
         """End a state, unless it has changed since it was read."""

@@ -7,14 +7,14 @@ every minute for all rooms, and soon after a hint.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import structlog
 
 from resolvers.voice.media.livekit_api import LiveKitApi, MediaServerError
 from resolvers.voice.media.participant_calls import ParticipantCalls, Removal
-from resolvers.voice.media.room_history import Findings, RoomHistory, RoomView
+from resolvers.voice.media.room_history import RoomHistory, RoomView
 from resolvers.voice.media.rooms import Identities, RoomNames
 from store.base.clock import Clock
 from store.base.errors import StoreError
@@ -53,8 +53,8 @@ class VoiceStates(Protocol):
         """Return the owned channels with voice states."""
         ...
 
-    async def read(self, channel: ConversationId) -> Sequence[VoiceState]:
-        """Return the voice states of a channel. Raises StoreError while Redis is away."""
+    async def read(self, channels: Collection[ConversationId]) -> Mapping[ConversationId, Sequence[VoiceState]]:
+        """Return the voice states of each channel. Raises StoreError also while the Redis fallback is used."""
         ...
 
     async def end(self, state: VoiceState) -> None:
@@ -135,53 +135,61 @@ class Reconciler:
             self._due_ms.setdefault(channel, now)
 
     async def _look_at(self, channels: Sequence[ConversationId]) -> None:
-        """Look at rooms: one call for their ids, and one for each room that exists."""
-        rooms = {self._names.name_of(channel): channel for channel in channels if self._states.owns(channel)}
-        for channel in channels:
-            if channel not in rooms.values():
-                self._forget(channel)
+        """Compare rooms: one call for their ids, one for each that exists, and one round trip for the voice states.
+
+        A room that cannot be read, or whose states cannot, is tried again soon.
+        """
+        now = self._clock.now_ms()
+        owned = [channel for channel in channels if self._states.owns(channel)]
+        for channel in set(channels) - set(owned):
+            self._forget(channel)
+        for channel in owned:
+            self._looked_ms[channel] = now
+            self._due_ms[channel] = now + _RETRY_MS
+        compared: set[ConversationId] = set()
         views: dict[ConversationId, RoomView] = {}
 
         async def read_rooms() -> None:
-            ids = {room.name: room.id for room in await self._api.list_rooms(list(rooms))} if rooms else {}
-            views.update({channel: RoomView(None) for name, channel in rooms.items() if name not in ids})
-            present = [(name, channel) for name, channel in rooms.items() if name in ids]
-            lists = await asyncio.gather(
-                *(self._api.list_participants(name) for name, _ in present), return_exceptions=True
-            )
-            for (name, channel), found in zip(present, lists, strict=True):
-                if isinstance(found, list):
-                    views[channel] = RoomView(ids[name], found)
-                elif not isinstance(found, MediaServerError):
-                    raise found
-            failures = [found for found in lists if isinstance(found, MediaServerError)]
-            if failures:
-                raise failures[0]
-
-        await self._guard(read_rooms)
-        for channel in rooms.values():
-            await self._judge(channel, views.get(channel))
-
-    async def _judge(self, channel: ConversationId, view: RoomView | None) -> None:
-        """Compare a view with the voice states, which are read after it. None: the view could not be read."""
-        now = self._clock.now_ms()
-        history = self._histories.setdefault(channel, RoomHistory(now))
-        self._looked_ms[channel] = now
-        self._due_ms[channel] = now + _RETRY_MS
-        if view is None:
-            history.note_failure()
-            return
+            await self._read_rooms(owned, views)
 
         async def compare() -> None:
-            states = await self._states.read(channel)
-            if not self._states.is_certain():
-                return
-            by_identity = {self._identities.identity_of(state.user, state.device): state for state in states}
-            await self._apply(channel, history.compare(view, by_identity, now))
+            # After the rooms: a participant has got its token after the state was stored.
+            states = await self._states.read(views)
+            if self._states.is_certain():
+                for channel, view in views.items():
+                    compared.add(channel)
+                    await self._compare(channel, view, states[channel], now)
 
-        await self._guard(compare)
+        if owned:
+            await self._guard(read_rooms)
+        if views:
+            await self._guard(compare)
+        for channel in set(owned) - compared:
+            if channel in self._histories:
+                self._histories[channel].note_failure()
 
-    async def _apply(self, channel: ConversationId, findings: Findings) -> None:
+    async def _read_rooms(self, channels: Sequence[ConversationId], views: dict[ConversationId, RoomView]) -> None:
+        """Add the views of rooms that can be read. Raises MediaServerError if some cannot."""
+        names = {channel: self._names.name_of(channel) for channel in channels}
+        ids = {room.name: room.id for room in await self._api.list_rooms(list(names.values()))}
+        existing = [channel for channel in channels if names[channel] in ids]
+        views.update({channel: RoomView(None) for channel in channels if names[channel] not in ids})
+        calls = (self._api.list_participants(names[channel]) for channel in existing)
+        failure: BaseException | None = None
+        for channel, found in zip(existing, await asyncio.gather(*calls, return_exceptions=True), strict=True):
+            if isinstance(found, BaseException):
+                failure = found
+            else:
+                views[channel] = RoomView(ids[names[channel]], found)
+        if failure is not None:
+            raise failure
+
+    async def _compare(
+        self, channel: ConversationId, view: RoomView, states: Sequence[VoiceState], now_ms: int
+    ) -> None:
+        history = self._histories.setdefault(channel, RoomHistory(now_ms))
+        by_identity = {self._identities.identity_of(state.user, state.device): state for state in states}
+        findings = history.compare(view, by_identity, now_ms)
         room = self._names.name_of(channel)
         for identity in findings.strangers:
             _log.info("voice_participant_without_state_removed", channel=channel)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from resolvers.presence.audience import find_visible_lately
+from store.base.ids import UserId
 from store.presence.presence_record import Activity, ActivityType, DeviceType
 from tests.api.client import Api, Refusal
 from tests.api.presence.calls import (
@@ -161,4 +163,50 @@ async def test_the_presence_of_all_senders_of_a_page_is_read_together(api: Api) 
     meter = Meter(api)
     without = await meter.measure(lambda: api.data(alice, page % "", id=group), None)
     with_presence = await meter.measure(lambda: api.data(alice, page % "presence { status }", id=group), None)
-    assert (with_presence.mongo - without.mongo, with_presence.redis - without.redis) == (5, 1)
+    assert (with_presence.mongo - without.mongo, with_presence.redis - without.redis) == (3, 1)
+
+
+async def test_budgets_of_presences(timed: TimedApi) -> None:
+    api = timed.api
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    await api.send(alice, bob)
+    await api.create_group(alice, bob, carol)
+    meter = Meter(api)
+    for users, mongo in (([alice], 0), ([bob], 1), ([carol], 3), ([alice, bob, carol], 3)):
+        await meter.expect("presences", lambda users=users: presences(api, alice, *users), mongo, 1)
+    await meter.expect("strangers", lambda: presences(api, alice, "nobody"), 3, 0)
+
+
+async def test_an_event_shows_each_subscriber_the_presence_that_they_may_see(timed: TimedApi) -> None:
+    api = timed.api
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
+    group = await api.create_group(alice, bob, carol, dave)
+    await api.send(carol, dave)
+    await timed.connect(dave)
+    live = """subscription { messageEvents { __typename ... on CaughtUp { reset }
+        ... on MessageCreated { message { systemEvent { targets { id presence { status } } } } } } }"""
+    subscribers = {user: await api.listen(user, live) for user in (bob, carol)}
+    await api.remove(alice, group, dave)
+    for user, presence in ((bob, None), (carol, {"status": "ONLINE"})):
+        message = (await subscribers[user].next())["message"]
+        assert message["systemEvent"]["targets"] == [{"id": dave, "presence": presence}]
+
+
+async def test_events_may_show_a_user_for_a_minute_after_the_last_shared_conversation(timed: TimedApi) -> None:
+    api = timed.api
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    viewer, app = UserId(alice), api.services.app
+
+    async def seen_in_events() -> set[UserId]:
+        return await find_visible_lately(app, viewer, [UserId(bob)])
+
+    assert await seen_in_events() == set()
+    group = await api.create_group(alice, bob, carol)
+    assert await seen_in_events() == {bob}
+    await api.remove(alice, group, bob)
+    await timed.pass_time(59.999)
+    trips = app.store.mongo.trips
+    assert await seen_in_events() == {bob}
+    assert app.store.mongo.trips == trips
+    await timed.pass_time(0.001)
+    assert await seen_in_events() == set()

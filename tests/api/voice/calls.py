@@ -156,9 +156,8 @@ class VoiceWorkspace(Made):
 
     async def give(self, user: str, *permissions: str) -> str:
         """Give a user a role with permissions, and return it."""
-        role: str = (await self.api.data(self.owner, CREATE_ROLE, id=self.id, input={"permissions": permissions}))[
-            "createRole"
-        ]["id"]
+        fields = {"name": "of voice", "permissions": list(permissions)}
+        role: str = (await self.api.data(self.owner, CREATE_ROLE, id=self.id, input=fields))["createRole"]["id"]
         await self.api.data(self.owner, SET_ROLES, id=self.id, user=user, roles=[role])
         return role
 

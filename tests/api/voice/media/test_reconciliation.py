@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from resolvers.voice.media.owned_states import ring_key
 from resolvers.voice.media.room_history import STRANGER_MS, UNSEEN_MS
 from server.voice.livekit_webhook import WEBHOOK_PATH, livekit_webhook_route
+from store.base.errors import Unreachable
 from store.base.ids import ConversationId
 from store.base.workspace_ids import workspace_of_channel
 from tests.api.client import wait_until
@@ -190,6 +191,26 @@ async def test_a_loss_of_redis_removes_nobody_from_a_room(media: MediaWorkspace,
     await media.voice.wait_for(media.voice.lounge, media.voice.member)
     await media.look_for(10)
     assert media.livekit.identities(media.lounge) == {ann}
+
+
+async def test_nothing_is_judged_while_redis_is_away(media: MediaWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, ann = await media.connect(media.voice.member)
+    await media.look_for(20)
+    media.livekit.leave(media.lounge, ann)
+    media.livekit.rooms[media.lounge].participants["eve:1"] = FakeParticipant("eve:1", {})
+
+    def refuse() -> None:
+        raise Unreachable("Redis is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(media.voice.api.services.app.store.cache, "require_shared", refuse)
+        for _ in range(12):
+            await media.look(10_000)
+    assert media.livekit.identities(media.lounge) == {"eve:1"}
+    assert await media.voice.users(media.voice.lounge) == [media.voice.member]
+    await media.look_for(SHOWN_SECONDS)
+    assert media.livekit.identities(media.lounge) == set()
+    assert await media.voice.users(media.voice.lounge) == []
 
 
 async def test_a_webhook_makes_the_process_look_at_once(media: MediaWorkspace) -> None:
