@@ -7,9 +7,11 @@ import pytest
 from store.base.ids import UserId
 from store.conversations.typing_store import WINDOW_MS
 from store.presence.presence_record import PresenceSetting
+from tests.api.channels.channel_subscriber import live
 from tests.api.client import Api, private_id
 from tests.api.conftest import OpenApi
 from tests.api.live.test_typing import LIVE_TYPING, SHORT, TwoProcesses, pair, stop_in, two_processes, type_in
+from tests.api.sample_channels import create_sample_channels
 
 __all__ = ["pair", "two_processes"]
 
@@ -80,21 +82,15 @@ async def test_a_user_is_visible_at_the_end_of_the_setting(pair: TwoProcesses) -
         pair.clock.ms += WINDOW_MS
 
 
-async def test_an_invisible_user_who_looks_at_a_channel_counts_as_absent(open_api: OpenApi) -> None:
-    from tests.api.channels.channel_subscriber import live
-    from tests.api.sample_channels import create_sample_channels
-
-    async with open_api("main") as api, open_api("main") as other:
-        api.subscribers_are_devices = other.subscribers_are_devices = True
+@pytest.mark.parametrize("place", ["here", "there"])
+async def test_an_invisible_user_who_looks_at_a_channel_counts_as_absent(open_api: OpenApi, place: str) -> None:
+    async with open_api("main") as api, open_api("main") as other_api:
+        server = api if place == "here" else other_api
+        server.subscribers_are_devices = True
         sample = await create_sample_channels(api)
-        for server in (api, other):
-            looking, _ = await live(server, sample.owner, sample.general)
-            await set_presence(api, sample.owner, PresenceSetting.INVISIBLE)
-            assert not await type_in(api, sample.member, sample.general)
-            assert (await looking.next())["__typename"] == "TypingStarted"
-            await set_presence(api, sample.owner, PresenceSetting.ONLINE)
-            assert await type_in(api, sample.member, sample.general)
-            assert await stop_in(api, sample.member, sample.general)
-            await looking.stop()
-            # Another user, whose window is free.
-            sample.users["member"] = sample.users["other"]
+        looking, _ = await live(server, sample.owner, sample.general)
+        await set_presence(api, sample.owner, PresenceSetting.INVISIBLE)
+        assert not await type_in(api, sample.member, sample.general)
+        assert (await looking.next())["__typename"] == "TypingStarted"
+        await set_presence(api, sample.owner, PresenceSetting.ONLINE)
+        assert await type_in(api, sample.member, sample.general)
