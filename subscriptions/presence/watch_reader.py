@@ -136,7 +136,7 @@ class WatchReader:
                 shown = [user for user in users if self._users.find(user) is not None]
                 records, profiles = await asyncio.gather(
                     self._store.watch(shown, self._server, self._clock.now_ms() + WATCH_MS),
-                    self._profiles.find_many(shown),
+                    self._profiles.list_shown(shown),
                 )
         for record in records.values():
             self._users.receive(record)
@@ -150,7 +150,7 @@ class WatchReader:
                     del self._stale_names[user]
                 try:
                     with RequestScope():
-                        self._users.rename(await self._profiles.find_many(batch))
+                        self._users.rename(await self._profiles.list_shown(batch))
                 except Exception as error:
                     self._note_failure(error)
                     self._stale_names |= dict.fromkeys(batch)

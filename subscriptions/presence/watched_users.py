@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import Context
 from dataclasses import replace
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import structlog
 
@@ -21,6 +21,9 @@ from subscriptions.presence.presence_watch import EVENT_SECONDS, PresenceState, 
 from subscriptions.realtime.shared.loop_slices import LoopSlices
 
 _log = structlog.get_logger()
+
+_SPARE_CHANGES = 1_000
+"""Scheduled changes that may be out of date, in addition to one for each user."""
 
 _TIMER_SECONDS = (0.01, 60.0)
 """The shortest and the longest wait for the next change by itself. The clock may be moved meanwhile."""
@@ -48,7 +51,8 @@ class WatchedUsers:
         """A heap of the times at which states change by themselves. Entries that differ from the user's are ignored."""
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        self._carried_until_ms = 0
+        self._lost_at_ms = 0
+        """When Redis lost its contents, as far as this process has noticed it."""
         self._is_closed = False
         self._read_again = read_again
 
@@ -90,7 +94,7 @@ class WatchedUsers:
 
         After a loss of Redis, servers write their devices again. A user must not be shown as OFFLINE meanwhile.
         """
-        self._carried_until_ms = self._clock.now_ms() + ANNOUNCED_AFTER_MS
+        self._lost_at_ms = self._clock.now_ms()
 
     def receive(self, record: PresenceRecord, *, has_all_devices: bool = True) -> None:
         """Take a record of a user, unless a newer one is known."""
@@ -98,26 +102,29 @@ class WatchedUsers:
         if watched is None:
             return
         known = watched.record
+        if known is not None and record.version == 0 and known.version < self._lost_at_ms:
+            # Nothing was written since the loss.
+            record = replace(record, version=known.version + 1)
         if known is not None and record.version <= known.version:
             is_completed = record.version == known.version and has_all_devices and not watched.has_all_devices
             if not is_completed:
                 return
-        if known is not None and self._clock.now_ms() < self._carried_until_ms:
-            record = _with_missing_devices(record, known, self._carried_until_ms - ANNOUNCED_AFTER_MS)
+        if known is not None and self._clock.now_ms() < self._lost_at_ms + ANNOUNCED_AFTER_MS:
+            record = _with_missing_devices(record, known, self._lost_at_ms)
         self._index(watched, record)
         watched.record, watched.has_all_devices = record, has_all_devices
         self.derive_soon((record.user,))
 
-    def rename(self, profiles: Mapping[UserId, User]) -> None:
+    def rename(self, profiles: Iterable[User]) -> None:
         """Take present profiles of users. Listeners get an event if a name or a picture has changed."""
-        for user, profile in profiles.items():
-            watched = self._users.get(user)
+        for profile in profiles:
+            watched = self._users.get(profile.id)
             if watched is None:
                 continue
             known, watched.profile = watched.profile, profile
             if (known.name, known.avatar_url) != (profile.name, profile.avatar_url):
                 watched.names += 1
-                self.derive_soon((user,))
+                self.derive_soon((profile.id,))
 
     def server_changed(self, servers: Collection[str]) -> None:
         """Derive the users with devices on servers that have ended, or have come back."""
@@ -154,13 +161,22 @@ class WatchedUsers:
         if changes_at_ms != watched.changes_at_ms:
             watched.changes_at_ms = changes_at_ms
             if changes_at_ms is not None:
-                heappush(self._changes, (changes_at_ms, watched.user))
-                if self._changes[0][0] == changes_at_ms:
-                    self._set_timer()
+                self._schedule(changes_at_ms, watched.user)
         if known is not None and known.names == watched.names and known.shown == shown:
             return known
         watched.state = PresenceState(shown, now_ms, watched.names)
         return watched.state
+
+    def _schedule(self, at_ms: int, user: UserId) -> None:
+        if len(self._changes) > 2 * len(self._users) + _SPARE_CHANGES:
+            # Most of them are of users that have changed since, or are not shown any more.
+            present = ((watched.changes_at_ms, name) for name, watched in self._users.items())
+            self._changes = [(at, name) for at, name in present if at is not None]
+            heapify(self._changes)
+        else:
+            heappush(self._changes, (at_ms, user))
+        if self._changes[0][0] == at_ms:
+            self._set_timer()
 
     def _index(self, watched: WatchedUser, record: PresenceRecord | None) -> None:
         """Note the servers of a user's devices."""
@@ -191,9 +207,10 @@ class WatchedUsers:
         """Derive and announce the users that are due, until there are none."""
         slices = LoopSlices()
         try:
-            while (watched := self._take_due()) is not None:
+            while self._due or self._has_change_now():
                 await slices.next()
-                if watched.record is None or self._users.get(watched.user) is not watched:
+                watched = self._take_due()
+                if watched is None or watched.record is None or self._users.get(watched.user) is not watched:
                     continue
                 try:
                     self._derive(watched)
@@ -204,20 +221,21 @@ class WatchedUsers:
             self._task = None
             self._set_timer()
 
+    def _has_change_now(self) -> bool:
+        return bool(self._changes) and self._changes[0][0] <= self._clock.now_ms()
+
     def _take_due(self) -> WatchedUser | None:
-        """Remove the next user who is due."""
+        """Remove the next user who is due; None: what was scheduled does not happen any more."""
         if self._due:
             watched = self._due.popleft()
             watched.is_due = False
             return watched
-        now_ms = self._clock.now_ms()
-        while self._changes and self._changes[0][0] <= now_ms:
-            at_ms, user = heappop(self._changes)
-            found = self._users.get(user)
-            if found is not None and found.changes_at_ms == at_ms:
-                found.changes_at_ms = None
-                return found
-        return None
+        at_ms, user = heappop(self._changes)
+        found = self._users.get(user)
+        if found is None or found.changes_at_ms != at_ms:
+            return None
+        found.changes_at_ms = None
+        return found
 
     def _set_timer(self) -> None:
         """Wait for the next change by itself."""

@@ -128,10 +128,10 @@ SENDER_ONLY = """
 
 MEMBERS_ONLY = """
     Group: members viewerRole
-    Workspace: members roles metadata
+    Workspace: members roles metadata onlineCount
     Channel: members
 """
-"""Null, or empty, for former members and for users who only see that a workspace is open."""
+"""Null, empty or 0 for former members and for users who only see that a workspace is open."""
 
 
 def fields_of(rules: str) -> set[str]:

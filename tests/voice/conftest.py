@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -12,14 +12,17 @@ from resolvers.voice.media.livekit import LiveKit
 from resolvers.voice.media.livekit_api import LiveKitApi
 from resolvers.voice.media.livekit_tokens import LiveKitTokens
 from resolvers.voice.media.participant_calls import ParticipantCalls
-from resolvers.voice.media.rooms import Identities, RoomNames
+from resolvers.voice.media.rooms import Identities, MediaPermission, RoomNames
 from store.base.ids import ConversationId, UserId
+from store.clocks.shared_clocks import Appended
 from store.voice.voice_state import VoiceState
+from store.voice.voice_store import VoiceChange
 from tests.clock import ManualClock
 from tests.voice.livekit_server import API_KEY, SECRET, LiveKitServer, serving_livekit
 
 CHANNEL = ConversationId("c_7.8")
 ROOM = "confab-dep1-c_7.8"
+NO_EVENT = Appended("", 0, 0, "", ())
 
 
 def state_of(user: str = "ann", device: str = "phone", **more: object) -> VoiceState:
@@ -43,6 +46,17 @@ class Media:
 
     def identity(self, user: str = "ann", device: str = "phone") -> str:
         return self.identities.identity_of(UserId(user), device)
+
+    def end(self, state: VoiceState) -> None:
+        """Note that a state has ended."""
+        self.livekit.follow(VoiceChange("", None, state, NO_EVENT))
+
+    def change(self, state: VoiceState) -> None:
+        """Note that a state has changed to this one, from one that allows nothing or everything."""
+        allows_nothing = MediaPermission(can_speak=False, can_show=False, can_hear=False)
+        is_other = MediaPermission.of_state(state) != allows_nothing
+        before = replace(state, muted=is_other, may_show=not is_other, deafened=is_other)
+        self.livekit.follow(VoiceChange("", state, before, NO_EVENT))
 
     def join(self, state: VoiceState) -> str:
         """Join as the client of a state does. Return the identity."""
@@ -73,5 +87,5 @@ async def media(
     url = livekit_server.settings()["livekit_url"]
     livekit = LiveKit(url, tokens, names, identities, calls, clock)
     yield Media(livekit_server, clock, api, tokens, names, identities, calls, livekit, failed)
-    await livekit.close()
+    await calls.close()
     await api.close()

@@ -19,7 +19,7 @@ NOTHING = MediaPermission(can_speak=False, can_show=False, can_hear=False)
 
 async def test_a_state_that_ended_loses_its_participant(media: Media) -> None:
     ann, bob = media.join(state_of()), media.join(state_of("bob"))
-    media.livekit.state_ended(state_of())
+    media.end(state_of())
     await media.calls.settle()
     assert media.server.identities(ROOM) == {bob} and ann == media.identity()
     (removal,) = media.server.made("RemoveParticipant")
@@ -35,7 +35,7 @@ async def test_a_changed_state_changes_what_its_participant_may_do(media: Media)
         (state_of(may_show=False), ALL_SOURCES[:1], True),
         (state_of(), ALL_SOURCES, True),
     ):
-        media.livekit.state_changed(state)
+        media.change(state)
         await media.calls.settle()
         assert tuple(source for source in ALL_SOURCES if participant.can_publish(source)) == sources
         assert participant.permission["can_subscribe"] is hears
@@ -45,8 +45,8 @@ async def test_a_changed_state_changes_what_its_participant_may_do(media: Media)
 
 
 async def test_calls_about_participants_who_are_not_there_do_nothing(media: Media) -> None:
-    media.livekit.state_ended(state_of())
-    media.livekit.state_changed(state_of("bob"))
+    media.end(state_of())
+    media.change(state_of("bob"))
     await media.calls.settle()
     assert not media.failed_rooms and not media.server.rooms
 
@@ -55,11 +55,11 @@ async def test_of_several_changes_of_a_state_only_the_newest_is_sent(media: Medi
     media.join(state_of())
     media.join(state_of("bob"))
     media.server.delay_seconds = 0.05
-    media.livekit.state_changed(state_of("bob", muted=True))
+    media.change(state_of("bob", muted=True))
     await asyncio.sleep(0)
     for number in range(50):
-        media.livekit.state_changed(state_of(muted=number % 2 == 0))
-    media.livekit.state_ended(state_of())
+        media.change(state_of(muted=number % 2 == 0))
+    media.end(state_of())
     await media.calls.settle()
     assert [name for name, _ in media.server.calls] == ["UpdateParticipant", "RemoveParticipant"]
 
@@ -67,9 +67,9 @@ async def test_of_several_changes_of_a_state_only_the_newest_is_sent(media: Medi
 async def test_a_device_that_joins_again_is_not_removed_by_an_earlier_leave(media: Media) -> None:
     media.join(state_of("bob"))
     media.server.delay_seconds = 0.05
-    media.livekit.state_ended(state_of("bob"))
+    media.end(state_of("bob"))
     await asyncio.sleep(0)
-    media.livekit.state_ended(state_of())
+    media.end(state_of())
     identity = media.join(state_of())
     await media.calls.settle()
     assert media.server.identities(ROOM) == {identity}
@@ -96,12 +96,12 @@ async def test_lasting_failures_are_errors(media: Media, status: int, attempts: 
 async def test_failed_calls_of_a_room_are_dropped_and_the_room_is_named(media: Media) -> None:
     media.join(state_of())
     media.server.status = 500
-    media.livekit.state_ended(state_of())
-    media.livekit.state_changed(state_of("bob"))
+    media.end(state_of())
+    media.change(state_of("bob"))
     await media.calls.settle()
     assert media.failed_rooms == [ROOM] and len(media.server.calls) == 3
     media.server.status = 0
-    media.livekit.state_ended(state_of())
+    media.end(state_of())
     await media.calls.settle()
     assert not media.server.identities(ROOM)
 
@@ -169,8 +169,8 @@ async def test_waiting_calls_are_bounded(media: Media, monkeypatch: pytest.Monke
 
 async def test_calls_that_wait_are_made_when_the_process_stops(media: Media) -> None:
     media.join(state_of())
-    media.livekit.state_ended(state_of())
-    await media.livekit.close()
+    media.end(state_of())
+    await media.calls.close()
     assert not media.server.identities(ROOM)
 
 

@@ -44,21 +44,9 @@ class LiveKit:
         if before is None:
             return
         if state is None or self._participant(before) != self._participant(state):
-            self.state_ended(before)
+            self._calls.put(*self._participant(before), Removal(self._clock.now_ms()))
         elif MediaPermission.of_state(before) != MediaPermission.of_state(state):
-            self.state_changed(state)
-
-    def state_changed(self, state: VoiceState) -> None:
-        """Change what the participant of a state may do. Returns at once."""
-        self._calls.put(*self._participant(state), MediaPermission.of_state(state))
-
-    def state_ended(self, state: VoiceState) -> None:
-        """Remove the participant of a state from its room. Returns at once."""
-        self._calls.put(*self._participant(state), Removal(self._clock.now_ms()))
-
-    async def close(self) -> None:
-        """Make the calls that wait, and stop."""
-        await self._calls.close()
+            self._calls.put(*self._participant(state), MediaPermission.of_state(state))
 
     def _participant(self, state: VoiceState) -> tuple[str, str]:
         return self._names.name_of(state.channel), self._identities.identity_of(state.user, state.device)

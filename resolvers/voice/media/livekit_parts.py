@@ -65,5 +65,5 @@ class LiveKitParts:
         """Stop. Calls that wait are made, for up to two seconds."""
         await self.reconciler.close()
         await self._hints.close()
-        await self.server.close()
+        await self.calls.close()
         await self.api.close()

@@ -31,21 +31,3 @@ class MediaServer(Protocol):
         unless it is deafened.
         """
         ...
-
-    def state_changed(self, state: VoiceState) -> None:
-        """Give the participant of a state the rights that the state has now.
-
-        Returns at once: the call is made in the background, and repeated while the media server does not answer.
-        """
-        ...
-
-    def state_ended(self, state: VoiceState) -> None:
-        """Remove the participant of a state that has ended, or has moved on, from the room of its channel.
-
-        Returns at once: the call is made in the background, and repeated while the media server does not answer.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Stop making calls."""
-        ...

@@ -22,7 +22,7 @@ def ring_key(workspace: WorkspaceId) -> str:
 
 
 class OwnedVoiceStates:
-    """Reads voice states, and ends them. An implementation of `VoiceStates`."""
+    """Reads voice states, and ends them. Calls raise StoreError, also while the Redis fallback is used."""
 
     def __init__(self, store: Store, changes: VoiceChanges, ring: ServerRing, clock: Clock) -> None:
         self._store = store

@@ -7,12 +7,12 @@ every minute for all rooms, and soon after a hint.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
 from resolvers.voice.media.livekit_api import LiveKitApi, MediaServerError
+from resolvers.voice.media.owned_states import OwnedVoiceStates
 from resolvers.voice.media.participant_calls import ParticipantCalls, Removal
 from resolvers.voice.media.room_history import RoomHistory, RoomView
 from resolvers.voice.media.rooms import Identities, RoomNames
@@ -38,30 +38,6 @@ _RETRY_MS = 5_000
 _NAMES_PER_CALL = 100
 
 
-class VoiceStates(Protocol):
-    """The voice states of the channels that this server owns at present. Calls raise StoreError."""
-
-    def is_certain(self) -> bool:
-        """Return whether Redis has all states: not for some time after its loss."""
-        ...
-
-    def owns(self, channel: ConversationId) -> bool:
-        """Return whether this server owns the workspace of a channel."""
-        ...
-
-    async def list_channels(self) -> Collection[ConversationId]:
-        """Return the owned channels with voice states."""
-        ...
-
-    async def read(self, channels: Collection[ConversationId]) -> Mapping[ConversationId, Sequence[VoiceState]]:
-        """Return the voice states of each channel. Raises StoreError also while the Redis fallback is used."""
-        ...
-
-    async def end(self, state: VoiceState) -> None:
-        """End a state, unless the user has joined again since it was read."""
-        ...
-
-
 class Reconciler:
     """Looks at rooms, and removes what does not belong together."""
 
@@ -71,7 +47,7 @@ class Reconciler:
         names: RoomNames,
         identities: Identities,
         calls: ParticipantCalls,
-        states: VoiceStates,
+        states: OwnedVoiceStates,
         clock: Clock,
     ) -> None:
         self._api = api

@@ -103,6 +103,7 @@ async def _make_members(
         except Superseded:
             policy = await store.policies.renew(workspace)
             continue
+        app.memberships.announce(users)
         await store.thread_access.show_to(workspace, users)
         await publish_all_follows(app, workspace, changed)
         app.memberships.announce(users)

@@ -24,8 +24,9 @@ OFFLINE = {
 
 
 @pytest.fixture(autouse=True)
-def quick_events(api: Api, other_api: Api) -> None:
-    """Let events follow each other in less than 5 s."""
+def quick_events(api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let events, and judgements of what is seen, follow each other in less than 5 s."""
+    monkeypatch.setattr("resolvers.live.presence_events._JUDGE_AGAIN_SECONDS", 0.05)
     for each in (api, other_api):
         each.services.app.presence.users.event_seconds = 0.0
         each.services.app.presence.publisher.seconds_between = 0.0
