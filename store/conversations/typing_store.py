@@ -33,7 +33,7 @@ class TypingStep(Enum):
 
 
 class WantedReads(NamedTuple):
-    """What is read when an event of typing is recorded: of some users, and of a shared clock ("": of none)."""
+    """Reads made when an event of typing is recorded: of some users, and of a shared clock ("": of none)."""
 
     routes: Sequence[UserId] = ()
     presences: Sequence[UserId] = ()
