@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from store.base.clock import Clock
-from tests.protocol.serving import PATIENCE, open_listener, serving
+from tests.protocol.serving import PATIENCE, open_listener, serving, until
 
 API_KEY = "APItest"
 SECRET = "a-secret-of-livekit-with-more-than-32-bytes"
@@ -79,6 +79,8 @@ class LiveKitServer:
     status: int = 0
     failing: set[str] = field(default_factory=set)
     delay_seconds: float = 0.0
+    is_held: bool = False
+    """No call is answered."""
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     @property
@@ -166,6 +168,7 @@ class LiveKitServer:
         body = await request.json()
         self.calls.append((method, body))
         await asyncio.sleep(self.delay_seconds)
+        await until(lambda: not self.is_held)
         if self.status and (not self.failing or method in self.failing):
             return Response("failing", self.status)
         try:

@@ -12,7 +12,7 @@ from store.base.ids import UserId
 from store.presence.presence_record import DeviceType
 from subscriptions.presence.connected_devices import DeviceConnection, GivenDevice
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, RequestRefused
-from tests.api.client import Api, Json, Refusal, make_caller, parse_refusal
+from tests.api.client import Api, Json, Refusal, make_caller, parse_refusal, wait_until
 from tests.api.presence.calls import REPORT, presences, set_presence
 from tests.api.presence.conftest import TimedApi
 
@@ -79,6 +79,21 @@ async def test_a_report_is_answered_with_the_own_presence_and_seen_by_others(tim
     await socket.report(activities=[])
     (shown,) = await presences(api, alice, bob)
     assert (shown["status"], shown["activities"]) == ("ONLINE", [])
+
+
+async def test_the_own_presence_has_the_own_devices(api: Api) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    for user in (alice, bob):
+        await open_socket(api, user, f"phone of {user}", DeviceType.MOBILE)
+    document = "mutation { setPresence(status: DND) { devices { id type isCurrent } } }"
+
+    async def are_listed() -> bool:
+        devices = (await api.data(alice, document))["setPresence"]["devices"]
+        return bool(devices == [{"id": f"phone of {alice}", "type": "MOBILE", "isCurrent": False}])
+
+    await wait_until(are_listed)
+    ready = await api.data(alice, "{ ready { presence { devices { id } } } }")
+    assert ready["ready"]["presence"]["devices"] == [{"id": f"phone of {alice}"}]
 
 
 async def test_activities_of_all_devices_are_shown_once_and_at_most_five(timed: TimedApi) -> None:

@@ -164,11 +164,11 @@ async def test_a_session_that_moves_while_a_sub_biz_is_read_is_read_too(
     store = api.services.app.store
     hold, calls = store.locks.hold, list[object]()
 
-    def recording_hold(*args: Any) -> Any:
+    def recording_hold(*args: Any, **options: Any) -> Any:
         calls.append(args)
-        return hold(*args)
+        return hold(*args, **options)
 
-    monkeypatch.setattr(type(store.locks), "hold", lambda locks, *args: recording_hold(*args))
+    monkeypatch.setattr(type(store.locks), "hold", lambda locks, *args, **options: recording_hold(*args, **options))
     reading = asyncio.create_task(api.mark_read(alice, "b_shop"))
 
     async def has_begun() -> bool:

@@ -98,7 +98,7 @@ async def media(
     clock = ManualClock(media_process.services.app.store.clock.now_ms())
     voice = await make_voice_workspace(media_process)
     yield MediaWorkspace(voice, livekit_server, clock, livekit_of(media_process).build_reconciler(clock))
-    livekit_server.status, livekit_server.delay_seconds = 0, 0.0
+    livekit_server.status, livekit_server.delay_seconds, livekit_server.is_held = 0, 0.0, False
     livekit_server.failing.clear()
     livekit_server.restart()
     livekit_server.calls.clear()
