@@ -1,7 +1,7 @@
 -- Ends the typing that was announced last, at most once.
 -- KEYS: the window of take_typing_window.lua.
 -- ARGV: now (ms), time for which clients show that a user is typing (ms).
--- Returns 1 if clients may still show it; 2 if only clients of users whom others do not see may; else 0. The window
+-- Returns 1 if clients may still show it; 2 if only clients of INVISIBLE users may; else 0. The window
 -- stays taken.
 local window, now_ms, shown_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 
