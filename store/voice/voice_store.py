@@ -19,8 +19,8 @@ from store.voice.voice_state import VoiceState, voice_state_from
 CHECK_MS = 2_000
 """Time between two checks of the voice states of a workspace."""
 
-_CLAIMED_AT_ONCE = 100
-"""Workspaces that one server checks at once."""
+CLAIMED_AT_ONCE = 100
+"""Most workspaces of one claim."""
 
 _LEAVE = "-"
 
@@ -188,11 +188,12 @@ class VoiceStore:
         found = [_outcome(state.user, answer) for state, answer in outcomes]
         return [outcome for outcome in found if isinstance(outcome, VoiceChange)]
 
-    async def find_workspace(self, user: UserId, device: str) -> WorkspaceId | None:
-        """Return the workspace in which a device joined a voice channel last; None if it did not for a day."""
+    async def find_workspaces(self, devices: Iterable[tuple[UserId, str]]) -> list[WorkspaceId | None]:
+        """Return the workspace in which each device joined a voice channel last; None if it did not for a day."""
         self._cache.require_shared()
-        found = await self._cache.one(Call("HGET", (self._keys.of_user(user, "voice"),), (device,)))
-        return WorkspaceId(found.decode()) if found is not None else None
+        calls = [Call("HGET", (self._keys.of_user(user, "voice"),), (device,)) for user, device in devices]
+        found = await self._cache.run_in_background(calls)
+        return [WorkspaceId(name.decode()) if name is not None else None for name in found]
 
     async def attach(self, workspace: WorkspaceId, user: UserId, device: str, server: str) -> Attached:
         """Note that a device is connected to a server."""
@@ -265,7 +266,7 @@ class VoiceStore:
         """Return workspaces whose states are due for a check. No other server gets them until the next one is due."""
         self._cache.require_shared()
         now = self._clock.now_ms()
-        call = Call("voice_claim", (self._keys.voice_checks,), (now, now + CHECK_MS, _CLAIMED_AT_ONCE))
+        call = Call("voice_claim", (self._keys.voice_checks,), (now, now + CHECK_MS, CLAIMED_AT_ONCE))
         return [WorkspaceId(name.decode()) for name in (await self._cache.run_in_background([call]))[0]]
 
     async def list_checked(self) -> list[WorkspaceId]:

@@ -6,6 +6,7 @@ from store.base.workspace_ids import WorkspaceId
 from store.presence.shown_presence import FindEnd
 from store.store import Store
 from store.voice.voice_state import VoiceState
+from store.voice.voice_store import CLAIMED_AT_ONCE
 from subscriptions.presence.live_servers import SILENT_AFTER_MS
 from subscriptions.voice.voice_changes import VoiceChanges
 
@@ -26,8 +27,12 @@ class VoiceChecks:
 
     async def check(self) -> None:
         """Check the workspaces that are due. Called every 2 s. One round trip if there are none. Raises StoreError."""
-        for workspace in await self._store.voice.claim_checks():
-            await self._check(workspace)
+        while True:
+            claimed = await self._store.voice.claim_checks()
+            for workspace in claimed:
+                await self._check(workspace)
+            if len(claimed) < CLAIMED_AT_ONCE:
+                return
 
     async def _check(self, workspace: WorkspaceId) -> None:
         reading = await self._store.voice.read(workspace)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import structlog
@@ -22,6 +24,8 @@ from subscriptions.voice.voice_changes import VoiceChanges
 _log = structlog.get_logger()
 
 _FRAME = "voice"
+
+_AT_ONCE = 500
 
 COMPARE_SECONDS = 10
 """Interval at which the states that this process remembers are compared with Redis."""
@@ -102,7 +106,7 @@ class VoiceDevices:
 
         Raises StoreError.
         """
-        workspace = await self._store.voice.find_workspace(*device)
+        (workspace,) = await self._store.voice.find_workspaces([device])
         if workspace is None:
             self._joined.pop(device, None)
             return None
@@ -110,7 +114,7 @@ class VoiceDevices:
 
     async def end(self, device: VoiceDevice) -> None:
         """End the state of a device of any server, because its user has removed the device. Raises StoreError."""
-        workspace = await self._store.voice.find_workspace(*device)
+        (workspace,) = await self._store.voice.find_workspaces([device])
         if workspace is not None:
             await self._changes.end(workspace, device.user, VoiceConditions(device=device.device))
         self.note_left(device)
@@ -158,9 +162,7 @@ class VoiceDevices:
         Raises StoreError: it is repeated.
         """
         await self._note_gone()
-        for device in tuple(self._arriving):
-            await self.find(device)
-            self._arriving.discard(device)
+        await self._find_arriving()
         epoch = self._store.deployment.redis_epoch
         self._rounds += 1
         if epoch != self._epoch or self._rounds >= COMPARE_SECONDS:
@@ -178,9 +180,27 @@ class VoiceDevices:
             _log.warning("voice_departures_not_noted", devices=len(self._gone), reason=str(error))
 
     async def _note_gone(self) -> None:
-        for device, (workspace, heard_ms) in tuple(self._gone.items()):
+        for batch in _batches(self._gone):
+            await asyncio.gather(*(self._note_departure(device) for device in batch))
+
+    async def _note_departure(self, device: VoiceDevice) -> None:
+        departure = self._gone.get(device)
+        if departure is not None:
+            workspace, heard_ms = departure
             await self._store.voice.note_gone(workspace, *device, self._server, heard_ms)
-            self._gone.pop(device, None)
+            if self._gone.get(device) == departure:
+                del self._gone[device]
+
+    async def _find_arriving(self) -> None:
+        for batch in _batches(self._arriving):
+            workspaces = await self._store.voice.find_workspaces(batch)
+            found = [
+                self._attach(device, workspace)
+                for device, workspace in zip(batch, workspaces, strict=True)
+                if workspace is not None and device not in self._joined
+            ]
+            await asyncio.gather(*found)
+            self._arriving.difference_update(batch)
 
     async def _attach(self, device: VoiceDevice, workspace: WorkspaceId) -> JoinedVoice | None:
         hash_id, state = await self._store.voice.attach(workspace, *device, self._server)
@@ -215,3 +235,10 @@ class VoiceDevices:
                 if state.gone_at_ms or state.server != self._server:
                     # The connection that another server had has ended, or that server has.
                     await self._attach(device, workspace)
+
+
+def _batches(devices: Iterable[VoiceDevice]) -> Iterator[list[VoiceDevice]]:
+    """Yield the present devices in lists that one round trip can serve."""
+    left = iter(list(devices))
+    while batch := list(islice(left, _AT_ONCE)):
+        yield batch

@@ -61,8 +61,3 @@ async def test_rights_that_ended_with_redis_lost_end_the_restored_state(
     await losing_api.services.housekeeper.check_redis()
     await losing_api.services.app.voice_devices.renew()
     await voice.wait_for(voice.lounge)
-
-
-async def test_nobody_joins_or_is_shown_without_redis(voice: VoiceWorkspace, api: Api) -> None:
-    cache = api.services.app.store.cache
-    assert cache.is_shared
