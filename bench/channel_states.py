@@ -48,7 +48,14 @@ _SYNC = f"""query ($since: Cursor) {{ syncSessions(since: $since, first: 100) {{
     cursor totalUnread hasMore reset sessions {_SHOWN} }} }}"""
 _READY = f"""{{ ready {{ me {{ id displayName avatarUrl }} attention {{ unread mentions threads }} cursor
     sessions {{ totalUnread cursor edges {{ node {_SHOWN} }} }}
-    workspaces {{ id name iconUrl memberCount rev viewerPermissions }} }} }}"""
+    workspaces {{ id name iconUrl memberCount rev viewerPermissions }} presence {{ setting shown }} }} }}"""
+_SEPARATE = (
+    "{ me { id displayName avatarUrl } }",
+    "{ attention { unread mentions threads } }",
+    f"{{ sessions(first: 50) {{ totalUnread cursor edges {{ node {_SHOWN} }} }} }}",
+    "{ myWorkspaces { edges { node { id name iconUrl memberCount rev viewerPermissions } } } }",
+)
+"""The queries of a client that does not use `ready`, except the one about the user's own presence."""
 _FOLLOWED = """query ($id: ID!) { followedChannels(workspaceId: $id) { edges { node {
     id name position messageCount session { readCount unreadMentionCount muteStatus } } } } }"""
 _SYNC_CHANNELS = """query ($since: Cursor) { syncChannels(since: $since) {
@@ -135,6 +142,7 @@ class Bench:
                 "syncChannels": (self._sync(_SYNC_CHANNELS, "channels"), self._write_in_channels, 15),
                 "ready, cold": (self._asking(_READY), self._forget, 7),
                 "ready": (self._asking(_READY), None, 25),
+                "separate queries": (self._asking(*_SEPARATE), None, 25),
             }.items():
                 if only and name not in only:
                     continue
@@ -165,10 +173,11 @@ class Bench:
         for channel in self._world.followed_in(self._world.workspaces[0])[:_CHANGES]:
             await self._sender.ask(_SEND, id=channel)
 
-    def _asking(self, query: str) -> Any:
+    def _asking(self, *queries: str) -> Any:
         async def ask(_number: int) -> int:
             before = self._asker.received
-            await self._asker.ask(query)
+            for query in queries:
+                await self._asker.ask(query)
             return self._asker.received - before
 
         return ask
@@ -213,7 +222,7 @@ async def _measure(databases: EmbeddedServers, folder: Path, arguments: argparse
         Redis.from_url(databases.redis_url) as redis,
     ):
         with MongoClient[Row](databases.mongo_url) as mongo:
-            owner = insert_owner(mongo[_NAME], world.user, 100)
+            owner = insert_owner(mongo[_NAME], world.user, arguments.sessions)
             insert_people(mongo[_NAME], [world.user, world.sender, *owner.peers])
             if arguments.workspaces:
                 world.insert(mongo)
@@ -230,6 +239,7 @@ async def _measure(databases: EmbeddedServers, folder: Path, arguments: argparse
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=100, help="sessions of the user outside of channels")
     parser.add_argument("--workspaces", type=int, default=5, help="workspaces of the user")
     parser.add_argument("--channels", type=int, default=400, help="channels of each workspace, all with a session")
     parser.add_argument("--followed", type=int, default=40, help="followed channels of each workspace")

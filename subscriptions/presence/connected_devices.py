@@ -335,12 +335,12 @@ class ConnectedDevices:
         for user, written_ms in list(itertools.islice(self._written.items(), count)):
             if written_ms > latest:
                 break
-            self._rewrite(user)
+            self.rewrite(user)
 
     def resync(self) -> None:
         """Write all devices again: Redis has lost them, or frames about their users."""
         for user in self._users:
-            self._rewrite(user)
+            self.rewrite(user)
 
     async def begin_shutdown(self) -> None:
         """Write no departures from now on: all devices depart when the end of this server is reported."""
@@ -368,7 +368,8 @@ class ConnectedDevices:
         device.is_idle = True
         self._in_use.pop(device, None)
 
-    def _rewrite(self, user: UserId) -> None:
+    def rewrite(self, user: UserId) -> None:
+        """Write the devices of a user here again: Redis may have lost them."""
         for device in self._users.get(user, {}).values():
             self._writer.mark(user, device.id)
             if device.closers:
