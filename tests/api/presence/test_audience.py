@@ -93,7 +93,7 @@ async def test_a_group_that_has_ended_does_not_count(api: Api, end: str) -> None
     assert await visible(api, carol, [alice, bob]) == set()
 
 
-async def test_one_of_many_groups_is_enough(api: Api) -> None:
+async def test_users_who_share_one_of_many_groups_are_visible(api: Api) -> None:
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(6)))
     groups = [await api.create_group(alice, *others[:2]) for _ in range(3)]
     groups += [await api.create_group(alice, *pair) for pair in (others[2:4], others[4:])]
@@ -136,7 +136,7 @@ async def test_a_deleted_workspace_does_not_count_even_before_its_rows_are_remov
     assert await visible(api, alice, [bob]) == set()
 
 
-async def test_strangers_take_the_same_reads_as_ids_of_nobody(api: Api) -> None:
+async def test_strangers_take_the_same_reads_as_unknown_ids(api: Api) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     await api.send(alice, bob)
     await api.create_group(alice, bob, carol)
