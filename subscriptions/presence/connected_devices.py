@@ -184,6 +184,9 @@ class ConnectedDevices:
         self._in_use.pop(device, None)
         self._leaving.append(Departure(device, device.gone_at_ms))
         self._writer.mark(device.user, device.id)
+        if self.has_device(device.user, device.id):
+            # It was removed, and has connected again before this connection had ended.
+            return
         for call in self._on_removed:
             call(device.user, device.id, now - silent_ms)
 
