@@ -235,9 +235,9 @@ class ConnectedDevices:
         self._settings.on_change(call)
 
     def announce(self, changes: Collection[ChangedPresence]) -> None:
-        """Let all servers with devices of the users know their changed settings: they answer `is_hidden` from now on.
+        """Send changed settings to all servers with devices of the users. Called after each change that a user makes.
 
-        Called after each change that a user makes.
+        No round trip. After lost frames the servers read the settings again.
         """
         self._settings.announce(changes)
 
