@@ -206,6 +206,7 @@ async def _build_routes(
         unsent=unsent,
         authenticate_token=auth_guard.authenticate,
     )
+    shutdown.add_drain(app.devices.begin_shutdown)
     shutdown.add_drain(socket.drain)
     shutdown.add_drain(streams.drain)
     files = file_endpoints(app, services.pictures, Downloads(settings.max_downloads), load_shedding, stack)

@@ -48,6 +48,7 @@ from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
 from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.presence.presence_hub import PresenceHub
+from subscriptions.presence.recovery.missing_records import MissingRecords
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -97,6 +98,7 @@ class Parts:
     ephemeral: EphemeralDelivery
     preview_fetcher: PreviewFetcher
     livekit: LiveKitParts | None
+    missing_records: MissingRecords
 
     async def open(self) -> None:
         """Begin to receive, deliver and tidy up."""
@@ -127,6 +129,7 @@ class Parts:
         await app.voice_devices.close()
         if self.livekit is not None:
             await self.livekit.close()
+        self.missing_records.close()
         await app.devices.close()
         await app.presence.close()
         await app.shared_events.close()
@@ -207,7 +210,6 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
     presence = PresenceHub(hub.server, store, bus, live_servers)
-    store.presence_records.on_reloaded = presence.publish
 
     def note_devices(changes: Collection[ChangedPresence]) -> None:
         presence.publish(changes)
@@ -236,6 +238,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     memberships.on_change(online.note_workspaces)
     voice = VoiceChanges(store, shared_events)
     livekit = build_media_server(settings, store, voice, ring, bus.calls)
+    missing_records = MissingRecords(hub.server, bus, devices, presence)
+    store.presence_records.on_missing = missing_records.note
+    store.presence_records.on_reloaded = partial(_announce_presence, devices, presence)
     voice_devices = VoiceDevices(store, voice, devices, bus, hub.server)
     voice_checks = VoiceChecks(store, voice, live_servers.find_end)
     housekeeper = Housekeeper(
@@ -293,7 +298,21 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         media=livekit.server if livekit is not None else None,
     )
     store.policy_changes.completions.announce = partial(announce_change, app)
-    return Parts(app, housekeeper, Revocations(store.revocations, bus), ring, ephemeral, preview_fetcher, livekit)
+    return Parts(
+        app,
+        housekeeper,
+        Revocations(store.revocations, bus),
+        ring,
+        ephemeral,
+        preview_fetcher,
+        livekit,
+        missing_records,
+    )
+
+
+def _announce_presence(devices: ConnectedDevices, presence: PresenceHub, changes: Collection[ChangedPresence]) -> None:
+    devices.announce(changes)
+    presence.publish(changes)
 
 
 def build_engine(settings: Settings, app: Confab) -> Engine:

@@ -105,6 +105,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "load_presence": _PRESENCE,
     "remove_ended_devices": _PRESENCE,
     "report_server": (),
+    "unwatch_presence": _PRESENCE,
     "watch_presence": _PRESENCE,
     # store/workspaces
     "load_policy_version": _WORKSPACE,

@@ -211,6 +211,7 @@ def build_store(
     presence = PresenceStore(
         presence_rows, presence_records, cache, keys, clock, stale_caches.add_presence_unless_applied
     )
+    visibility = Visibility(presence, presence_records, cache, clock)
     sending_rights = SendingRights(policies, channel_rights)
     threads = ThreadStore(mongo, keys)
     outbox, revisions = OutboxStore(cache, keys, clock), RevisionStore(mongo, cache, keys, pins, file_claims)
@@ -256,7 +257,7 @@ def build_store(
         receipts=ReceiptStore(mongo),
         held_receipts=HeldReceiptStore(mongo),
         thread_lists=ThreadLists(mongo),
-        typing=TypingStore(cache, keys, clock),
+        typing=TypingStore(cache, keys, clock, visibility),
         watchers=WatcherStore(cache, keys, clock),
         revocations=RevocationStore(mongo),
         event_streams=EventStreamStore(cache, keys),
@@ -302,7 +303,7 @@ def build_store(
         blobs=GridFSBlobs(mongo) if blobs is None else blobs,
         presence=presence,
         presence_records=presence_records,
-        visibility=Visibility(presence, presence_records, cache, clock),
+        visibility=visibility,
         server_times=ServerTimes(cache, keys, clock),
         online_members=OnlineMembers(cache, keys),
         voice=VoiceStore(cache, keys, clock),

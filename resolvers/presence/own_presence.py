@@ -46,11 +46,16 @@ def own_presence_from(app: Confab, record: PresenceRecord) -> OwnPresence:
 
 
 async def set_presence(app: Confab, user: UserId, value: PresenceSetting, until_ms: int | None) -> OwnPresence:
-    """Set the presence of a user. `until_ms`: when it becomes ONLINE by itself. Raises InvalidInput."""
+    """Set the presence of a user. `until_ms`: when it becomes ONLINE by itself. Raises InvalidInput.
+
+    Receipts that were held back while the user was INVISIBLE are sent.
+    """
     check_future(until_ms, app.store.clock.now_ms(), "until")
     # ONLINE that becomes ONLINE has no end.
     until_ms = until_ms if value is not PresenceSetting.ONLINE else None
-    return _announce(app, await app.store.presence.set_presence(user, value, until_ms))
+    change = await app.store.presence.set_presence(user, value, until_ms)
+    app.receipt_release.begin(user)
+    return _announce(app, change)
 
 
 async def set_custom_status(

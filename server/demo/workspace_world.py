@@ -16,6 +16,8 @@ TRIPS = "Trips"
 """The category of channels."""
 
 GENERAL, LAKE, PLANNING, OLD_ROUTES = "#general", "#lake", "#planning", "#old-routes"
+CAMPFIRE, SUMMIT = "#Campfire", "#Summit"
+"""Voice channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ CHANNELS = (
     DemoChannel(LAKE, "The way round the lake, all fourteen kilometres of it", category=TRIPS),
     DemoChannel(PLANNING, "For guides", ChannelKind.PRIVATE, TRIPS, members=(BOB, CAROL)),
     DemoChannel(OLD_ROUTES, "Routes that are closed", is_archived=True),
+    DemoChannel(CAMPFIRE, "Sit down and talk", ChannelKind.VOICE),
+    DemoChannel(SUMMIT, "For the last metres", ChannelKind.VOICE),
 )
 
 CHANNEL_STEPS: Mapping[int, tuple[Dialogue, ...]] = {

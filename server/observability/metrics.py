@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from resolvers.base.app import Confab
 from server.observability.buckets import buckets_of
 from server.observability.limit_metrics import LimitSources, collect_limits
+from server.observability.presence_metrics import collect_presence
 from server.observability.workspace_metrics import collect_workspaces
 from server.overload.load_shedding import LoadShedding
 from server.overload.operation_meter import OperationMeter
@@ -78,6 +79,7 @@ class Metrics(Collector):
         yield from self._sources.files.collect()
         yield from self._collect_writes()
         yield from collect_workspaces(self._sources.app)
+        yield from collect_presence(self._sources.app)
         yield from self._collect_databases()
         yield from self._collect_connections()
         migrated = self._sources.migrated_row_count()

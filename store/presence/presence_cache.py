@@ -28,7 +28,7 @@ class ChangedPresence(NamedTuple):
     Attributes:
         before: The record before it; None: not known, so watching servers may have an even older one.
         record: The record after it.
-        servers: The servers that show the user to somebody.
+        servers: The servers that show the user to somebody; ALL_SERVERS if Redis may have lost some of them.
     """
 
     before: PresenceRecord | None
@@ -54,6 +54,9 @@ class PresenceCache:
         self._clock = clock
         self.on_reloaded: Callable[[Collection[ChangedPresence]], None] = lambda changes: None
         """Called with records that may have been out of date. It must not block."""
+        self.on_missing: Callable[[Collection[UserId]], None] = lambda users: None
+        """Called with users whose records were not there when they were read: Redis may have evicted them, with their
+        devices and the servers that show them. It must not block."""
 
     def read_calls(self, users: Iterable[UserId]) -> list[Call]:
         """Return the calls that read records."""
@@ -66,13 +69,17 @@ class PresenceCache:
     async def complete(self, answers: Mapping[UserId, Sequence[bytes]]) -> dict[UserId, PresenceRecord]:
         """Return records for a reader, by the answers of Redis. What is missing is loaded."""
         read_again_ms = self._clock.now_ms() - READ_AGAIN_MS
-        found, missing = dict[UserId, PresenceRecord](), list[UserId]()
+        found, missing, evicted = dict[UserId, PresenceRecord](), list[UserId](), list[UserId]()
         for user, answer in answers.items():
             cached = record_from(user, answer)
             found[user] = cached.record
+            if not cached.record.version:
+                evicted.append(user)
             if not cached.is_complete or cached.read_at_ms is None or cached.read_at_ms < read_again_ms:
                 missing.append(user)
         loaded = await self.load(missing, is_for_reader=True)
+        if evicted:
+            self.on_missing(evicted)
         return found | {user: change.after.record for user, change in loaded.items()}
 
     async def load(self, users: Collection[UserId], *, is_for_reader: bool = False) -> dict[UserId, CachedChange]:

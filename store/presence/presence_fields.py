@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+ALL_SERVERS = "*"
+"""Stands for all servers, as on the bus."""
+
 
 class CachedRecordField:
     """Fields of the hash of a user's record in Redis, with DEVICE and DEPARTED for each device."""
@@ -17,6 +20,10 @@ class CachedRecordField:
     """When others last saw the user there (ms), as far as the devices do not say it."""
     READ_AT = "l"
     """When the part from MongoDB was last loaded for a reader (ms)."""
+    WATCHED_UNTIL = "w"
+    """Time until which servers show the user (ms), as far as the set of servers is complete."""
+    LOST_UNTIL = "x"
+    """Time until which servers may show the user that the set of servers has lost (ms)."""
     DEVICE = "d:"
     """Beginning of the name of the field of a device: then its server, a colon and its id."""
     DEPARTED = "q:"
@@ -38,7 +45,5 @@ class PresenceField:
 
 def presence_literals() -> Mapping[str, str]:
     """Return the names that scripts use for the fields of a record, with their literals."""
-    return {
-        name: f"'{getattr(CachedRecordField, name)}'"
-        for name in ("VERSION", "REVISION", "SETTINGS", "SEEN", "READ_AT", "DEPARTED")
-    }
+    names = ("VERSION", "REVISION", "SETTINGS", "SEEN", "READ_AT", "WATCHED_UNTIL", "LOST_UNTIL")
+    return {name: f"'{getattr(CachedRecordField, name)}'" for name in names} | {"ALL_SERVERS": f"'{ALL_SERVERS}'"}

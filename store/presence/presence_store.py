@@ -78,7 +78,7 @@ class PresenceStore:
 
     async def unwatch(self, users: Collection[UserId], server: str) -> None:
         """Note that a server does not show the users any more. Raises StoreError."""
-        await self._cache.run([Call("ZREM", self._keys.presence(user)[1:], (server,)) for user in users])
+        await self._cache.run([self._script("unwatch_presence", user, server) for user in users])
 
     async def change_devices(self, changes: Iterable[DeviceChange]) -> list[ChangedPresence]:
         """Change the devices of users, one change each: one round trip to Redis. Raises StoreError.

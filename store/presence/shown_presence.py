@@ -116,10 +116,11 @@ def last_seen_ms(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> int 
 
 def departed_devices(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> tuple[DevicePresence, ...]:
     """Return the devices of a user who becomes INVISIBLE at a time, as if they departed then."""
-    return tuple(
-        replace(device, gone_at_ms=_first(gone_at_ms, now_ms), idle_since_ms=idle_since_ms)
-        for device, gone_at_ms, idle_since_ms in _visible_devices(record, find_end, now_ms)
-    )
+    latest: dict[tuple[str, str], DevicePresence] = {}
+    for device, gone_at_ms, idle_since_ms in sorted(_visible_devices(record, find_end, now_ms), key=_by_departure):
+        gone = replace(device, gone_at_ms=_first(gone_at_ms, now_ms), idle_since_ms=idle_since_ms)
+        latest[device.server, device.device] = gone
+    return tuple(latest.values())
 
 
 def without_ended_devices(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> PresenceRecord:
@@ -214,11 +215,15 @@ def _status(devices: Sequence[_VisibleDevice], setting: PresenceSetting) -> Pres
 def _newest_connections(devices: Iterable[_VisibleDevice]) -> Sequence[_VisibleDevice]:
     """Return each device once: where it is, or else where it was last."""
     newest: dict[str, _VisibleDevice] = {}
-    for each in sorted(
-        devices, key=lambda each: (each.gone_at_ms is None, each.gone_at_ms, each.device.since_ms, each.device.server)
-    ):
+    for each in sorted(devices, key=_by_departure):
         newest[each.device.device] = each
     return list(newest.values())
+
+
+def _by_departure(visible: _VisibleDevice) -> tuple[bool, int | None, int, str]:
+    """Return the sort key for devices: those that are there come last, the newest connection at the end."""
+    gone_at_ms, device = visible.gone_at_ms, visible.device
+    return gone_at_ms is None, gone_at_ms, device.since_ms, device.server
 
 
 def _last_seen(seen_ms: int | None, devices: Iterable[_VisibleDevice], now_ms: int) -> int | None:

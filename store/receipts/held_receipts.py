@@ -61,7 +61,7 @@ class HeldReceiptStore:
         await self._mongo.write(self.prepare_writes(receipts, until_ms))
 
     async def list_of(self, user: UserId, limit: int) -> list[HeldReceipt]:
-        """Return held receipts of a user: one round trip."""
+        """Return held receipts of a user: one round trip. limit: 0 for all."""
         return [_from_row(row) for row in await self._mongo.find(HELD_RECEIPTS, held_receipts_of(user), limit=limit)]
 
     async def list_due_users(self, now_ms: int, limit: int) -> list[UserId]:

@@ -124,7 +124,7 @@ class ConnectedDevices:
         self._server = server
         self._presence = presence
         self._clock = clock
-        self._settings = OwnSettings(server, bus, clock)
+        self._settings = OwnSettings(server, bus)
         self._calls = bus.calls
         self._find_end = find_end
         self._publish = publish
@@ -141,6 +141,7 @@ class ConnectedDevices:
         self._last_seen = LastSeen(presence)
         self._written: OrderedDict[UserId, int] = OrderedDict()
         """When the devices of each user were last written (ms), the longest ago first."""
+        self._is_ending = False
         self._on_connected: list[Callable[[UserId, str], None]] = []
         self._on_removed: list[Callable[[UserId, str, int], None]] = []
         bus.calls.answer_kind(_REMOVE, self._answer_removal)
@@ -183,7 +184,8 @@ class ConnectedDevices:
         device.gone_at_ms = now - max(0, silent_ms - SILENT_AFTER_MS)
         self._in_use.pop(device, None)
         self._leaving.append(Departure(device, device.gone_at_ms))
-        self._writer.mark(device.user, device.id)
+        if not self._is_ending:
+            self._writer.mark(device.user, device.id)
         if self.has_device(device.user, device.id):
             # It was removed, and has connected again before this connection had ended.
             return
@@ -222,13 +224,6 @@ class ConnectedDevices:
         """Return whether a device of a user is connected to this process."""
         return any(device.closers for device in self._users.get(user, {}).values())
 
-    def is_hidden(self, user: UserId) -> bool:
-        """Return whether a user with a connection here is INVISIBLE, by the newest record that this process has.
-
-        True until the first record is read: nothing about a user is shown by mistake.
-        """
-        return self._settings.is_hidden(user)
-
     def own_record(self, user: UserId) -> PresenceRecord | None:
         """Return a user's record with the devices on this process alone; None if the setting was not read yet."""
         record = self._settings.find(user)
@@ -243,9 +238,9 @@ class ConnectedDevices:
         self._settings.on_change(call)
 
     def announce(self, changes: Collection[ChangedPresence]) -> None:
-        """Let all servers with devices of the users know their changed settings: they answer `is_hidden` from now on.
+        """Send changed settings to all servers with devices of the users. Called after each change that a user makes.
 
-        Called after each change that a user makes.
+        No round trip. After lost frames the servers read the settings again.
         """
         self._settings.announce(changes)
 
@@ -343,12 +338,16 @@ class ConnectedDevices:
         for user, written_ms in list(itertools.islice(self._written.items(), count)):
             if written_ms > latest:
                 break
-            self._rewrite(user)
+            self.rewrite(user)
 
     def resync(self) -> None:
         """Write all devices again: Redis has lost them, or frames about their users."""
         for user in self._users:
-            self._rewrite(user)
+            self.rewrite(user)
+
+    async def begin_shutdown(self) -> None:
+        """Write no departures from now on: all devices depart when the end of this server is reported."""
+        self._is_ending = True
 
     async def close(self) -> None:
         """Stop. Nothing is written for each device: the end of the server is reported (`LiveServers.close`)."""
@@ -372,7 +371,8 @@ class ConnectedDevices:
         device.is_idle = True
         self._in_use.pop(device, None)
 
-    def _rewrite(self, user: UserId) -> None:
+    def rewrite(self, user: UserId) -> None:
+        """Write the devices of a user here again: Redis may have lost them."""
         for device in self._users.get(user, {}).values():
             self._writer.mark(user, device.id)
             if device.closers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from store.base.clock import Clock
 from store.base.ids import UserId
 from store.presence.presence_record import PresenceRecord
 from store.presence.presence_store import ChangedPresence
@@ -22,19 +21,13 @@ class OwnSettings:
     settings.
     """
 
-    def __init__(self, server: str, bus: Bus, clock: Clock) -> None:
+    def __init__(self, server: str, bus: Bus) -> None:
         self._server = server
         self._bus = bus
-        self._clock = clock
         self._known: dict[UserId, PresenceRecord | None] = {}
         """None until the first record of a user is read: nothing about the user is shown until then."""
         self._on_change: list[Callable[[Collection[UserId]], None]] = []
         bus.on_frame(_FRAME, self._receive)
-
-    def is_hidden(self, user: UserId) -> bool:
-        """Return whether a user is INVISIBLE. True for users whose setting was not read yet."""
-        known = self._known.get(user)
-        return known is None or known.setting.is_hidden_at(self._clock.now_ms())
 
     def find(self, user: UserId) -> PresenceRecord | None:
         """Return the newest known record of a user; None if none was read yet. Its devices may be out of date."""

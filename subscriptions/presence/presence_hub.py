@@ -103,6 +103,10 @@ class PresenceHub:
         self.users.carry_devices()
         self.resync()
 
+    def watch_again(self, users: Collection[UserId]) -> None:
+        """Watch those of the users again that this process shows: Redis may have lost the watches."""
+        self._reader.read_soon(user for user in users if self.users.find(user) is not None)
+
     async def renew(self) -> None:
         """Watch all users again. Called at intervals of half of WATCH_MS."""
         self.resync()

@@ -19,7 +19,10 @@ from store.presence.presence_store import ChangedPresence, DeviceChange, Presenc
 _log = structlog.get_logger()
 
 GATHER_SECONDS = 0.05
-"""Time for which changes are gathered before they are written together."""
+"""Time between two writes, for which changes are gathered. The first change is written at once.
+
+So a departure is written as soon as a setting is (ADR 81).
+"""
 
 USERS_AT_ONCE = 500
 """Users whose changes are written in one round trip."""
@@ -97,12 +100,12 @@ class PresenceWriter:
         pause, longest = _PAUSE_SECONDS
         try:
             while self._changed:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(GATHER_SECONDS):
-                        await self._is_urgent.wait()
                 self._is_urgent.clear()
                 if await self._write_some():
                     pause = _PAUSE_SECONDS[0]
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(GATHER_SECONDS):
+                            await self._is_urgent.wait()
                 else:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, longest)

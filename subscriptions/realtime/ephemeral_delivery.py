@@ -11,15 +11,14 @@ from typing import Any
 import structlog
 
 from store.base.errors import StoreError
-from store.base.ids import ConversationId, UserId, parse_thread
+from store.base.ids import UserId, parse_thread
 from store.base.tasks import end_tasks
 from store.base.workspace_ids import is_in_workspace
-from store.conversations.typing_store import WINDOW_MS, Routes
+from store.conversations.typing_store import Routes
 from store.store import Store
 from subscriptions.realtime.bus import ALL_SERVERS, Bus
 from subscriptions.realtime.events.base import EphemeralEvent
 from subscriptions.realtime.events.registry import EPHEMERAL_KINDS
-from subscriptions.realtime.recent_keys import RecentKeys
 from subscriptions.realtime.user_hub import UserHub
 
 _log = structlog.get_logger()
@@ -41,7 +40,6 @@ class EphemeralDelivery:
         self._store = store
         self._hub = hub
         self._bus = bus
-        self._without_listeners = RecentKeys[ConversationId](WINDOW_MS)
         self._one_at_a_time = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         for kind in EPHEMERAL_KINDS:
@@ -71,27 +69,10 @@ class EphemeralDelivery:
         """Return whether there are too many members to name them."""
         return len(others) > MAX_NAMED
 
-    async def has_listeners(self, event: EphemeralEvent, others: Sequence[UserId]) -> bool:
-        """Return whether any of many members is connected to any server. Raises Unreachable.
-
-        If none is connected, this is remembered for WINDOW_MS, because the check needs the routes of all members.
-        """
-        if any(map(self._hub.has_mailbox, others)):
-            return True
-        if self._without_listeners.contains(event.conversation, event.at_ms):
-            return False
-        for start in range(0, len(others), MAX_NAMED):
-            members = others[start : start + MAX_NAMED]
-            if self._group_by_server(members, await self._store.typing.find_routes(members)):
-                return True
-        self._without_listeners.add(event.conversation, event.at_ms)
-        return False
-
-    def send(self, event: EphemeralEvent, others: Sequence[UserId], routes: Routes) -> bool:
-        """Send an event to few members by their routes. Return False if none of them is connected."""
+    def send(self, event: EphemeralEvent, others: Sequence[UserId], routes: Routes) -> None:
+        """Send an event to few members by their routes."""
         by_server = self._group_by_server(others, routes)
         self._bus.send_frames(event.frame, {server: _body(event, users, None) for server, users in by_server.items()})
-        return bool(by_server)
 
     def send_to_all_servers(self, event: EphemeralEvent, version: str) -> None:
         """Send an event to the members of a large group, by the version of its membership."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from resolvers.users.callers import Caller, CallerRole
 from server.services import Services
 from store.base.ids import UserId
 from store.redis.cache import Call
+from subscriptions.presence.connected_devices import GivenDevice
 from subscriptions.transport.engine import (
     ConnectionContext,
     EventStream,
@@ -95,8 +96,10 @@ def make_caller(user: str, role: CallerRole = CallerRole.USER, name: str | None 
 class Subscriber:
     """One subscription of one device. It reads events as fast as they come."""
 
-    def __init__(self, stream: EventStream) -> None:
+    def __init__(self, stream: EventStream, depart: Callable[[], Awaitable[None]] | None = None) -> None:
+        """depart: called when the subscription has ended."""
         self._stream = stream
+        self._depart = depart
         self._events: asyncio.Queue[Json] = asyncio.Queue()
         self._task = asyncio.create_task(self._read())
 
@@ -146,6 +149,8 @@ class Subscriber:
         await asyncio.sleep(0.005)
         await cancel_tasks(self._task)
         self._stream.close()
+        if self._depart is not None:
+            await self._depart()
 
 
 class Api(SessionCalls, GroupCalls):
@@ -154,6 +159,8 @@ class Api(SessionCalls, GroupCalls):
     def __init__(self, services: Services, mongo: MongoClient[Json], database: str) -> None:
         self.services = services
         self.database = mongo[database]
+        self.subscribers_are_devices = False
+        """True: each subscriber is a device of its own, as a connection with one subscription is."""
         self._subscribers: list[Subscriber] = []
 
     async def create_users(self, *names: str) -> list[str]:
@@ -203,9 +210,24 @@ class Api(SessionCalls, GroupCalls):
             await self.services.sign_in(request_caller)
         prepared = await self.services.engine.prepare(request, request_caller)
         stream = await self.services.engine.subscribe(prepared, request, ConnectionContext(request_caller, "test"))
-        subscriber = Subscriber(stream)
+        depart = None
+        if self.subscribers_are_devices and request_caller is not None:
+            depart = await self.connect_device(request_caller.user_id)
+        subscriber = Subscriber(stream, depart)
         self._subscribers.append(subscriber)
         return subscriber
+
+    async def connect_device(self, user: str) -> Callable[[], Awaitable[None]]:
+        """Connect a device, as a transport does. Return the function that ends its connection."""
+        devices = self.services.app.devices
+        device = devices.connect(UserId(user), GivenDevice(), lambda: None)
+        await devices._writer.write_now(device.user, device.device)
+
+        async def depart() -> None:
+            device.end()
+            await devices._writer.write_now(device.user, device.device)
+
+        return depart
 
     async def listen(self, user: str, query: str = LIVE_MESSAGES, **variables: Any) -> Subscriber:
         """Return a subscription without `since`, after its first event."""

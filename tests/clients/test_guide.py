@@ -168,6 +168,18 @@ async def test_gql_receives_every_event_and_sends_once(url: str, guide: ModuleTy
         assert await bob.send(**key) == await bob.send(**key)
 
 
+async def test_gql_names_its_device(url: str, guide: ModuleType) -> None:
+    async with guide.Confab(url, _signer("py-pam", 60), device_id="pam's laptop") as pam:
+        events = pam.events()
+        assert (await anext(events))["__typename"] == "CaughtUp"
+        devices: list[dict[str, str]] = []
+        async with asyncio.timeout(30):
+            while not devices:
+                devices = (await pam.ask("{ devices { id type } }"))["devices"]
+        assert devices == [{"id": "pam's laptop", "type": "DESKTOP"}]
+        await events.aclose()
+
+
 async def test_gql_sends_a_file_once(url: str, guide: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("notes of the trip " * 20_000)

@@ -137,8 +137,9 @@ async def test_demo_has_a_workspace_with_channels_and_roles(seeded: Settings) ->
     assert [category["name"] for category in bob["categories"]] == ["Trips"]
     channels = {edge["node"]["name"]: edge["node"] for edge in bob["channels"]["edges"]}
     assert {name: channel["messageCount"] for name, channel in channels.items()} == {
-        "general": 6, "lake": 5, "planning": 3, "old-routes": 2,
+        "general": 6, "lake": 5, "planning": 3, "old-routes": 2, "Campfire": 0, "Summit": 0,
     }  # fmt: skip
+    assert [channels[name]["kind"] for name in ("Campfire", "Summit")] == ["VOICE", "VOICE"]
     assert channels["general"]["isDefault"] and channels["old-routes"]["isArchived"]
     assert channels["general"]["memberCount"] == bob["memberCount"]
     assert channels["planning"]["kind"] == "PRIVATE"

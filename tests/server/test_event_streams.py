@@ -20,6 +20,7 @@ from tests.server.tokens import SECRET
 
 EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typename
     ... on MessageCreated { cursor message { content } } ... on CaughtUp { cursor reset } } }"""
+PRESENCE = "subscription ($users: [ID!]!) { presenceEvents(userIds: $users) { user { id } status } }"
 SESSIONS = "subscription { syncSession { reason } }"
 ME = "{ me { id } }"
 MAX_WAITING = 24
@@ -104,6 +105,22 @@ async def test_operations_share_a_stream_across_servers(here: Server, there: Ser
     peer.leave()
     await peer.ended()
     assert code(await there.perform(alice, stream, "late", ME)) == (404, "NOT_FOUND")
+
+
+async def test_an_open_stream_is_seen_by_others_on_their_streams(
+    here: Server, there: Server, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    await there.send(alice, bob, "hello")
+    stream = await there.reserve(bob)
+    peer = await here.open(bob, stream)
+    await here.begin(bob, stream, "presence", PRESENCE, users=[alice])
+    await peer.until(lambda: len(events_of(peer, "presence")) == 1)
+    await there.open(alice, await here.reserve(alice))
+    await peer.until(lambda: len(events_of(peer, "presence")) == 2)
+    assert [event["presenceEvents"] for event in events_of(peer, "presence")] == [
+        {"user": {"id": alice}, "status": status} for status in ("OFFLINE", "ONLINE")
+    ]
 
 
 async def test_client_that_resumes_on_another_stream_misses_nothing(

@@ -151,6 +151,15 @@ async def test_workspaces_are_counted(serve_app: ServeApp) -> None:
             assert await grown(failure) == 0
 
 
+async def test_users_whose_presence_is_shown_are_counted(serve_app: ServeApp) -> None:
+    async with measured(serve_app) as (app, grown):
+        socket = await app.signed_in("bob")
+        await socket.subscribe("live", 'subscription { presenceEvents(userIds: ["bob", "stranger"]) { status } }')
+        await socket.receive()
+        assert await grown("confab_presence_watched") == 1
+        assert await grown("confab_presence_frames_total") == 0
+
+
 async def test_labels_contain_only_known_values(serve_app: ServeApp) -> None:
     port = ports.pick_free()
     async with serve_app(metrics_port=port) as app:

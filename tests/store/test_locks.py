@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -231,18 +231,19 @@ async def test_a_waiter_cancelled_as_it_gets_the_lock_blocks_no_other(
     servers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two, _ = (server.app.store for server in servers)
-    ask, taken = one.cache.one, asyncio.Event()
+    run, taken = one.cache.run, asyncio.Event()
 
-    async def unanswered(call: Call) -> Any:
-        answer = await ask(call)
-        if call.name == "lock":
+    async def unanswered(calls: Sequence[Call]) -> Any:
+        answers = await run(calls)
+        if calls[0].name == "lock":
             taken.set()
             await asyncio.sleep(10)
-        return answer
+        return answers
 
-    monkeypatch.setattr(one.cache, "one", unanswered)
+    monkeypatch.setattr(one.cache, "run", unanswered)
     cancelled = asyncio.create_task(_take(one.locks))
-    await taken.wait()
+    async with asyncio.timeout(10):
+        await taken.wait()
     cancelled.cancel()
     await asyncio.wait([cancelled])
     async with asyncio.timeout(1):

@@ -9,7 +9,7 @@ const WITH_BOB = "p_alice_bob";
 let alice, context;
 
 const shown = (page) => log(page).getByRole("article").evaluateAll((all) => all.map((each) => [Number(each.dataset.seq), each.querySelector(".text")?.textContent ?? ""]));
-const banner = (page) => page.getByRole("status").filter({ hasText: "Offline" });
+const banner = (page) => page.getByRole("status").filter({ hasText: "Your messages are kept" });
 
 /** Exactly these messages are stored, each in its place, and the page displays the same. */
 async function endsWith(page, texts) {

@@ -34,6 +34,8 @@ check("all other queries and mutations run unchanged", async () => {
     ["Organise", /"pinSession": \{/],
     ["Groups", /"myGroups": \{/],
     ["CatchUp", /"syncSessions": \{/],
+    ["Presence", /"presences": \[/],
+    ["SetPresence", /"setting": "DND"/],
   ]) {
     await tab(name).click();
     await execute();

@@ -18,9 +18,28 @@ local function raise_seen(seen_ms)
   return true
 end
 
+local function is_later(field)
+  return tonumber(redis.call('HGET', RECORD, field) or '-1') >= NOW_MS
+end
+
+-- Notes if the set of servers was evicted while servers showed the user.
+local function check_servers()
+  if redis.call('EXISTS', SERVERS) == 0 and is_later(WATCHED_UNTIL) then
+    redis.call('HSET', RECORD, LOST_UNTIL, redis.call('HGET', RECORD, WATCHED_UNTIL))
+  end
+end
+
+-- Returns the servers that show the user; ALL_SERVERS if any of them was lost. is_new: the record was not there, so it
+-- is not known whether it was evicted.
+local function list_servers(is_new)
+  check_servers()
+  redis.call('ZREMRANGEBYSCORE', SERVERS, '-inf', '(' .. ARGV[1])
+  if is_new or is_later(LOST_UNTIL) then return { ALL_SERVERS } end
+  return redis.call('ZRANGE', SERVERS, 0, -1)
+end
+
 -- Returns { record before, record now, servers that show it }, and keeps the record for some time.
 local function answer_since(before)
   redis.call('PEXPIRE', RECORD, KEPT_MS)
-  redis.call('ZREMRANGEBYSCORE', SERVERS, '-inf', '(' .. ARGV[1])
-  return { before, redis.call('HGETALL', RECORD), redis.call('ZRANGE', SERVERS, 0, -1) }
+  return { before, redis.call('HGETALL', RECORD), list_servers(#before == 0) }
 end

@@ -56,7 +56,7 @@ class ReceiptRelease:
     def begin(self, user: UserId) -> None:
         """Release what is held of a user who may be visible now. Returns at once.
 
-        If it fails, `release_due` does it. Nothing happens to the receipts of an INVISIBLE user.
+        If it fails, `release_due` does it. The receipts of an INVISIBLE user are checked at the end of the setting.
         """
         self._start(self._try_to_release(user))
 
@@ -116,12 +116,14 @@ class ReceiptRelease:
             store.cache.require_shared()
             # Read before each part: the user may become INVISIBLE again.
             setting = (await store.presence.read([user]))[user].setting
-            if setting.is_hidden_at(store.clock.now_ms()):
+            now = store.clock.now_ms()
+            if setting.is_hidden_at(now):
+                await self._check_at_end(user, setting, now)
                 return
             held = await store.held_receipts.list_of(user, _RECEIPTS_AT_ONCE)
             if not held:
                 return
-            now, unknown = store.clock.now_ms(), await self._without_read(user, held)
+            unknown = await self._without_read(user, held)
             if unknown:
                 delivered = ReceiptKind.DELIVERED
                 marks = [ReceiptMark(each.conversation, user, delivered, each.seq) for each in unknown]
@@ -130,6 +132,13 @@ class ReceiptRelease:
                 receipt = ReceiptAdvanced(each.conversation, user, ReceiptKind.DELIVERED, each.seq)
                 self._notifier.notify(receipt, each.after, at_ms=now)
             await store.held_receipts.forget(held)
+
+    async def _check_at_end(self, user: UserId, setting: Setting, now_ms: int) -> None:
+        """Let receipts of an INVISIBLE user be checked when the setting ends, if it does: it may have got an end."""
+        if setting.until_ms is not None:
+            held = await self._store.held_receipts.list_of(user, 0)
+            if held:
+                await self._store.held_receipts.hold(held, next_check_ms(setting, now_ms))
 
     async def _without_read(self, user: UserId, held: Sequence[HeldReceipt]) -> list[HeldReceipt]:
         """Return the receipts that senders do not know: the user has not read so far since."""

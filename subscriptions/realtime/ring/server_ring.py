@@ -42,6 +42,11 @@ class ServerRing:
         self._members = frozenset((*members, self.server))
         self._rebuild()
 
+    @property
+    def is_alone(self) -> bool:
+        """True if no other server holds a lease, as far as this process knows."""
+        return len(self._members) == 1
+
     def owner_of(self, key: str) -> str:
         """Return the server that a key belongs to. No round trip."""
         return self._ring.owner_of(key)

@@ -39,6 +39,7 @@ from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.server_calls import ServerGone
 from subscriptions.realtime.shared.activity import ActivityFeed
 from subscriptions.realtime.shared.audience import Audience
+from subscriptions.realtime.shared.channel_viewers import ChannelViewers
 from subscriptions.realtime.shared.counters import SharedCounters
 from subscriptions.realtime.shared.hub_clocks import HubClocks
 from subscriptions.realtime.shared.replay import SharedReplayer
@@ -50,10 +51,6 @@ _log = structlog.get_logger()
 
 _FRAME = "shared"
 _QUESTION = "rights"
-_VIEWERS = "channel_viewers"
-_VIEWERS_SECONDS = 1.0
-"""A server that does not answer within this time counts as one without viewers of the channel."""
-
 _PAUSE_SECONDS = (0.05, 1.0)
 """The first and the longest pause before rights are read again."""
 
@@ -94,7 +91,7 @@ class SharedEvents:
         self.hub: Hub[str] = Hub(server, clocks, self.replayer.since, store.clock)
         bus.on_frame(_FRAME, self._receive)
         self.typing = TypingRelay(bus, ring, store.clock, self._deliver_ephemeral)
-        bus.calls.answer_kind(_VIEWERS, self._answer_viewers)
+        self.channel_viewers = ChannelViewers(store.visibility, bus, ring, self._list_viewers)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
 
@@ -278,38 +275,14 @@ class SharedEvents:
             activity.close()
             self.hub.detach(activity.mailbox)
 
-    async def send_typing(self, event: EphemeralEvent, servers: Collection[str]) -> bool:
-        """Announce that a user types in a channel or a thread in one, or has stopped. Best effort.
-
-        Returns False if nobody else who sees the channel looks at it. Only the other servers know that if nobody does
-        so here.
-        """
-        channel, user = event.conversation, event.user
-        others = [server for server in servers if server != self.hub.server]
-        if not self._has_viewer(channel, user):
-            answers = await asyncio.gather(*(self._ask_for_viewer(server, channel, user) for server in others))
-            if not any(answers):
-                return False
-        self.typing.send(event, servers)
-        return True
-
-    async def _ask_for_viewer(self, server: str, channel: ConversationId, user: UserId) -> bool:
-        question = {_VIEWERS: [channel, user]}
-        try:
-            answer = await self._bus.calls.ask(server, question, timeout_seconds=_VIEWERS_SECONDS)
-        except StoreError:
-            return False
-        return bool(answer["has_viewer"])
-
-    async def _answer_viewers(self, question: dict[str, Any]) -> dict[str, Any]:
-        return {"has_viewer": self._has_viewer(*question[_VIEWERS])}
-
-    def _has_viewer(self, channel: ConversationId, user: UserId) -> bool:
-        """Return whether somebody else looks at a channel, or at a thread in one, on this process, and sees it."""
+    def _list_viewers(self, channel: ConversationId, user: UserId) -> Collection[UserId]:
+        """Return the others who look at a channel, or at a thread in one, on this process, and see it."""
         audience = self._audiences.get(workspace_of_channel(channel))
         viewers, seen = self.viewers.get(channel, {}).values(), without_thread(channel)
-        return audience is not None and any(
-            viewer != user and audience.find_access(viewer, seen) is not None for viewer in viewers
+        if audience is None:
+            return ()
+        return dict.fromkeys(
+            viewer for viewer in viewers if viewer != user and audience.find_access(viewer, seen) is not None
         )
 
     def _deliver_ephemeral(self, event: EphemeralEvent) -> None:

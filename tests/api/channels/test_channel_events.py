@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -157,9 +158,20 @@ async def test_an_event_is_executed_once_for_all_subscribers(api: Api, workspace
 
 
 TYPE = "mutation ($id: ID!) { startTyping(conversationId: $id) }"
+
+
+@pytest.fixture
+def with_devices(api: Api, other_api: Api) -> Iterator[None]:
+    """Each subscriber is a connected device."""
+    api.subscribers_are_devices = other_api.subscribers_are_devices = True
+    yield
+    api.subscribers_are_devices = other_api.subscribers_are_devices = False
+
+
 STOP = "mutation ($id: ID!) { stopTyping(conversationId: $id) }"
 
 
+@pytest.mark.usefixtures("with_devices")
 async def test_typing_is_shown_to_others_who_look_at_the_channel(
     api: Api, other_api: Api, workspace: SampleChannels
 ) -> None:
@@ -180,6 +192,7 @@ async def test_typing_is_shown_to_others_who_look_at_the_channel(
     await own.expect_no_event()
 
 
+@pytest.mark.usefixtures("with_devices")
 async def test_typing_is_sent_only_if_somebody_else_sees_it(
     api: Api, other_api: Api, workspace: SampleChannels
 ) -> None:
@@ -198,6 +211,7 @@ async def test_typing_is_sent_only_if_somebody_else_sees_it(
     assert (await there.next())["__typename"] == "TypingStarted"
 
 
+@pytest.mark.usefixtures("with_devices")
 @pytest.mark.parametrize("owner", ["here", "there", "ended"])
 async def test_typing_reaches_all_servers_whichever_owns_the_channel(
     api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch, owner: str

@@ -39,6 +39,7 @@ async def test_private_conversations_are_shown_too_with_typing(api: Api) -> None
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "before")
     subscriber, _ = await live(api, bob, private_id(alice, bob))
+    await api.connect_device(bob)
     assert (await api.data(alice, TYPE, id=private_id(alice, bob)))["startTyping"] is True
     assert (await subscriber.next())["__typename"] == "TypingStarted"
     await api.data(alice, STOP, id=private_id(alice, bob))

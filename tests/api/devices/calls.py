@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from resolvers.base.app import Confab
 from store.base.ids import UserId
 from store.presence.presence_record import DevicePresence, DeviceType, PresenceRecord
 from subscriptions.presence.connected_devices import DeviceConnection, GivenDevice
@@ -114,3 +115,9 @@ async def wait_for_rows(api: Api) -> None:
     """Wait until the rows of this process's devices are written."""
     devices: Any = api.services.app.devices
     await until(lambda: devices._rows._task is None)
+
+
+def is_hidden(app: Confab, user: UserId) -> bool:
+    """Return whether a user is INVISIBLE as far as a process knows, or no record was read yet."""
+    record = app.devices.own_record(user)
+    return record is None or record.setting.is_hidden_at(app.store.clock.now_ms())

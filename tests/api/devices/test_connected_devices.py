@@ -12,8 +12,17 @@ from store.presence.presence_record import Activity, ActivityType, DeviceType, P
 from subscriptions.delivery.housekeeping import _REWRITE_SECONDS
 from subscriptions.presence.connected_devices import REWRITE_MS
 from tests.api.client import Api
-from tests.api.conftest import Deployments
-from tests.api.devices.calls import Line, TimedDevices, list_devices, read_devices, read_record, until, wait_for_rows
+from tests.api.conftest import Deployments, OpenApi
+from tests.api.devices.calls import (
+    Line,
+    TimedDevices,
+    is_hidden,
+    list_devices,
+    read_devices,
+    read_record,
+    until,
+    wait_for_rows,
+)
 
 PLAYING = Activity(ActivityType.PLAYING, "Chess")
 
@@ -194,7 +203,7 @@ async def test_a_lost_redis_gets_the_devices_again(losing_api: Api, deployments:
     await api.services.housekeeper.check_redis()
     record = await read_record(api, alice)
     assert [device.device for device in record.devices] == ["phone"]
-    assert record.setting.value is PresenceSetting.INVISIBLE and api.services.app.devices.is_hidden(UserId(alice))
+    assert record.setting.value is PresenceSetting.INVISIBLE and is_hidden(api.services.app, UserId(alice))
     line.device.end()
 
 
@@ -248,16 +257,16 @@ async def test_a_changed_setting_is_known_on_all_servers_with_devices(api: Api, 
     lines = [Line(api, alice, "phone"), Line(other_api, alice, "laptop"), Line(api, bob, "phone")]
     user = UserId(alice)
     # Until a record is read, nothing about the user may be shown.
-    assert apps[0].devices.is_hidden(user)
+    assert is_hidden(apps[0], user)
     for process in (api, other_api):
         await read_record(process, alice)
-    assert not any(app.devices.is_hidden(user) for app in apps)
+    assert not any(is_hidden(app, user) for app in apps)
     await set_presence(apps[0], alice, PresenceSetting.INVISIBLE)
-    assert apps[0].devices.is_hidden(user)
-    await until(lambda: apps[1].devices.is_hidden(user))
-    assert not apps[0].devices.is_hidden(UserId(bob))
+    assert is_hidden(apps[0], user)
+    await until(lambda: is_hidden(apps[1], user))
+    assert not is_hidden(apps[0], UserId(bob))
     await set_presence(apps[1], alice, PresenceSetting.DND)
-    await until(lambda: not apps[0].devices.is_hidden(user) and not apps[1].devices.is_hidden(user))
+    await until(lambda: not is_hidden(apps[0], user) and not is_hidden(apps[1], user))
     for line in lines:
         line.device.end()
 
@@ -268,10 +277,23 @@ async def test_a_setting_ends_at_its_time_on_all_servers(timed: TimedDevices) ->
     line = Line(api, alice, "phone")
     await read_record(api, alice)
     await set_presence(api.services.app, alice, PresenceSetting.INVISIBLE, timed.clock.ms + 60_000)
-    assert api.services.app.devices.is_hidden(UserId(alice))
+    assert is_hidden(api.services.app, UserId(alice))
     await timed.pass_time(60)
-    assert not api.services.app.devices.is_hidden(UserId(alice))
+    assert not is_hidden(api.services.app, UserId(alice))
     line.device.end()
+
+
+async def test_departures_at_a_shutdown_are_left_to_the_end_of_the_server(open_api: OpenApi, api: Api) -> None:
+    (alice,) = await api.create_users("alice")
+    async with open_api("main") as ending:
+        line, server = Line(ending, alice, "phone"), ending.services.app.hub.server
+        await read_record(ending, alice)
+        await ending.services.app.devices.begin_shutdown()
+        line.device.end()
+        assert (await read_devices(ending, alice))["phone"].gone_at_ms is None
+    await api.services.app.live_servers.report()
+    assert api.services.app.live_servers.find_end(server) is not None
+    assert await api.services.app.devices.list_connected([UserId(alice)]) == {alice: set()}
 
 
 async def test_nothing_is_kept_of_users_who_have_left(timed: TimedDevices) -> None:

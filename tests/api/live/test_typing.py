@@ -55,6 +55,7 @@ class TwoProcesses:
 async def two_processes(open_api: OpenApi) -> AsyncIterator[TwoProcesses]:
     clock = ManualClock()
     async with open_api("still", clock) as first, open_api("still", clock) as second:
+        first.subscribers_are_devices = second.subscribers_are_devices = True
         yield TwoProcesses(first, second, clock)
 
 

@@ -88,6 +88,7 @@ async def test_a_private_conversation_works_with_unusual_user_ids(
         "user": {"id": ann},
     }
 
+    await other_api.connect_device(ben)
     assert (await api.data(ann, TYPE, id=conversation))["startTyping"]
     assert (await of_ben.next())["user"] == {"id": ann}
     receipts = Receipts(api)

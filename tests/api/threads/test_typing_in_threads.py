@@ -12,6 +12,11 @@ from tests.api.threads.calls import LOCK, thread_of
 from tests.api.threads.live_calls import EVENTS, OUTSIDE_CHANNELS, PLACES, follow, look, make_thread, next_of
 
 
+@pytest.fixture(autouse=True)
+def _subscribers_are_devices(api: Api, other_api: Api) -> None:
+    api.subscribers_are_devices = other_api.subscribers_are_devices = True
+
+
 @pytest.mark.parametrize("kind", PLACES)
 async def test_followers_and_those_who_look_are_notified(api: Api, other_api: Api, kind: str) -> None:
     place = await make_thread(api, kind)

@@ -190,3 +190,12 @@ async def test_pictures_need_the_permission_video(voice: VoiceWorkspace, picture
 
 async def test_a_text_channel_has_no_voice_states(voice: VoiceWorkspace) -> None:
     assert await voice.states((await voice.create("text"))["id"]) == []
+
+
+async def test_an_invisible_user_who_joins_is_shown_in_the_channel(voice: VoiceWorkspace) -> None:
+    device = Device(voice.api, voice.member)
+    listener, _ = await voice.listen(voice.owner)
+    await device.data("mutation { setPresence(status: INVISIBLE) { setting } }")
+    joined = await device.join(voice.lounge)
+    assert await voice.states(voice.lounge) == [joined]
+    assert (await next_voice(listener))["state"] == joined

@@ -13,6 +13,7 @@ from store.redis.cache import Call
 from subscriptions.presence.connected_devices import DeviceConnection, GivenDevice
 from tests.api.client import Api, Refusal, wait_until
 from tests.api.conftest import Deployments, OpenApi
+from tests.api.devices.calls import is_hidden
 from tests.api.workspaces.calls import MEMBERS, add_members, create_workspace, member_ids
 from tests.clock import ManualClock
 
@@ -129,7 +130,7 @@ async def test_an_invisible_member_stops_counting_as_one_who_departs(
     change = await app.store.presence.set_presence(UserId(ben), PresenceSetting.INVISIBLE, None)
     app.devices.announce([change])
     departing.end()
-    await until(lambda: all(api.services.app.devices.is_hidden(UserId(ben)) for api in servers.apis))
+    await until(lambda: all(is_hidden(api.services.app, UserId(ben)) for api in servers.apis))
     for seconds, shown in ((0, [ben, cem]), (14, [ben, cem]), (1, [])):
         await servers.settle(seconds)
         assert await app.online.list_first(workspace) == shown
@@ -138,7 +139,7 @@ async def test_an_invisible_member_stops_counting_as_one_who_departs(
     assert await servers.count(ann, workspace) == 0
     change = await app.store.presence.set_presence(UserId(ben), PresenceSetting.ONLINE, None)
     app.devices.announce([change])
-    await until(lambda: not any(api.services.app.devices.is_hidden(UserId(ben)) for api in servers.apis))
+    await until(lambda: not any(is_hidden(api.services.app, UserId(ben)) for api in servers.apis))
     assert await servers.count(ann, workspace) == 1
 
 

@@ -4,6 +4,13 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import { gql, type TypedDocumentNode } from "@urql/core";
+export type ActivityType =
+  | 'PLAYING'
+  | 'STREAMING'
+  | 'LISTENING'
+  | 'WATCHING'
+  | 'COMPETING';
+
 /**
  * SCANNING: an external scanner is configured and has not answered. REJECTED: by the scanner, or an image that cannot be
  * decoded safely.
@@ -14,6 +21,11 @@ export type AttachmentState =
   | 'READY'
   | 'REJECTED'
   | 'REMOVED';
+
+export type ChannelKind =
+  | 'PUBLIC'
+  | 'PRIVATE'
+  | 'VOICE';
 
 /**
  * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes
@@ -53,6 +65,11 @@ export type CreateUploadInput = {
   spoiler?: boolean | null | undefined;
   idempotencyKey?: string | null | undefined;
 };
+
+export type DeviceType =
+  | 'WEB'
+  | 'DESKTOP'
+  | 'MOBILE';
 
 export type EmbedFieldInput = {
   name: string;
@@ -96,6 +113,68 @@ export type HistoryVisibility =
 export type MessageState =
   | 'NORMAL'
   | 'RECALLED';
+
+/**
+ * Computed in this order: the role of everyone and all roles of the member together; ADMINISTRATOR and the owner have
+ * everything; then the channel's overwrites: deny and allow for everyone, then the denies and then the allows of the
+ * member's roles together, then deny and allow of the member. Without VIEW_CHANNEL there is nothing else; without
+ * SEND_MESSAGES none of SEND_THREADS to MENTION_EVERYONE. A channel without overwrites of its own uses its category's. A
+ * role's position (higher ranks higher) decides who may change whom, not what is allowed. New permissions are appended.
+ * The role of everyone starts with VIEW_CHANNEL, READ_HISTORY, SEND_MESSAGES, SEND_THREADS, CREATE_THREADS, ATTACH_FILES,
+ * EMBED_LINKS, ADD_REACTIONS, CREATE_INVITES, CHANGE_NICKNAME, CONNECT, SPEAK and VIDEO.
+ */
+export type Permission =
+  | 'ADMINISTRATOR'
+  | 'VIEW_CHANNEL'
+  | 'READ_HISTORY'
+  | 'SEND_MESSAGES'
+  | 'SEND_THREADS'
+  | 'CREATE_THREADS'
+  | 'ATTACH_FILES'
+  | 'EMBED_LINKS'
+  | 'MENTION_EVERYONE'
+  | 'ADD_REACTIONS'
+  | 'PIN_MESSAGES'
+  | 'MANAGE_MESSAGES'
+  | 'MANAGE_THREADS'
+  | 'BYPASS_SLOW_MODE'
+  | 'CREATE_INVITES'
+  | 'INVITE_MEMBERS'
+  | 'CHANGE_NICKNAME'
+  | 'MANAGE_NICKNAMES'
+  | 'MANAGE_CHANNELS'
+  | 'MANAGE_ROLES'
+  | 'MANAGE_WORKSPACE'
+  | 'MANAGE_WEBHOOKS'
+  | 'KICK_MEMBERS'
+  | 'BAN_MEMBERS'
+  | 'TIMEOUT_MEMBERS'
+  | 'VIEW_AUDIT_LOG'
+  | 'VIEW_REPORTS'
+  | 'CONNECT'
+  | 'SPEAK'
+  | 'VIDEO'
+  | 'MUTE_OTHERS'
+  | 'DEAFEN_OTHERS'
+  | 'MOVE_OTHERS';
+
+/** rev null: from now on. */
+export type Position = {
+  id: string;
+  rev?: number | null | undefined;
+};
+
+export type PresenceSetting =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'INVISIBLE';
+
+export type PresenceStatus =
+  | 'ONLINE'
+  | 'IDLE'
+  | 'DND'
+  | 'OFFLINE';
 
 export type ReceiptStatus =
   | 'SENT'
@@ -186,7 +265,7 @@ export type ReadyQuery = { ready: { cursor: string, me: { id: string, displayNam
             | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
             | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
             | { __typename: 'Thread', id: string, type: ConversationType, title: string }
-          , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, attention: { unread: number } } };
+          , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, attention: { unread: number }, presence: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null }, workspaces: Array<{ id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, rev: number }> } };
 
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -587,6 +666,125 @@ export type MessageEventsSubscription = { messageEvents:
     | { __typename: 'CaughtUp', cursor: string, reset: boolean }
    };
 
+export type PresencePartsFragment = { status: PresenceStatus, isMobile: boolean, lastActiveAt: string | null, at: number, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null, activities: Array<{ type: ActivityType, name: string, details: string | null }> };
+
+export type OwnPresencePartsFragment = { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null };
+
+export type OwnPresenceQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type OwnPresenceQuery = { ready: { presence: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null } } };
+
+export type SetPresenceMutationVariables = Exact<{
+  status: PresenceSetting;
+  until?: string | null | undefined;
+}>;
+
+
+export type SetPresenceMutation = { setPresence: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null } };
+
+export type SetCustomStatusMutationVariables = Exact<{
+  text?: string | null | undefined;
+  emoji?: string | null | undefined;
+  expiresAt?: string | null | undefined;
+}>;
+
+
+export type SetCustomStatusMutation = { setCustomStatus: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null } };
+
+export type PresenceEventsSubscriptionVariables = Exact<{
+  userIds: Array<string> | string;
+}>;
+
+
+export type PresenceEventsSubscription = { presenceEvents: { status: PresenceStatus, isMobile: boolean, lastActiveAt: string | null, at: number, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null, activities: Array<{ type: ActivityType, name: string, details: string | null }> } };
+
+export type DevicePartsFragment = { id: string, type: DeviceType, name: string | null, lastSeenAt: string, isCurrent: boolean };
+
+export type DevicesQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type DevicesQuery = { devices: Array<{ id: string, type: DeviceType, name: string | null, lastSeenAt: string, isCurrent: boolean }> };
+
+export type NameDeviceMutationVariables = Exact<{
+  id: string;
+  type: DeviceType;
+  name: string;
+}>;
+
+
+export type NameDeviceMutation = { registerDevice: { id: string, type: DeviceType, name: string | null, lastSeenAt: string, isCurrent: boolean } };
+
+export type RemoveDeviceMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type RemoveDeviceMutation = { removeDevice: boolean };
+
+export type VoicePartsFragment = { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
+
+export type WorkspaceQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type WorkspaceQuery = { workspace: { id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, rev: number, channels: { edges: Array<{ node: { id: string, name: string, topic: string | null, kind: ChannelKind, position: number, isArchived: boolean, viewerPermissions: Array<Permission>, voiceStates: Array<{ channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> } }> }, members: { edges: Array<{ node: { nickname: string | null, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, roles: Array<{ id: string, name: string, color: string | null, isHoisted: boolean }> } }> } } | null };
+
+export type OnlineCountQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type OnlineCountQuery = { workspace: { id: string, memberCount: number, onlineCount: number } | null };
+
+export type WorkspaceEventsSubscriptionVariables = Exact<{
+  workspaces: Array<Position> | Position;
+}>;
+
+
+export type WorkspaceEventsSubscription = { workspaceEvents:
+    | { __typename: 'WorkspaceChanged', rev: number, workspace: { id: string, name: string, iconUrl: string | null } }
+    | { __typename: 'ChannelChanged', rev: number, channel: { id: string, workspace: { id: string } } }
+    | { __typename: 'ChannelGone', workspaceId: string, channelId: string, rev: number }
+    | { __typename: 'OwnMembershipChanged', workspaceId: string, rev: number, member: { nickname: string | null } | null }
+    | { __typename: 'ChannelActivity' }
+    | { __typename: 'VoiceStateChanged', workspaceId: string, left: boolean, rev: number, state: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } }
+    | { __typename: 'WorkspaceCaughtUp', workspaceId: string, rev: number, reset: boolean }
+   };
+
+export type JoinVoiceMutationVariables = Exact<{
+  channelId: string;
+  selfMute?: boolean | null | undefined;
+}>;
+
+
+export type JoinVoiceMutation = { joinVoice: { url: string | null, token: string | null, state: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } } };
+
+export type UpdateVoiceMutationVariables = Exact<{
+  selfMute?: boolean | null | undefined;
+  selfDeaf?: boolean | null | undefined;
+}>;
+
+
+export type UpdateVoiceMutation = { updateVoice: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } };
+
+export type LeaveVoiceMutationVariables = Exact<{ [key: string]: never; }>;
+
+
+export type LeaveVoiceMutation = { leaveVoice: boolean };
+
+export type ModerateVoiceMutationVariables = Exact<{
+  channelId: string;
+  userId: string;
+  mute?: boolean | null | undefined;
+  deaf?: boolean | null | undefined;
+  disconnect?: boolean | null | undefined;
+}>;
+
+
+export type ModerateVoiceMutation = { moderateVoice: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null };
+
 export const UserParts = gql`fragment UserParts on User {
   id
   displayName
@@ -964,6 +1162,71 @@ fragment EmbedParts on Embed {
   }
 }`;
 
+export const PresenceParts = gql`fragment PresenceParts on Presence {
+  user {
+    ...UserParts
+  }
+  status
+  isMobile
+  lastActiveAt
+  at
+  customStatus {
+    text
+    emoji
+    expiresAt
+  }
+  activities {
+    type
+    name
+    details
+  }
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}`;
+
+export const OwnPresenceParts = gql`fragment OwnPresenceParts on OwnPresence {
+  setting
+  until
+  shown
+  customStatus {
+    text
+    emoji
+    expiresAt
+  }
+}`;
+
+export const DeviceParts = gql`fragment DeviceParts on Device {
+  id
+  type
+  name
+  lastSeenAt
+  isCurrent
+}`;
+
+export const VoiceParts = gql`fragment VoiceParts on VoiceState {
+  user {
+    ...UserParts
+  }
+  channelId
+  selfMute
+  selfDeaf
+  mute
+  deaf
+  video
+  screen
+  joinedAt
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}`;
+
 export const ReadyDocument: TypedDocumentNode<ReadyQuery, ReadyQueryVariables> = gql`query Ready {
   ready {
     me {
@@ -985,11 +1248,23 @@ export const ReadyDocument: TypedDocumentNode<ReadyQuery, ReadyQueryVariables> =
     attention {
       unread
     }
+    presence {
+      ...OwnPresenceParts
+    }
+    workspaces {
+      id
+      name
+      iconUrl
+      memberCount
+      onlineCount
+      rev
+    }
     cursor
   }
 }
 ${UserParts}
-${SessionParts}`;
+${SessionParts}
+${OwnPresenceParts}`;
 
 export const MeDocument: TypedDocumentNode<MeQuery, MeQueryVariables> = gql`query Me {
   me {
@@ -1416,6 +1691,191 @@ export const MessageEventsDocument: TypedDocumentNode<MessageEventsSubscription,
 }
 ${UserParts}
 ${MessageParts}`;
+
+export const OwnPresenceDocument: TypedDocumentNode<OwnPresenceQuery, OwnPresenceQueryVariables> = gql`query OwnPresence {
+  ready {
+    presence {
+      ...OwnPresenceParts
+    }
+  }
+}
+${OwnPresenceParts}`;
+
+export const SetPresenceDocument: TypedDocumentNode<SetPresenceMutation, SetPresenceMutationVariables> = gql`mutation SetPresence($status: PresenceSetting!, $until: DateTime) {
+  setPresence(status: $status, until: $until) {
+    ...OwnPresenceParts
+  }
+}
+${OwnPresenceParts}`;
+
+export const SetCustomStatusDocument: TypedDocumentNode<SetCustomStatusMutation, SetCustomStatusMutationVariables> = gql`mutation SetCustomStatus($text: String, $emoji: String, $expiresAt: DateTime) {
+  setCustomStatus(text: $text, emoji: $emoji, expiresAt: $expiresAt) {
+    ...OwnPresenceParts
+  }
+}
+${OwnPresenceParts}`;
+
+export const PresenceEventsDocument: TypedDocumentNode<PresenceEventsSubscription, PresenceEventsSubscriptionVariables> = gql`subscription PresenceEvents($userIds: [ID!]!) {
+  presenceEvents(userIds: $userIds) {
+    ...PresenceParts
+  }
+}
+${PresenceParts}`;
+
+export const DevicesDocument: TypedDocumentNode<DevicesQuery, DevicesQueryVariables> = gql`query Devices {
+  devices {
+    ...DeviceParts
+  }
+}
+${DeviceParts}`;
+
+export const NameDeviceDocument: TypedDocumentNode<NameDeviceMutation, NameDeviceMutationVariables> = gql`mutation NameDevice($id: ID!, $type: DeviceType!, $name: String!) {
+  registerDevice(input: {id: $id, type: $type, name: $name}) {
+    ...DeviceParts
+  }
+}
+${DeviceParts}`;
+
+export const RemoveDeviceDocument: TypedDocumentNode<RemoveDeviceMutation, RemoveDeviceMutationVariables> = gql`mutation RemoveDevice($id: ID!) {
+  removeDevice(deviceId: $id)
+}`;
+
+export const WorkspaceDocument: TypedDocumentNode<WorkspaceQuery, WorkspaceQueryVariables> = gql`query Workspace($id: ID!) {
+  workspace(id: $id) {
+    id
+    name
+    iconUrl
+    memberCount
+    onlineCount
+    rev
+    channels(first: 100) {
+      edges {
+        node {
+          id
+          name
+          topic
+          kind
+          position
+          isArchived
+          viewerPermissions
+          voiceStates {
+            ...VoiceParts
+          }
+        }
+      }
+    }
+    members(first: 100, online: true) {
+      edges {
+        node {
+          nickname
+          user {
+            ...UserParts
+          }
+          roles {
+            id
+            name
+            color
+            isHoisted
+          }
+        }
+      }
+    }
+  }
+}
+${UserParts}
+${VoiceParts}`;
+
+export const OnlineCountDocument: TypedDocumentNode<OnlineCountQuery, OnlineCountQueryVariables> = gql`query OnlineCount($id: ID!) {
+  workspace(id: $id) {
+    id
+    memberCount
+    onlineCount
+  }
+}`;
+
+export const WorkspaceEventsDocument: TypedDocumentNode<WorkspaceEventsSubscription, WorkspaceEventsSubscriptionVariables> = gql`subscription WorkspaceEvents($workspaces: [Position!]!) {
+  workspaceEvents(workspaces: $workspaces) {
+    __typename
+    ... on WorkspaceChanged {
+      workspace {
+        id
+        name
+        iconUrl
+      }
+      rev
+    }
+    ... on ChannelChanged {
+      channel {
+        id
+        workspace {
+          id
+        }
+      }
+      rev
+    }
+    ... on ChannelGone {
+      workspaceId
+      channelId
+      rev
+    }
+    ... on OwnMembershipChanged {
+      workspaceId
+      member {
+        nickname
+      }
+      rev
+    }
+    ... on VoiceStateChanged {
+      workspaceId
+      left
+      state {
+        ...VoiceParts
+      }
+      rev
+    }
+    ... on WorkspaceCaughtUp {
+      workspaceId
+      rev
+      reset
+    }
+  }
+}
+${VoiceParts}`;
+
+export const JoinVoiceDocument: TypedDocumentNode<JoinVoiceMutation, JoinVoiceMutationVariables> = gql`mutation JoinVoice($channelId: ID!, $selfMute: Boolean) {
+  joinVoice(channelId: $channelId, selfMute: $selfMute) {
+    state {
+      ...VoiceParts
+    }
+    url
+    token
+  }
+}
+${VoiceParts}`;
+
+export const UpdateVoiceDocument: TypedDocumentNode<UpdateVoiceMutation, UpdateVoiceMutationVariables> = gql`mutation UpdateVoice($selfMute: Boolean, $selfDeaf: Boolean) {
+  updateVoice(selfMute: $selfMute, selfDeaf: $selfDeaf) {
+    ...VoiceParts
+  }
+}
+${VoiceParts}`;
+
+export const LeaveVoiceDocument: TypedDocumentNode<LeaveVoiceMutation, LeaveVoiceMutationVariables> = gql`mutation LeaveVoice {
+  leaveVoice
+}`;
+
+export const ModerateVoiceDocument: TypedDocumentNode<ModerateVoiceMutation, ModerateVoiceMutationVariables> = gql`mutation ModerateVoice($channelId: ID!, $userId: ID!, $mute: Boolean, $deaf: Boolean, $disconnect: Boolean) {
+  moderateVoice(
+    channelId: $channelId
+    userId: $userId
+    mute: $mute
+    deaf: $deaf
+    disconnect: $disconnect
+  ) {
+    ...VoiceParts
+  }
+}
+${VoiceParts}`;
 
 /** Which types an interface or union stands for. */
 export const possibleTypes = {

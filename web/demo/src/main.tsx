@@ -5,6 +5,8 @@ import { startTheme } from "./ui/theme";
 import "./ui/base.css";
 import "./ui/chat.css";
 import "./ui/files/files.css";
+import "./ui/presence/presence.css";
+import "./ui/workspaces/workspaces.css";
 
 startTheme();
 createRoot(document.getElementById("root")!).render(<App />);

@@ -6,7 +6,7 @@
  */
 import { cacheExchange, type Cache } from "@urql/exchange-graphcache";
 
-import { embeddedTypes, MeDocument, mutations, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
+import { embeddedTypes, MeDocument, mutations, OwnPresenceDocument, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
 import type { MessageEventsSubscription, ReadyQuery, SessionPartsFragment, SyncSessionSubscription } from "../gql";
 import { connectedHistory, newHistory } from "./history";
 import { sessionId } from "./ids";
@@ -50,6 +50,9 @@ export function cache(me: string) {
 
   const leaveOut = (data: Record<string, unknown>) =>
     Object.keys(data).forEach((field) => field !== "id" && field !== "__typename" && (data[field] = undefined));
+
+  const holdPresence = (name: "setPresence" | "setCustomStatus") => (result: Record<string, unknown>, _args: unknown, cache: Cache) =>
+    void cache.updateQuery({ query: OwnPresenceDocument }, () => ({ __typename: "Query", ready: { __typename: "Ready", presence: result[name] } }) as never);
 
   /** While the parts of a reset arrive, the server's data counts, even if its clock went back. */
   let inReset = false;
@@ -123,6 +126,7 @@ export function cache(me: string) {
         /** The first screen answers the queries of its parts. */
         ready: (result, _args, cache) => {
           const { me, sessions, attention } = (result as unknown as ReadyQuery).ready;
+          if (!sessions) return; // Only one's own presence.
           cache.updateQuery({ query: MeDocument }, () => ({ __typename: "Query", me }) as never);
           cache.updateQuery({ query: SessionsDocument, variables: {} }, () => ({ __typename: "Query", sessions: { ...sessions, totalUnread: attention.unread } }) as never);
           holdTotal(cache, attention.unread);
@@ -137,6 +141,9 @@ export function cache(me: string) {
         // Without an updater for a mutation, the cache treats unknown entities as new, and invalidates all others of that type.
         ...Object.fromEntries(mutations.map((name) => [name, () => {}])),
         sendMessage: (result, _args, cache) => arrive(cache, (result.sendMessage as { message: { id: string; conversationId: string } }).message),
+        setPresence: holdPresence("setPresence"),
+        setCustomStatus: holdPresence("setCustomStatus"),
+        removeDevice: (_result, { deviceId }, cache) => cache.invalidate({ __typename: "Device", id: deviceId as string }),
         assignCategory: (_result, _args, cache) => cache.invalidate("Query", "sessionCategories"),
       },
       Subscription: {

@@ -115,6 +115,7 @@ export function connect(tokens: Tokens, device: Device, handlers: Handlers): Con
     mayOpen = true;
     waiting();
   };
+  let accepted: WebSocket | undefined;
   let pongDue: ReturnType<typeof setTimeout> | undefined;
   let renewal: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
@@ -136,13 +137,17 @@ export function connect(tokens: Tokens, device: Device, handlers: Handlers): Con
     on: {
       connecting: () => (mayOpen = false),
       opened: () => dispatch({ type: "opened" }),
-      connected: () => {
+      connected: (socket) => {
+        accepted = socket as WebSocket;
         refused = false;
         dispatch({ type: "acknowledged", now: Date.now() });
         scheduleRenewal();
       },
       closed: (event) => {
-        const { code, reason } = event as CloseEvent;
+        const { code, reason, target } = event as CloseEvent;
+        // A socket that failed may report its end only after the next one was accepted.
+        if (accepted && target && target !== accepted) return;
+        accepted = undefined;
         clearTimeout(renewal);
         clearTimeout(pongDue);
         dispatch({ type: "closed", code, reason, chance: Math.random() });

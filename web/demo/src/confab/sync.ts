@@ -6,7 +6,8 @@
  * The cursor lives as long as its cache: a reloaded page starts with `ready`.
  */
 import { AckDeliveredDocument, MessageEventsDocument, OfflineQueueDocument, ReadyDocument } from "../gql";
-import { SyncSessionDocument, SyncSessionsDocument, TicksDocument, type MessageEventsSubscription } from "../gql";
+import { SyncSessionDocument, SyncSessionsDocument, TicksDocument, WorkspaceEventsDocument } from "../gql";
+import type { MessageEventsSubscription, ReadyQuery, WorkspaceEventsSubscription } from "../gql";
 import { backoff } from "./backoff";
 import type { Connection } from "./client";
 import { isRetryable } from "./outbox";
@@ -14,10 +15,17 @@ import { MESSAGES, SESSIONS } from "./streams";
 
 export type LiveEvent = MessageEventsSubscription["messageEvents"];
 
+export type WorkspaceEvent = WorkspaceEventsSubscription["workspaceEvents"];
+type Ready = ReadyQuery["ready"];
+export type WorkspaceSummary = Ready["workspaces"][number];
+
 export type Screen = "loading" | "there" | "failed";
 
 export interface Sync {
   onEvent(listener: (event: LiveEvent) => void): () => void;
+  onWorkspaceEvent(listener: (event: WorkspaceEvent) => void): () => void;
+  /** The workspaces of the first screen. */
+  workspaces(): readonly WorkspaceSummary[];
   /** Asks for the first screen until it is there. Later it asks once, to refresh it. */
   loadScreen(): void;
   screen(): Screen;
@@ -28,9 +36,13 @@ export interface Sync {
 const TOGETHER_MS = 50;
 const TICKS_EVERY_MS = 400;
 const AGAIN_MS = 2_000;
+/** Limit of a subscription. */
+const MOST_WORKSPACES = 20;
 
 export function startSync({ client, ready }: Pick<Connection, "client" | "ready">, me: string): Sync {
   const listeners = new Set<(event: LiveEvent) => void>();
+  const workspaceListeners = new Set<(event: WorkspaceEvent) => void>();
+  let workspaces: readonly WorkspaceSummary[] = [];
   const stops: (() => void)[] = [];
   let stopped = false;
   let live = false;
@@ -115,7 +127,8 @@ export function startSync({ client, ready }: Pick<Connection, "client" | "ready"
     loading = true;
     for (let tries = 0; !stopped; tries++) {
       const { data, error } = await client.query(ReadyDocument, {}, { requestPolicy: "network-only" }).toPromise();
-      if (data && screen !== "there") follow(data.ready.cursor);
+      if (data) workspaces = data.ready.workspaces;
+      if (data && screen !== "there") follow(data.ready);
       if (data || screen === "there") break;
       if (error && !isRetryable(error)) {
         setScreen("failed");
@@ -126,14 +139,20 @@ export function startSync({ client, ready }: Pick<Connection, "client" | "ready"
     loading = false;
   };
 
-  const follow = (since: string) => {
+  const follow = ({ cursor: since }: Ready) => {
     if (stopped) return;
     pulledTo = since;
     setScreen("there");
-    ready([SESSIONS, MESSAGES]);
+    const positions = workspaces.slice(0, MOST_WORKSPACES).map(({ id, rev }) => ({ id, rev }));
+    ready([SESSIONS, MESSAGES, ...positions.map(({ id }) => id)]);
     const sessions = client.subscription(SyncSessionDocument, { since }).subscribe(() => {});
     const messages = client.subscription(MessageEventsDocument, { since }).subscribe(({ data }) => data && apply(data.messageEvents));
     stops.push(sessions.unsubscribe, messages.unsubscribe);
+    if (positions.length) {
+      const announce = (event: WorkspaceEvent) => workspaceListeners.forEach((listener) => listener(event));
+      const changes = client.subscription(WorkspaceEventsDocument, { workspaces: positions }).subscribe(({ data }) => data && announce(data.workspaceEvents));
+      stops.push(changes.unsubscribe);
+    }
     void emptyQueue();
   };
 
@@ -144,7 +163,10 @@ export function startSync({ client, ready }: Pick<Connection, "client" | "ready"
       stops.forEach((stop) => stop());
       listeners.clear();
       screenListeners.clear();
+      workspaceListeners.clear();
     },
+    onWorkspaceEvent: (listener) => (workspaceListeners.add(listener), () => void workspaceListeners.delete(listener)),
+    workspaces: () => workspaces,
     loadScreen: () => void loadScreen(),
     screen: () => screen,
     onScreen: (listener) => (screenListeners.add(listener), () => void screenListeners.delete(listener)),

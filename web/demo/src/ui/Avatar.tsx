@@ -2,6 +2,7 @@ import { useState, type CSSProperties } from "react";
 
 import { hueOf, initials } from "./format";
 import { Icon } from "./Icon";
+import { Dot } from "./presence/Dot";
 
 interface Props {
   id: string;
@@ -10,13 +11,15 @@ interface Props {
   /** A symbol instead of initials. */
   sign?: "group" | "stack" | undefined;
   small?: boolean;
+  /** Shows whether the person with this id is there. */
+  live?: boolean;
 }
 
 /**
  * A picture from the web. Until it is loaded, and if it cannot be: initials in a colour of their own, drawn by the style sheet because
  * they are not part of the name, or a symbol.
  */
-export function Avatar({ id, name, url, sign, small }: Props) {
+export function Avatar({ id, name, url, sign, small, live }: Props) {
   const [loaded, setLoaded] = useState<string | null>(null);
   const [broken, setBroken] = useState<string | null>(null);
   const picture = url && /^https?:\/\//i.test(url) && url !== broken ? url : null;
@@ -35,6 +38,7 @@ export function Avatar({ id, name, url, sign, small }: Props) {
           onError={() => setBroken(picture)}
         />
       )}
+      {live && <Dot userId={id} />}
     </span>
   );
 }

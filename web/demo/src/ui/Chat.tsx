@@ -2,10 +2,12 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 import { Provider } from "urql";
 
 import { connect, type Token } from "../confab/client";
-import { thisDevice } from "../confab/device";
+import { nameDevice, thisDevice } from "../confab/device";
 import { openOutbox } from "../confab/outbox";
+import { openPresences } from "../confab/presence";
 import { startSync } from "../confab/sync";
 import { openUploads } from "../confab/uploads";
+import { openWorkspaces } from "../confab/workspaces";
 import { TotalDocument } from "../gql";
 import { people, place, tokensOf, type Person } from "../signIn";
 import logo from "../logo.svg";
@@ -27,7 +29,8 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
   const [connections, setConnections] = useState(0);
 
   useEffect(() => {
-    const connection = connect(tokens, thisDevice(place), {
+    const device = thisDevice(place);
+    const connection = connect(tokens, device, {
       loadScreen: () => sync.loadScreen(),
       signedOut,
       startOver: () => setConnections((count) => count + 1),
@@ -35,11 +38,17 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
     const sync = startSync(connection, token.userId);
     const outbox = openOutbox(connection.client, `${place}.${token.userId}`);
     const uploads = openUploads(connection.client, outbox);
+    const presences = openPresences(connection.client);
+    const workspaces = openWorkspaces(connection.client, sync, token.userId, place);
     const offChange = connection.onChange(() => connection.state().connected && (outbox.wake(), uploads.wake()));
+    const offScreen = sync.onScreen(() => sync.screen() === "there" && void nameDevice(connection.client, device, `${place}.${token.userId}`));
     void people().then((all) => setCast(all ?? []));
-    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads });
+    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads, device, presences, workspaces });
     return () => {
+      offScreen();
       offChange();
+      workspaces.stop();
+      presences.stop();
       uploads.stop();
       outbox.stop();
       sync.stop();
@@ -65,14 +74,14 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
 }
 
 function Panes({ leave }: { leave: () => void }) {
-  const { conversationId, subBiz } = useRoute();
+  const { workspaceId, conversationId, subBiz } = useRoute();
   const typing = useTyping();
   const { connection } = useWorld();
   const connectionState = useSyncExternalStore(connection.onChange, () => connection.state().connection);
   useTotalInTitle();
   return (
     <div className="panes" data-open={conversationId ? "" : undefined} data-connection={connectionState}>
-      <Sidebar subBiz={subBiz} current={conversationId} typing={typing} leave={leave} />
+      <Sidebar workspaceId={workspaceId} subBiz={subBiz} current={conversationId} typing={typing} leave={leave} />
       {conversationId ? (
         <Conversation key={conversationId} id={conversationId} subBiz={subBiz} typing={typing(conversationId)} />
       ) : (

@@ -11,6 +11,9 @@ import { GroupInfo } from "./GroupInfo";
 import { Icon } from "./Icon";
 import { MessageInfo } from "./MessageInfo";
 import { MessageList } from "./MessageList";
+import { StatusEmojiOf } from "./presence/CustomStatus";
+import { PresenceWords } from "./presence/PresenceWords";
+import { Profile } from "./presence/Profile";
 import { go } from "./route";
 import { useDo } from "./useDo";
 import { useHistory } from "./useHistory";
@@ -23,7 +26,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   const [{ data: found, fetching, error }, again] = useAsked({ query: OneSessionDocument, variables: { conversationId: id } });
   const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
   const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
-  const [asked, setAsked] = useState<MessagePartsFragment | "group" | null>(null);
+  const [asked, setAsked] = useState<MessagePartsFragment | "group" | "person" | null>(null);
   const [target, setTarget] = useState<{ seq: number } | null>(null);
   const [fromEnd, setFromEnd] = useState(false);
   const composer = useRef<HTMLTextAreaElement>(null);
@@ -74,11 +77,12 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
     <main className={drop.over ? "conversation dropping" : "conversation"} aria-label={title} {...drop.on} onKeyDown={(event) => event.key === "Escape" && leave()}>
       <header>
         <button className="icon back" aria-label="Back" onClick={leave}><Icon name="back" /></button>
-        <Avatar id={person?.id ?? id} name={title} url={group ? group.avatarUrl : person?.avatarUrl} sign={group ? "group" : undefined} />
+        <Avatar id={person?.id ?? id} name={title} url={group ? group.avatarUrl : person?.avatarUrl} sign={group ? "group" : undefined} live={!!person && !person.isBot} />
         <div className="about">
-          <h2>{title}</h2>
-          <p role="status">{typing || (group ? (away ? "You are no longer a member" : plural(group.memberCount, "member")) : person?.isBot ? "Bot" : session?.subBiz ?? "")}</p>
+          <h2>{title} {person && <StatusEmojiOf userId={person.id} />}</h2>
+          <p role="status">{typing || (group ? (away ? "You are no longer a member" : plural(group.memberCount, "member")) : person?.isBot ? "Bot" : session?.subBiz ?? (person && <PresenceWords userId={person.id} />))}</p>
         </div>
+        {person && <button className="icon" aria-label="Profile" title="Profile" onClick={() => setAsked("person")}><Icon name="person" /></button>}
         {group && !away && <button className="icon" aria-label="Group info" title="Group info" onClick={() => setAsked("group")}><Icon name="group" /></button>}
       </header>
       <MessageList
@@ -123,7 +127,8 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
         />
       )}
       {asked === "group" && group && <GroupInfo id={id} close={() => setAsked(null)} />}
-      {asked && asked !== "group" && <MessageInfo message={asked} close={() => setAsked(null)} />}
+      {asked === "person" && person && <Profile user={person} close={() => setAsked(null)} />}
+      {asked && asked !== "group" && asked !== "person" && <MessageInfo message={asked} close={() => setAsked(null)} />}
     </main>
   );
 }

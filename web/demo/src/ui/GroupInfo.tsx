@@ -14,6 +14,7 @@ import { Avatar } from "./Avatar";
 import { Dialog } from "./Dialog";
 import { Menu, type MenuItem } from "./Menu";
 import { People } from "./NewGroup";
+import { StatusEmojiOf } from "./presence/CustomStatus";
 import { go } from "./route";
 import { useDo } from "./useDo";
 import { useAsked, useLiveEvents, useWorld } from "./world";
@@ -80,8 +81,8 @@ export function GroupInfo({ id, close }: { id: string; close: () => void }) {
           const items = actions(member);
           return (
             <li key={member.user.id}>
-              <Avatar id={member.user.id} name={member.user.displayName} url={member.user.avatarUrl} small />
-              <span>{member.user.id === me ? "You" : member.user.displayName}</span>
+              <Avatar id={member.user.id} name={member.user.displayName} url={member.user.avatarUrl} small live={member.user.id !== me && !member.user.isBot} />
+              <span>{member.user.id === me ? "You" : member.user.displayName} <StatusEmojiOf userId={member.user.id} /></span>
               {member.role !== "MEMBER" && <small>{member.role === "OWNER" ? "Owner" : "Admin"}</small>}
               {items.length > 0 && <Menu label={`Actions for ${member.user.displayName}`} items={items} />}
             </li>

@@ -13,6 +13,8 @@ import { FolderDialog } from "./FolderDialog";
 import { moment, plural, textOf } from "./format";
 import { Icon } from "./Icon";
 import { Menu, type MenuItem } from "./Menu";
+import { StatusEmojiOf } from "./presence/CustomStatus";
+import { SaidPresence } from "./presence/PresenceWords";
 import { go, pathTo } from "./route";
 import { statusOf, Ticks } from "./Ticks";
 import { useDo } from "./useDo";
@@ -31,6 +33,7 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
   const { conversation, unreadCount, unreadMentionCount, unreadStatus, muteStatus, priority, subBiz, writeTs } = session;
   const [moving, setMoving] = useState(false);
   const gateway = conversation.__typename === "SubBizGateway" ? conversation.subBiz : null;
+  const peer = conversation.__typename === "PrivateConversation" ? conversation.peer : null;
   const said = [
     unreadCount && `${unreadCount} unread`,
     unreadMentionCount && plural(unreadMentionCount, "mention"),
@@ -50,6 +53,7 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
         <Face conversation={conversation} />
         <span className="first-line">
           <span className="title">{conversation.title}<span className="sr-only">{said.map((each) => `, ${each}`)}</span></span>
+          {peer && <StatusEmojiOf userId={peer.id} />}
           {muteStatus && <Icon name="mute" />}
           <time dateTime={new Date(writeTs).toISOString()}>{moment(writeTs)}</time>
         </span>
@@ -57,8 +61,9 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
           {typing ? <span className="preview typing">{typing}</span> : <Preview session={session} />}
           {priority > 0 && <Icon name="pin" />}
           {unreadMentionCount > 0 && <span className="badge mention" aria-hidden="true">@</span>}
-          {unreadCount > 0 ? <span className={muteStatus ? "badge muted" : "badge"} aria-hidden="true">{unreadCount}</span> : unreadStatus && <span className="badge dot" />}
+          {unreadCount > 0 ? <span className={muteStatus ? "badge muted" : "badge"} aria-hidden="true">{unreadCount}</span> : unreadStatus && <span className="badge unread" />}
         </span>
+        {peer && !peer.isBot && <SaidPresence userId={peer.id} />}
       </a>
       <Menu label={`Actions for ${conversation.title}`} icon="down" tabIndex={tabIndex} items={useActions(session, current, () => setMoving(true))} />
       {moving && <FolderDialog session={session} folders={folders} close={() => setMoving(false)} />}
@@ -68,8 +73,8 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
 
 function Face({ conversation }: Pick<SessionPartsFragment, "conversation">) {
   if (conversation.__typename === "PrivateConversation") {
-    const { id, avatarUrl } = conversation.peer;
-    return <Avatar id={id} name={conversation.title} url={avatarUrl} />;
+    const { id, avatarUrl, isBot } = conversation.peer;
+    return <Avatar id={id} name={conversation.title} url={avatarUrl} live={!isBot} />;
   }
   const group = conversation.__typename === "Group";
   return <Avatar id={conversation.id} name={conversation.title} url={group ? conversation.avatarUrl : null} sign={group ? "group" : "stack"} />;

@@ -2,31 +2,44 @@ import { useState } from "react";
 
 import { FoldersDocument, MeDocument } from "../gql";
 import { Avatar } from "./Avatar";
+import { DevicesDialog } from "./DevicesDialog";
 import { Icon } from "./Icon";
 import { Menu } from "./Menu";
 import { NewConversation } from "./NewConversation";
 import { NewGroup } from "./NewGroup";
+import { OwnStatus } from "./presence/OwnStatus";
 import { SessionList } from "./SessionList";
 import { ThemeSwitch } from "./ThemeSwitch";
 import { plural } from "./format";
-import { useAsked, useScreen } from "./world";
+import { VoiceBar } from "./workspaces/VoiceBar";
+import { WorkspacePane } from "./workspaces/WorkspacePane";
+import { useAsked, useScreen, useWorld } from "./world";
 
 interface Props {
+  workspaceId: string | null;
   subBiz: string | null;
   current: string | null;
   typing: (conversationId: string) => string;
   leave: () => void;
 }
 
-export function Sidebar({ subBiz, current, typing, leave }: Props) {
+export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) {
   const [folder, setFolder] = useState<string | null>(null);
-  const [dialog, setDialog] = useState<"conversation" | "group" | null>(null);
+  const [dialog, setDialog] = useState<"conversation" | "group" | "devices" | null>(null);
   const screen = useScreen();
   const me = useAsked({ query: MeDocument, pause: screen !== "there" })[0].data?.me;
   const folders = useAsked({ query: FoldersDocument })[0].data?.sessionCategories ?? [];
   // A folder disappears with its last session.
   const shown = folders.some(({ categoryId }) => categoryId === folder) ? folder : null;
 
+  if (workspaceId) {
+    return (
+      <nav className="sidebar" aria-label="Workspace">
+        <WorkspacePane key={workspaceId} id={workspaceId} />
+        <VoiceBar />
+      </nav>
+    );
+  }
   return (
     <nav className="sidebar" aria-label="Sessions">
       {subBiz ? (
@@ -36,12 +49,11 @@ export function Sidebar({ subBiz, current, typing, leave }: Props) {
         </header>
       ) : (
         <header>
-          {me && <Avatar id={me.id} name={me.displayName} url={me.avatarUrl} small />}
-          <h1>{me?.displayName ?? "Confab"}</h1>
+          {me ? <OwnStatus me={me} /> : <h1>Confab</h1>}
           <button className="icon" aria-label="New conversation" title="New conversation" onClick={() => setDialog("conversation")}><Icon name="pencil" /></button>
           <button className="icon" aria-label="New group" title="New group" onClick={() => setDialog("group")}><Icon name="group" /></button>
           <ThemeSwitch />
-          <Menu label="More" items={[{ label: "Two devices", run: () => location.assign("?view=two") }, { label: "Sign out", run: leave }]} />
+          <Menu label="More" items={[{ label: "Devices", run: () => setDialog("devices") }, { label: "Two devices", run: () => location.assign("?view=two") }, { label: "Sign out", run: leave }]} />
         </header>
       )}
       {!subBiz && folders.length > 0 && (
@@ -67,9 +79,33 @@ export function Sidebar({ subBiz, current, typing, leave }: Props) {
           ))}
         </div>
       )}
+      {!subBiz && !shown && <WorkspaceLinks />}
       <SessionList key={`${subBiz} ${shown}`} subBiz={subBiz} categoryId={shown} folders={folders.map((each) => each.categoryId)} current={current} typing={typing} />
+      <VoiceBar />
+      {dialog === "devices" && <DevicesDialog close={() => setDialog(null)} />}
       {dialog === "conversation" && <NewConversation close={() => setDialog(null)} />}
       {dialog === "group" && <NewGroup close={() => setDialog(null)} />}
     </nav>
+  );
+}
+
+/** The user's workspaces: each opens its voice channels and members. */
+function WorkspaceLinks() {
+  const { sync } = useWorld();
+  useScreen();
+  const workspaces = sync.workspaces();
+  if (!workspaces.length) return null;
+  return (
+    <ul className="workspace-links" aria-label="Workspaces">
+      {workspaces.map(({ id, name, iconUrl, onlineCount }) => (
+        <li key={id}>
+          <a href={`#/w/${id}`}>
+            <Avatar id={id} name={name} url={iconUrl} small />
+            <span className="name">{name}</span>
+            <small><i className="online-sign" aria-hidden="true" /> {onlineCount} online</small>
+          </a>
+        </li>
+      ))}
+    </ul>
   );
 }

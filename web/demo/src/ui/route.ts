@@ -1,14 +1,15 @@
-/** The displayed view, in the address: #/c/<conversation>, #/b/<subBiz>, #/b/<subBiz>/c/<conversation>. */
+/** The displayed view, in the address: #/c/<conversation>, #/b/<subBiz>, #/b/<subBiz>/c/<conversation>, and with #/w/<workspace> too. */
 import { useSyncExternalStore } from "react";
 
 export interface Route {
+  workspaceId: string | null;
   subBiz: string | null;
   conversationId: string | null;
 }
 
 /** Ids of conversations consist of characters that an address may contain, percent signs included: they are neither encoded nor decoded. */
-export const pathTo = ({ subBiz, conversationId }: Partial<Route>) =>
-  `#/${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${conversationId ? `c/${conversationId}` : ""}`;
+export const pathTo = ({ workspaceId, subBiz, conversationId }: Partial<Route>) =>
+  `#/${workspaceId ? `w/${workspaceId}/` : ""}${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${conversationId ? `c/${conversationId}` : ""}`;
 
 /** At once, not with the browser's next event: a closed view must not see later changes. */
 export const go = (route: Partial<Route>) => {
@@ -30,6 +31,6 @@ function plain(part: string | undefined): string | null {
 
 export function useRoute(): Route {
   const hash = useSyncExternalStore(watch, () => location.hash);
-  const [, subBiz, conversationId] = /^#\/(?:b\/([^/]+)\/?)?(?:c\/([^/]+))?/.exec(hash) ?? [];
-  return { subBiz: plain(subBiz), conversationId: conversationId ?? null };
+  const [, workspaceId, subBiz, conversationId] = /^#\/(?:w\/([^/]+)\/?)?(?:b\/([^/]+)\/?)?(?:c\/([^/]+))?/.exec(hash) ?? [];
+  return { workspaceId: workspaceId ?? null, subBiz: plain(subBiz), conversationId: conversationId ?? null };
 }

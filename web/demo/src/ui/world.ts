@@ -5,8 +5,11 @@ import { useQuery, type UseQueryArgs, type UseQueryResponse } from "urql";
 
 import type { Connection } from "../confab/client";
 import { isRetryable, type Outbox } from "../confab/outbox";
+import type { Device } from "../confab/device";
+import type { Presences } from "../confab/presence";
 import type { LiveEvent, Sync } from "../confab/sync";
 import type { Uploads } from "../confab/uploads";
+import type { Workspaces } from "../confab/workspaces";
 import type { Person } from "../signIn";
 import type { Question } from "./Confirm";
 
@@ -17,6 +20,9 @@ export interface World {
   sync: Sync;
   outbox: Outbox;
   uploads: Uploads;
+  device: Device;
+  presences: Presences;
+  workspaces: Workspaces;
   people: Person[];
   /** Shows the user why a mutation failed. */
   tell: (what: string) => void;

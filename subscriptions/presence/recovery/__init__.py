@@ -1,0 +1,1 @@
+"""Recovery of presence records that Redis has lost."""

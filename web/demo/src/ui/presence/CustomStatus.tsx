@@ -1,0 +1,13 @@
+import type { PresencePartsFragment } from "../../gql";
+import { usePresence } from "./usePresence";
+
+type Status = PresencePartsFragment["customStatus"];
+
+/** A person's emoji next to their name; its text is the name of the picture. */
+export function StatusEmoji({ status }: { status: Status | undefined }) {
+  if (!status) return null;
+  const words = status.text ?? "Status";
+  return <span className="status-emoji" role="img" aria-label={words} title={words}>{status.emoji ?? "💬"}</span>;
+}
+
+export const StatusEmojiOf = ({ userId }: { userId: string }) => <StatusEmoji status={usePresence(userId, false)?.customStatus} />;

@@ -1,0 +1,30 @@
+import { privateId } from "../../confab/ids";
+import type { UserPartsFragment } from "../../gql";
+import { Avatar } from "../Avatar";
+import { Dialog } from "../Dialog";
+import { go } from "../route";
+import { useWorld } from "../world";
+import { NAMES, useMinutes, usePresence, wordsOf } from "./usePresence";
+
+const KINDS = { PLAYING: "Playing", STREAMING: "Streaming", LISTENING: "Listening to", WATCHING: "Watching", COMPETING: "Competing in" };
+
+/** A person: whether they are there, their custom status, and what their devices report. */
+export function Profile({ user, close }: { user: UserPartsFragment; close: () => void }) {
+  const { me } = useWorld();
+  const presence = usePresence(user.id);
+  useMinutes();
+  const status = presence?.customStatus;
+  return (
+    <Dialog title={user.displayName} close={close}>
+      <div className="profile">
+        <Avatar id={user.id} name={user.displayName} url={user.avatarUrl} live={!user.isBot} />
+        <p role="status">{user.isBot ? "Bot" : presence ? wordsOf(presence) : NAMES.OFFLINE}</p>
+        {status && <p className="profile-status">{status.emoji && <span aria-hidden="true">{status.emoji}</span>} {status.text}</p>}
+        {presence?.activities.map((each, index) => (
+          <p key={index} className="hint">{KINDS[each.type]} <b>{each.name}</b>{each.details ? ` — ${each.details}` : ""}</p>
+        ))}
+      </div>
+      {user.id !== me && <button className="button" onClick={() => (close(), go({ conversationId: privateId(me, user.id) }))}>Send a message</button>}
+    </Dialog>
+  );
+}

@@ -1,0 +1,124 @@
+import { useEffect, useState } from "react";
+
+import { SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting } from "../../gql";
+import { Dialog } from "../Dialog";
+import { day, time } from "../format";
+import { useDo } from "../useDo";
+import { Sign } from "./Dot";
+import { NAMES } from "./usePresence";
+
+const SETTINGS: [PresenceSetting, string][] = [
+  ["ONLINE", "Idle by itself when you are away"],
+  ["IDLE", "Shown as away, even if you are here"],
+  ["DND", "Shown as busy"],
+  ["INVISIBLE", "Shown as offline; you see everything"],
+];
+
+const MINUTE_MS = 60_000;
+const tomorrow = () => new Date(new Date().setHours(24, 0, 0, 0)).getTime();
+const LENGTHS: Record<string, () => number | null> = {
+  "Until I change it": () => null,
+  "For 30 minutes": () => Date.now() + 30 * MINUTE_MS,
+  "For 1 hour": () => Date.now() + 60 * MINUTE_MS,
+  "Until tomorrow": tomorrow,
+};
+const [FOREVER] = Object.keys(LENGTHS) as [string];
+const PRESETS: [string, string][] = [["📅", "In a meeting"], ["🏠", "Working remotely"], ["🤒", "Out sick"], ["🌴", "On holiday"]];
+
+const endOf = (length: string) => {
+  const at = LENGTHS[length]!();
+  return at === null ? null : new Date(at).toISOString();
+};
+const until = (at: string) => `until ${day(at) === "Today" ? "" : "tomorrow, "}${time(at)}`;
+
+/** Sets the user's own presence and custom status, both with an end. */
+export function StatusDialog({ own, close }: { own: OwnPresencePartsFragment; close: () => void }) {
+  return (
+    <Dialog title="Your status" close={close}>
+      <PresenceChoice own={own} />
+      <CustomStatusForm own={own} close={close} />
+    </Dialog>
+  );
+}
+
+function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
+  const run = useDo();
+  const [length, setLength] = useState(own.until ? "" : FOREVER);
+  const set = (status: PresenceSetting, length: string) => {
+    const until = length ? endOf(length) : own.until;
+    void run(SetPresenceDocument, { status, until: status === "ONLINE" ? null : until });
+  };
+  return (
+    <fieldset className="presence-choice">
+      <legend className="sr-only">Presence</legend>
+      {SETTINGS.map(([setting, hint]) => (
+        <label key={setting} data-chosen={own.setting === setting || undefined}>
+          <input className="sr-only" type="radio" name="presence" checked={own.setting === setting} onChange={() => set(setting, length)} />
+          <Sign status={setting} />
+          <span>
+            <b>{NAMES[setting]}</b>
+            <small>{own.setting === setting && own.until ? until(own.until) : hint}</small>
+          </span>
+        </label>
+      ))}
+      <Length
+        label="How long"
+        value={own.until || length ? length : FOREVER}
+        now={own.until}
+        choose={(next) => {
+          setLength(next);
+          if (own.setting !== "ONLINE") set(own.setting, next);
+        }}
+      />
+    </fieldset>
+  );
+}
+
+function CustomStatusForm({ own, close }: { own: OwnPresencePartsFragment; close: () => void }) {
+  const run = useDo();
+  const status = own.customStatus;
+  const [emoji, setEmoji] = useState(status?.emoji ?? "");
+  const [text, setText] = useState(status?.text ?? "");
+  const [length, setLength] = useState(status?.expiresAt ? "" : FOREVER);
+  useEffect(() => {
+    setEmoji(status?.emoji ?? "");
+    setText(status?.text ?? "");
+  }, [status?.emoji, status?.text]);
+  const save = async () => {
+    const expiresAt = length ? endOf(length) : status!.expiresAt;
+    if (await run(SetCustomStatusDocument, { emoji: emoji.trim() || null, text: text.trim() || null, expiresAt })) close();
+  };
+  const clear = async () => {
+    if (await run(SetCustomStatusDocument, { emoji: null, text: null })) close();
+  };
+  return (
+    <form className="custom-status" onSubmit={(event) => (event.preventDefault(), void save())}>
+      <div className="status-line">
+        <input className="emoji" aria-label="Emoji" placeholder="🙂" value={emoji} maxLength={16} autoComplete="off" onChange={(event) => setEmoji(event.target.value)} />
+        <input aria-label="Status text" placeholder="What is your status?" value={text} maxLength={128} onChange={(event) => setText(event.target.value)} />
+      </div>
+      <div className="presets">
+        {PRESETS.map(([emoji, text]) => (
+          <button key={text} type="button" onClick={() => (setEmoji(emoji), setText(text))}><span aria-hidden="true">{emoji}</span> {text}</button>
+        ))}
+      </div>
+      <Length label="Clear it" value={length} choose={setLength} now={status?.expiresAt} />
+      <div className="answers">
+        {status && <button type="button" className="button quiet" onClick={() => void clear()}>Clear status</button>}
+        <button className="button" disabled={!emoji.trim() && !text.trim()}>Save</button>
+      </div>
+    </form>
+  );
+}
+
+function Length({ label, value, choose, now }: { label: string; value: string; choose: (length: string) => void; now?: string | null | undefined }) {
+  return (
+    <label className="length">
+      {label}
+      <select value={value} onChange={(event) => choose(event.target.value)}>
+        {now && <option value="">{`${until(now)[0]!.toUpperCase()}${until(now).slice(1)}`}</option>}
+        {Object.keys(LENGTHS).map((each) => <option key={each}>{each}</option>)}
+      </select>
+    </label>
+  );
+}

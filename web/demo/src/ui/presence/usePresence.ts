@@ -1,0 +1,82 @@
+import { useCallback, useEffect, useState, useSyncExternalStore, type RefObject } from "react";
+
+import { OwnPresenceDocument, type PresencePartsFragment, type PresenceSetting } from "../../gql";
+import { day, time } from "../format";
+import { useAsked, useScreen, useWorld } from "../world";
+
+const nothing = () => {};
+const visible = new WeakMap<Element, (onScreen: boolean) => void>();
+const observer = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => visible.get(target)?.(isIntersecting)), { rootMargin: "100px" });
+
+export function useOnScreen(place: RefObject<Element | null>) {
+  const [onScreen, setOnScreen] = useState(false);
+  useEffect(() => {
+    const element = place.current!;
+    visible.set(element, setOnScreen);
+    observer.observe(element);
+    return () => observer.unobserve(element);
+  }, []);
+  return onScreen;
+}
+
+/** Undefined until it is known. watched: the person is on the screen here; otherwise what is known of them anyway. */
+export function usePresence(userId: string | null | undefined, watched = true): PresencePartsFragment | undefined {
+  const { presences } = useWorld();
+  const there = useScreen() === "there";
+  useEffect(() => (userId && watched && there ? presences.watch(userId) : undefined), [presences, userId, watched, there]);
+  const listen = useCallback((changed: () => void) => (userId ? presences.onChange(userId, changed) : nothing), [presences, userId]);
+  return useSyncExternalStore(listen, () => (userId ? presences.of(userId) : undefined));
+}
+
+export const NAMES: Record<PresenceSetting | "OFFLINE", string> = {
+  ONLINE: "Online",
+  IDLE: "Idle",
+  DND: "Do not disturb",
+  INVISIBLE: "Invisible",
+  OFFLINE: "Offline",
+};
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+
+function since(at: string): string {
+  const ms = Date.now() - Date.parse(at);
+  if (ms < 2 * MINUTE_MS) return "just now";
+  if (ms < HOUR_MS) return ago.format(-Math.floor(ms / MINUTE_MS), "minute");
+  const today = day(at);
+  return today === "Today" || today === "Yesterday" ? `${today.toLowerCase()} at ${time(at)}` : today;
+}
+
+/** "Online", "Idle, last active 12 minutes ago", "Last active yesterday at 18:05". */
+export function wordsOf({ status, isMobile, lastActiveAt }: PresencePartsFragment): string {
+  if (status === "OFFLINE") return lastActiveAt ? `Last active ${since(lastActiveAt)}` : "Offline";
+  if (status === "IDLE" && lastActiveAt) return `Idle, last active ${since(lastActiveAt)}`;
+  return status === "ONLINE" && isMobile ? "Online on a phone" : NAMES[status];
+}
+
+/** Renders again every minute, so that "5 minutes ago" becomes 6. */
+export function useMinutes() {
+  const [, setMinute] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setMinute((minute) => minute + 1), MINUTE_MS);
+    return () => clearInterval(timer);
+  }, []);
+}
+
+/** What the user has set. It is asked for again when it ends, and when the page is visible again: another device may have changed it. */
+export function useOwnPresence() {
+  const [{ data }, again] = useAsked({ query: OwnPresenceDocument, pause: useScreen() !== "there" });
+  const own = data?.ready.presence;
+  const ends = [own?.until, own?.customStatus?.expiresAt].flatMap((each) => (each ? [Date.parse(each)] : []));
+  const next = Math.min(...ends, Infinity);
+  useEffect(() => {
+    const refresh = () => again({ requestPolicy: "network-only" });
+    const look = () => document.hidden || refresh();
+    document.addEventListener("visibilitychange", look);
+    const wait = next - Date.now();
+    const timer = wait < 2 ** 31 ? setTimeout(refresh, Math.max(0, wait) + 500) : undefined;
+    return () => (clearTimeout(timer), document.removeEventListener("visibilitychange", look));
+  }, [next]);
+  return own;
+}
