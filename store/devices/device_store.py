@@ -86,9 +86,9 @@ class DeviceStore:
         """Store when devices were connected. One round trip."""
         updates = []
         for key, type, seen_ms, makes_row in devices:
-            change: Document = {"$max": {_F.SEEN: seen_ms}}
+            change: Document = {"$max": {_F.SEEN: seen_ms}, "$set": {_F.TYPE: type}}
             if makes_row:
-                change |= {"$set": {_F.TYPE: type}, "$setOnInsert": {_F.CREATED: seen_ms}}
+                change["$setOnInsert"] = {_F.CREATED: seen_ms}
             updates.append(Update({_F.ID: device_row_id(*key)}, change, upsert=makes_row))
         # Another server may make the same row at the same time.
         await self._mongo.write([Write.updates(DEVICES, updates, may_collide=True)])

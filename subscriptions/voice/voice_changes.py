@@ -39,13 +39,18 @@ class VoiceChanges:
         See `VoiceStore.join`. Raises StoreError.
         """
         workspace = workspace_of_channel(state.channel)
-        outcome, earlier = await self._store.voice.join(workspace, state, flags, version=version, limit=limit)
+        outcome = await self._store.voice.join(workspace, state, flags, version=version, limit=limit)
         if isinstance(outcome, VoiceChange):
             self._publish(workspace, outcome)
-            if earlier is not None and earlier != workspace:
-                # A device is in one voice channel.
-                await self.end(earlier, state.user, VoiceConditions(device=state.device))
+            await self.complete_join(workspace, state.user, state.device)
         return outcome
+
+    async def complete_join(self, workspace: WorkspaceId, user: UserId, device: str) -> None:
+        """End the state in another workspace of a device that has joined in this one. Raises StoreError."""
+        earlier = await self._store.voice.note_device(workspace, user, device)
+        if earlier is not None and earlier != workspace:
+            # A device is in one voice channel.
+            await self.end(earlier, user, VoiceConditions(device=device))
 
     async def change(
         self,

@@ -156,7 +156,7 @@ async def test_senders_get_the_read_receipt_of_an_invisible_user(api: Api, kind:
     await api.wait_until_idle()
     assert without_cursor(await sent.live.next())["status"] == "READ"
     assert await sent.statuses() == ["READ", "READ"]
-    # Nothing is left to tell.
+    # Senders know everything already.
     await set_presence(api, sent.bob, PresenceSetting.ONLINE)
     await sent.live.expect_no_event(0.03)
     assert list(api.database["held_receipts"].find({"_id": {"$regex": f"^{sent.bob} "}})) == []
