@@ -106,7 +106,7 @@ class VoiceChanges:
         if policy is None:
             outcomes = [await self.end(workspace, each.user, VoiceConditions(state=each)) for each in reading.states]
             return all(isinstance(outcome, VoiceChange) for outcome in outcomes)
-        rights = await self._find_rights(workspace, policy.version, reading.states)
+        rights = await self._find_rights(policy.version, reading.states)
         is_complete = True
         for state in reading.states:
             own = rights.get(state.user)
@@ -124,9 +124,7 @@ class VoiceChanges:
             await self._store.voice.note_judged(workspace, policy.version)
         return is_complete
 
-    async def _find_rights(
-        self, workspace: WorkspaceId, version: int, states: Iterable[VoiceState]
-    ) -> Mapping[UserId, ChannelRights]:
+    async def _find_rights(self, version: int, states: Iterable[VoiceState]) -> Mapping[UserId, ChannelRights]:
         users: dict[ConversationId, list[UserId]] = {}
         for state in states:
             users.setdefault(state.channel, []).append(state.user)

@@ -159,7 +159,9 @@ async def test_a_server_that_stops_leaves_its_devices_time_to_come_back(
     assert await lounge.states(lounge.lounge) == [joined]
 
 
-async def test_nobody_ends_while_servers_cannot_read_each_other(servers: Servers, lounge: VoiceWorkspace) -> None:
+async def test_no_voice_state_ends_while_servers_cannot_read_each_other(
+    servers: Servers, lounge: VoiceWorkspace
+) -> None:
     device = Device(servers.apis[1], lounge.member)
     joined = await device.join(lounge.lounge)
     # Redis was away for all servers.
