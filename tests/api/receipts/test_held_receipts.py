@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,12 +11,12 @@ import pytest
 
 from store.base.errors import Unreachable
 from store.base.ids import UserId
-from store.mongo.writes import Write
 from store.presence.presence_record import PresenceSetting
 from subscriptions.delivery.receipts.receipt_release import CHECK_MS, ReceiptRelease
 from tests.api.client import LIVE_SESSIONS, Api, Json, Subscriber, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
+from tests.api.receipts.lost_answers import only_session_rows_are_written
 from tests.clock import ManualClock
 
 SET_PRESENCE = """mutation ($status: PresenceSetting!, $until: DateTime) {
@@ -260,15 +260,7 @@ async def test_a_held_receipt_written_without_an_answer_is_released_later(
 ) -> None:
     """MongoDB wrote the session row and nothing else before the connection was lost."""
     sent = await send_to_invisible(api, "group")
-    rows = api.services.app.store.session_rows
-    write = rows.write
-
-    async def write_and_fail(user: UserId, fence: int, updates: Any, _other_writes: Sequence[Write] = ()) -> None:
-        await write(user, fence, updates)
-        raise Unreachable("no answer")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(rows), "write", lambda _, *args: write_and_fail(*args))
+    with only_session_rows_are_written(api, monkeypatch):
         query = f"mutation ($id: ID!) {{ ackDelivered(conversationId: $id, upToSeq: {sent.last}) {{ id }} }}"
         assert (await api.expect_refusal(sent.bob, query, id=sent.conversation)).code == "UNAVAILABLE"
     assert (await api.own_session(sent.bob, sent.conversation))["deliveredSeq"] == sent.last
