@@ -79,12 +79,19 @@ async def register_device(
 async def remove_device(app: Confab, user: UserId, id: str) -> None:
     """Delete a device, and close its connections on all servers. Raises NotFound."""
     key = DeviceKey(user, id)
-    if not is_device_id(id) or await app.store.devices.find(key) is None:
+    if not is_device_id(id) or not await _exists(app, key):
         raise NotFound("there is no such device")
     # The row is deleted last: if closing fails, the call can be repeated.
     await app.devices.remove(user, id)
     await app.voice_devices.end(VoiceDevice(user, id))
     await app.store.devices.remove(key)
+
+
+async def _exists(app: Confab, key: DeviceKey) -> bool:
+    """Return whether a device has a row, or is connected: its row may not be made yet, or there are too many."""
+    if app.devices.has_device(*key) or await app.store.devices.find(key) is not None:
+        return True
+    return key.device in (await app.devices.list_connected([key.user]))[key.user]
 
 
 def _as_seen(app: Confab, device: Device, connected: Collection[str], connection: LiveConnection | None) -> SeenDevice:

@@ -144,13 +144,18 @@ class VoiceStore:
         # First: a server that dies after the join leaves nothing that no server checks.
         return _outcome(state.user, (await self._cache.run([self._check_call(workspace), join]))[-1])
 
-    async def note_device(self, workspace: WorkspaceId, user: UserId, device: str) -> WorkspaceId | None:
-        """Note in which workspace a device is in voice. Return the one that was noted before.
+    async def note_device(
+        self, workspace: WorkspaceId, user: UserId, device: str, ended: WorkspaceId | None = None
+    ) -> WorkspaceId | None:
+        """Note in which workspace a device has joined. Return another workspace if that is noted: nothing was changed.
 
-        Called after the join: then a call that finds a workspace here finds the state too, and can end it.
+        The state there is to be ended first. ended: the workspace in which this was done. So no state is forgotten if
+        calls fail, or if several joins happen at once.
         """
-        before = await self._cache.one(self._note_call(workspace, user, device))
-        return WorkspaceId(before.decode()) if before is not None else None
+        self._cache.require_shared()
+        before = await self._cache.one(self._note_call(workspace, user, device, ended or ""))
+        found = WorkspaceId(before.decode()) if before is not None else None
+        return None if found in (workspace, ended) else found
 
     async def change(
         self,
@@ -308,8 +313,8 @@ class VoiceStore:
             limit,
         )
 
-    def _note_call(self, workspace: WorkspaceId, user: UserId, device: str) -> Call:
-        return Call("voice_note_device", (self._keys.of_user(user, "voice"),), (device, workspace, IDLE_MS))
+    def _note_call(self, workspace: WorkspaceId, user: UserId, device: str, ended: str = "") -> Call:
+        return Call("voice_note_device", (self._keys.of_user(user, "voice"),), (device, workspace, ended, IDLE_MS))
 
     def _check_call(self, workspace: WorkspaceId) -> Call:
         """Return the call after which servers check the states of a workspace."""

@@ -48,9 +48,10 @@ class VoiceChanges:
     async def complete_join(self, workspace: WorkspaceId, user: UserId, device: str) -> None:
         """End the state in another workspace of a device that has joined in this one. Raises StoreError."""
         earlier = await self._store.voice.note_device(workspace, user, device)
-        if earlier is not None and earlier != workspace:
+        while earlier is not None:
             # A device is in one voice channel.
             await self.end(earlier, user, VoiceConditions(device=device))
+            earlier = await self._store.voice.note_device(workspace, user, device, earlier)
 
     async def change(
         self,

@@ -219,7 +219,8 @@ async def test_a_removed_device_is_not_written_by_a_repeated_write(api: Api, mon
     find_each = store.find_each
 
     async def fail_once(keys: Any) -> Any:
-        monkeypatch.setattr(store, "find_each", find_each)
+        if is_writing.is_set():
+            return await find_each(keys)
         is_writing.set()
         await may_fail.wait()
         raise Unreachable("MongoDB is away")
@@ -235,6 +236,23 @@ async def test_a_removed_device_is_not_written_by_a_repeated_write(api: Api, mon
         await removing
     await wait_for_rows(api)
     assert await list_devices(api, alice) == []
+
+
+async def test_a_connected_device_without_a_row_can_be_removed(api: Api, other_api: Api) -> None:
+    (alice,) = await api.create_users("alice")
+    lines = [Line(other_api, alice, f"d_{number:02}") for number in range(MAX_DEVICES + 1)]
+    await wait_for_rows(other_api)
+    await read_record(other_api, alice)
+    listed = {device["id"] for device in await list_devices(api, alice)}
+    (unlisted,) = [line for line in lines if line.device.device not in listed]
+    assert await api.data(alice, REMOVE, id=unlisted.device.device) == {"removeDevice": True}
+    just_connected = Line(api, alice, "new")
+    assert await api.data(alice, REMOVE, id="new") == {"removeDevice": True}
+    await wait_for_rows(api)
+    assert (unlisted.closed, just_connected.closed) == (1, 1)
+    assert {device["id"] for device in await list_devices(api, alice)} == listed
+    for line in lines:
+        line.device.end()
 
 
 async def test_removing_a_device_ends_its_connections(api: Api) -> None:

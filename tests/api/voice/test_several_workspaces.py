@@ -94,8 +94,9 @@ async def test_a_join_whose_answer_is_lost_leaves_no_state_of_a_device_that_is_g
     assert state.gone_at_ms
 
 
-async def test_a_join_whose_answer_is_lost_ends_the_state_in_another_workspace(
-    voice: VoiceWorkspace, other: VoiceWorkspace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failing", ["note_device", "end"])
+async def test_a_join_that_fails_half_way_ends_the_state_in_another_workspace(
+    voice: VoiceWorkspace, other: VoiceWorkspace, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     device, app = Device(voice.api, voice.member), voice.api.services.app
     await device.join(voice.lounge)
@@ -104,7 +105,7 @@ async def test_a_join_whose_answer_is_lost_ends_the_state_in_another_workspace(
         raise Unreachable("Redis is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(app.store.voice, "note_device", fail)
+        patch.setattr(app.store.voice, failing, fail)
         assert (await device.refused(JOIN, id=other.lounge)).code == "UNAVAILABLE"
     await app.voice_devices.renew()
     assert (await voice.users(voice.lounge), await other.users(other.lounge)) == ([], [voice.member])
