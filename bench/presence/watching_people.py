@@ -78,10 +78,6 @@ class WatchingPeople:
             await asyncio.sleep(0.25)
         return {"seconds": loop.time() - began, "wrong": wrong, "events": self._take_events()}
 
-    async def take_events(self) -> dict[str, Any]:
-        """Return the number of events since the last time."""
-        return {"events": self._take_events()}
-
     async def disconnect(self, *, users: list[str]) -> dict[str, Any]:
         """Forget the connections of users whose server has died."""
         for user in users:

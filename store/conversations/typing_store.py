@@ -83,10 +83,6 @@ class TypingStore:
         value = f"{self._clock.now_ms()}" if is_seen else f"{self._clock.now_ms()}u"
         return Call("SET", (self._keys.typing(user, conversation),), (value, "PX", 2 * SHOWN_MS))
 
-    async def find_routes(self, users: Sequence[UserId]) -> Routes:
-        """Return the routes of some users: one round trip."""
-        return _routes(users, await self._cache.run([self._route_call(user) for user in users]))
-
     async def _record(
         self,
         script: str,

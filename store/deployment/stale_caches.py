@@ -56,12 +56,6 @@ class StaleCaches:
         self._stale_users[user] = time.monotonic()
         self._limit()
 
-    def add_users_unless_applied(self, users: Iterable[UserId], *, is_applied: bool) -> None:
-        """Remember users whose sessions were changed, unless the change was applied to the deployment's own Redis."""
-        if not is_applied or not self._cache.is_shared:
-            for user in users:
-                self.add_user(user)
-
     def add_conversation(self, conversation: ConversationId) -> None:
         """Remember a conversation whose head or membership was changed, which concerns all its members."""
         self._stale_conversations[conversation] = time.monotonic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -168,11 +168,6 @@ def open_filter(query: SearchQuery | None, after: OpenPosition | None) -> dict[s
         if not query.has_exact_keys:
             conditions.append({WorkspaceField.SEARCH_NAME: {"$regex": query.name_pattern}})
     return wanted | {"$and": conditions} if conditions else wanted
-
-
-def positions_of(found: Sequence[WorkspaceInfo]) -> list[OpenPosition]:
-    """Return the positions of open workspaces in their list."""
-    return [OpenPosition(info.member_count, info.id) for info in found]
 
 
 def _key_claim(creator: UserId, key: str) -> str:

@@ -186,6 +186,9 @@ class ConnectedDevices:
         self._leaving.append(Departure(device, device.gone_at_ms))
         if not self._is_ending:
             self._writer.mark(device.user, device.id)
+        if self.has_device(device.user, device.id):
+            # It was removed, and has connected again before this connection had ended.
+            return
         for call in self._on_removed:
             call(device.user, device.id, now - silent_ms)
 
@@ -235,9 +238,9 @@ class ConnectedDevices:
         self._settings.on_change(call)
 
     def announce(self, changes: Collection[ChangedPresence]) -> None:
-        """Let all servers with devices of the users know their changed settings: they answer `is_hidden` from now on.
+        """Send changed settings to all servers with devices of the users. Called after each change that a user makes.
 
-        Called after each change that a user makes.
+        No round trip. After lost frames the servers read the settings again.
         """
         self._settings.announce(changes)
 

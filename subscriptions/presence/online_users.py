@@ -183,7 +183,7 @@ class OnlineUsers:
         if record is None:
             self._due_at.pop(user, None)
             return False
-        shown, changes_at_ms = shown_presence(record, _is_alive, now_ms)
+        shown, changes_at_ms = shown_presence(record, _never_ended, now_ms)
         self._schedule(user, changes_at_ms)
         return shown.status is not PresenceStatus.OFFLINE
 
@@ -202,5 +202,5 @@ class OnlineUsers:
             heappush(self._due, (at_ms, user))
 
 
-def _is_alive(server: str) -> None:
-    """Return that this process has not ended."""
+def _never_ended(server: str) -> None:
+    """Return None: the record has devices of this process alone, which is alive."""

@@ -31,7 +31,6 @@ DEVICE = st.integers(0, 5)
 USER = st.sampled_from((0, 0, 1, 2))
 PROCESS = st.integers(0, 1)
 CHANNEL = st.sampled_from((0, 0, 1))
-ACT = st.sampled_from(("", "", "move", "end"))
 FLAG = st.sampled_from((None, True, False))
 
 

@@ -148,7 +148,6 @@ OWN_WRITES = (
     "setCustomStatus",
     "registerDevice",
 )
-WRITES_TO_OTHERS = {("sendMessage", "toUserId"), ("createGroup", "memberIds")}
 
 
 def texts_for(text_input: TextInput) -> tuple[Any, ...]:

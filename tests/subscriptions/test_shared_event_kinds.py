@@ -11,6 +11,7 @@ from store.clocks.shared_clocks import ChangeList
 from store.messages.message import Message, MessageKind
 from store.previews.message_embeds import MessageEmbeds
 from store.reactions.reaction_summary import ReactionSummary
+from store.voice.voice_state import VoiceState
 from subscriptions.realtime.events.base import ReplayContent
 from subscriptions.realtime.events.reactions import ChannelReactions
 from subscriptions.realtime.events.shared import (
@@ -22,6 +23,7 @@ from subscriptions.realtime.events.shared import (
 )
 from subscriptions.realtime.events.shared_registry import SHARED_EVENT_KINDS, decode_shared_event, parse_shared_entry
 from subscriptions.realtime.events.threads import ChannelThread
+from subscriptions.realtime.events.voice import VoiceStateChanged
 
 CHANNEL, ANN = ConversationId("c_7.1"), UserId("ann")
 MESSAGE = Message(MessageId(9), CHANNEL, ANN, MessageKind.TEXT, "hi", 3, 2)
@@ -49,6 +51,11 @@ UPDATE = WorkspaceUpdate(
     members=(ANN,),
     follows=((ANN, CHANNEL, True),),
 )
+VOICE = VoiceState(ANN, CHANNEL, "a phone", "s1", 8, self_mute=True, version=7)
+VOICE_TEXT = "c_7.1 7 8 0 1 s1 a phone"
+OTHER_VOICE = VoiceState(ANN, ConversationId("c_7.2"), "laptop", "s2", 5, version=6)
+MOVED_FIELDS = f'{{"k":"V","w":"w_7","u":"ann","s":"{VOICE_TEXT}","b":"c_7.2 6 5 0 0 s2 laptop"}}'
+LEFT_FIELDS = f'{{"k":"V","w":"w_7","u":"ann","s":"{VOICE_TEXT}","l":1}}'
 UPDATE_FIELDS = '{"k":"W","w":"w_7","v":12,"f":"wr","c":["c_7.1"],"u":["ann"],"fo":[["ann","c_7.1",1]]}'
 
 FORMS = [
@@ -100,6 +107,18 @@ FORMS = [
         '{"k":"W","w":"w_7","v":0,"f":"d"}',
         '{"k":"W","w":"w_7","v":0,"f":"d"}',
         [(ChangeList.CHANGED, "v")],
+    ),
+    (
+        VoiceStateChanged(WorkspaceId("w_7"), VOICE, moved_from=OTHER_VOICE),
+        MOVED_FIELDS,
+        MOVED_FIELDS,
+        [(ChangeList.CHANGED, "voice c_7.1 ann"), (ChangeList.CHANGED, "voice c_7.2 ann")],
+    ),
+    (
+        VoiceStateChanged(WorkspaceId("w_7"), VOICE, left=True),
+        LEFT_FIELDS,
+        LEFT_FIELDS,
+        [(ChangeList.CHANGED, "voice c_7.1 ann")],
     ),
 ]
 

@@ -19,7 +19,7 @@ from subscriptions.realtime.ring import server_ring
 from subscriptions.realtime.ring.server_ring import ServerRing
 from subscriptions.realtime.server_calls import ServerCalls
 from subscriptions.realtime.shared import typing_relay
-from subscriptions.realtime.shared.typing_relay import MOST_USERS, TypingRelay
+from subscriptions.realtime.shared.typing_relay import MOST_STARTED, TypingRelay
 from tests.clock import ManualClock
 
 CHANNEL = ConversationId("c_7.1")
@@ -85,10 +85,14 @@ class Network:
 
     async def wait_for(self, servers: Iterable[str], count: int) -> None:
         """Wait until servers have shown a number of events, and no more of them come."""
-        async with asyncio.timeout(20):
-            while any(len(self.shown[server]) < count for server in servers) or self._is_busy():  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await self.wait_until_quiet(servers, count)
         assert {server: len(self.shown[server]) for server in servers} == dict.fromkeys(servers, count)
+
+    async def wait_until_quiet(self, servers: Iterable[str], least: int) -> None:
+        """Wait until servers have shown a number of events at least, and no more of them come."""
+        async with asyncio.timeout(20):
+            while any(len(self.shown[server]) < least for server in servers) or self._is_busy():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
 
     def _is_busy(self) -> bool:
         return any(relay._waiting or relay._gathered for name, relay in self.relays.items() if name not in self.ended)
@@ -110,9 +114,10 @@ async def test_many_users_who_type_at_once_cost_few_frames() -> None:
     users = [f"user{number}" for number in range(40)]
     for number, user in enumerate(users):
         network.start(list(network.relays)[number % 4], user)
-    await network.wait_for(network.relays, 40)
+    await network.wait_until_quiet(network.relays, 1 + MOST_STARTED)
     for shown in network.shown.values():
-        assert sorted(event.user for event in shown) == sorted(users)
+        assert shown == network.shown["one"]
+        assert len({event.user for event in shown}) == len(shown)
     # The first signal is sent at once, the others together. Without an owner it would be 40 frames to 3 servers.
     assert network.frames["channel_typing"] <= 4 * 3
     assert network.frames["question"] == network.frames["answer"] <= 2 * 3
@@ -165,11 +170,33 @@ async def test_servers_that_disagree_about_the_owner_lose_and_repeat_nothing() -
     await network.close()
 
 
-async def test_a_frame_names_a_bounded_number_of_users() -> None:
+async def test_viewers_get_a_handful_of_announcements_a_second_and_the_ends_of_those() -> None:
     network = Network("one", "two")
-    for number in range(3 * MOST_USERS):
-        network.start("one", f"user{number}")
-    await network.wait_for(network.relays, MOST_USERS + 1)
+    users = [f"user{number}" for number in range(100)]
+    for user in users:
+        network.start(network.owner, user)
+    await network.wait_for(network.relays, 1 + MOST_STARTED)
+    shown = [event.user for event in network.shown["two"]]
+    assert shown == users[: 1 + MOST_STARTED]
+    for user in users[::-1]:
+        network.stop(network.owner, user)
+    await network.wait_for(network.relays, 2 * len(shown))
+    for events in network.shown.values():
+        assert {event.user for event in events if isinstance(event, TypingStopped)} == set(shown)
+    await network.close()
+
+
+async def test_the_end_of_each_announcement_that_was_seen_is_announced() -> None:
+    network = Network("one", "two")
+    users = ["ann", "ben", "cem", "dora"]
+    for user in users:
+        network.start(network.owner, user)
+    await network.wait_for(network.relays, 4)
+    network.stop(network.owner, "nobody saw this one")
+    for user in users:
+        network.stop(network.owner, user)
+    await network.wait_for(network.relays, 8)
+    assert [event.user for event in network.shown["two"][4:]] == users
     await network.close()
 
 
@@ -180,11 +207,13 @@ async def test_only_the_newest_signal_of_a_user_is_announced() -> None:
     network.start("one", "ben")
     network.start("one", "cem")
     network.stop("one", "cem")
+    network.stop("one", "ann")
     await network.wait_for(network.relays, 3)
+    # The end of what was not announced is not announced either.
     assert [(type(event), event.user) for event in network.shown["two"]] == [
         (TypingStarted, "ann"),
         (TypingStarted, "ben"),
-        (TypingStopped, "cem"),
+        (TypingStopped, "ann"),
     ]
     await network.close()
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from store.voice.voice_state import VoiceState
 
 TOKEN_SECONDS = 600
-"""Time for which a token is valid for joining. Who is in a room stays there after it."""
+"""Time for which a token is valid for joining. Participants stay in the room after it."""
 
 
 class MediaAccess(NamedTuple):

@@ -4,6 +4,8 @@ In a busy channel hundreds of people type at once. A signal goes to the server t
 all servers that look at it. The owner sends the first one at once, and the others together at the end of the second.
 Nothing is stored. If an owner dies, at most the signals of a second are lost. If servers disagree about the owner for a
 moment, each owner sends its own frame.
+
+A channel's viewers get at most MOST_STARTED announcements a second, and the end of those that they got.
 """
 
 from __future__ import annotations
@@ -35,7 +37,13 @@ SECONDS_BETWEEN_QUESTIONS = 0.25
 """Time between two questions of a server to an owner, about all channels."""
 
 MOST_USERS = 50
-"""Users in one frame about a channel. Nobody reads more names; their signals after that are dropped."""
+"""Users in one frame about a channel. Signals of more users are dropped."""
+
+MOST_STARTED = 5
+"""Users in one frame who have begun to type: each is an event for each viewer, and nobody reads more names."""
+
+_SHOWN_MS = 10_000
+"""Time for which it is known that viewers saw a user typing. Clients stop showing the user earlier."""
 
 _MOST_SIGNALS = 5_000
 """Signals for one owner that wait. More are dropped."""
@@ -59,14 +67,17 @@ class _Signal(NamedTuple):
 
 
 class _Gathered:
-    """The events of a channel since the last frame about it: the newest of each user."""
+    """The events of a channel since the last frame about it: the newest of each user, within both limits."""
 
     def __init__(self) -> None:
         self.events: dict[UserId, EphemeralEvent] = {}
         self.servers: set[str] = set()
 
-    def add(self, event: EphemeralEvent) -> None:
-        if event.user in self.events or len(self.events) < MOST_USERS:
+    def add(self, event: EphemeralEvent, *, ends_shown: bool) -> None:
+        """Add an event if there is room. ends_shown: it ends what viewers saw, which has no limit of its own."""
+        others = [other for user, other in self.events.items() if user != event.user]
+        is_full = len(others) >= MOST_USERS or (_is_start(event) and sum(map(_is_start, others)) >= MOST_STARTED)
+        if ends_shown or not is_full:
             self.events[event.user] = event
 
 
@@ -86,6 +97,7 @@ class TypingRelay:
         self._timers: dict[ConversationId, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._senders = RecentKeys[tuple[ConversationId, UserId]](_MESSAGE_MS)
+        self._shown = RecentKeys[tuple[ConversationId, UserId]](_SHOWN_MS)
         bus.on_frame(_FRAME, self._receive)
         bus.calls.answer_kind(_QUESTION, self._answer)
 
@@ -155,7 +167,7 @@ class TypingRelay:
         if gathered is None:
             self._announce(channel, (event,), servers)
         else:
-            gathered.add(event)
+            gathered.add(event, ends_shown=not _is_start(event) and self._is_shown(event))
             gathered.servers.update(servers)
 
     def _announce(self, channel: ConversationId, events: Collection[EphemeralEvent], servers: Iterable[str]) -> None:
@@ -180,9 +192,21 @@ class TypingRelay:
     def _show(self, events: Iterable[EphemeralEvent]) -> None:
         now_ms = self._clock.now_ms()
         for event in events:
-            sent_at_ms = self._senders.added_at((event.conversation, event.user), now_ms)
-            if not isinstance(event, TypingStarted) or sent_at_ms is None or sent_at_ms < event.at_ms:
+            if _is_start(event):
+                key = event.conversation, event.user
+                sent_at_ms = self._senders.added_at(key, now_ms)
+                if sent_at_ms is None or sent_at_ms < event.at_ms:
+                    self._shown.add(key, now_ms)
+                    self._deliver(event)
+            elif self._is_shown(event):
                 self._deliver(event)
+
+    def _is_shown(self, event: EphemeralEvent) -> bool:
+        return self._shown.contains((event.conversation, event.user), self._clock.now_ms())
+
+
+def _is_start(event: EphemeralEvent) -> bool:
+    return isinstance(event, TypingStarted)
 
 
 def _encode(signal: _Signal) -> list[Any]:

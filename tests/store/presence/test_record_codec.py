@@ -27,9 +27,7 @@ GO = Activity(ActivityType.COMPETING, "Go", "d", "s", 4, 5)
 FULL = PresenceRecord(
     ANNA,
     (
-        DevicePresence(
-            "s1", "phone", DeviceType.MOBILE, 1, 2, 3, (Activity(ActivityType.COMPETING, "Go", "d", "s", 4, 5),)
-        ),
+        DevicePresence("s1", "phone", DeviceType.MOBILE, 1, 2, 3, (GO,)),
         DevicePresence("s2", "laptop", DeviceType.DESKTOP, 6),
     ),
     Setting(INVISIBLE, 7, 8, DND, 9, (HiddenTime(1, 2), HiddenTime(3, 4))),
