@@ -225,7 +225,7 @@ class PresenceStream:
         """Return the users that may be shown from now on. Raises StoreError, and RateLimited if the time is not over.
 
         Without work units, nobody else is shown after that time: otherwise a subscriber who has used up the units
-        would go on seeing users with whom nothing is shared any more.
+        would go on seeing users after they share nothing any more.
         """
         try:
             visible = await find_visible(self._app, self._user, self._asked)

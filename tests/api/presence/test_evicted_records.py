@@ -49,9 +49,7 @@ async def test_viewers_get_changes_after_the_watches_were_evicted(api: Api, othe
     assert await next_status(viewer) == "ONLINE"
 
 
-async def test_a_device_that_is_written_after_an_eviction_brings_back_watches_and_other_devices(
-    api: Api, other_api: Api
-) -> None:
+async def test_a_device_written_after_an_eviction_brings_back_watches_and_devices(api: Api, other_api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)
     subscriber, _ = await look_at(api, alice, bob)
