@@ -116,6 +116,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "voice_attach": _VOICE,
     "voice_change": _VOICE,
     "voice_claim": (),
+    "voice_note_device": (),
     "voice_join": _VOICE,
     "voice_read": _VOICE,
     "voice_restore": _VOICE,

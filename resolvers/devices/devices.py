@@ -70,7 +70,8 @@ async def register_device(
     if is_new and sum(device.id in connected for device in present) >= MAX_DEVICES:
         raise LimitReached(f"{MAX_DEVICES} devices are connected; remove one of them first")
     device = await app.store.devices.update(key, update, app.store.clock.now_ms())
-    if is_new and len(present) >= MAX_DEVICES:
+    if is_new:
+        # Also if there were few: other calls may have made some at the same time.
         await app.store.devices.drop_surplus({user: connected | {key.device}})
     return _as_seen(app, device, connected, connection)
 
@@ -78,12 +79,19 @@ async def register_device(
 async def remove_device(app: Confab, user: UserId, id: str) -> None:
     """Delete a device, and close its connections on all servers. Raises NotFound."""
     key = DeviceKey(user, id)
-    if not is_device_id(id) or await app.store.devices.find(key) is None:
+    if not is_device_id(id) or not await _exists(app, key):
         raise NotFound("there is no such device")
     # The row is deleted last: if closing fails, the call can be repeated.
     await app.devices.remove(user, id)
     await app.voice_devices.end(VoiceDevice(user, id))
     await app.store.devices.remove(key)
+
+
+async def _exists(app: Confab, key: DeviceKey) -> bool:
+    """Return whether a device has a row, or is connected: its row may not be made yet, or there are too many."""
+    if app.devices.has_device(*key) or await app.store.devices.find(key) is not None:
+        return True
+    return key.device in (await app.devices.list_connected([key.user]))[key.user]
 
 
 def _as_seen(app: Confab, device: Device, connected: Collection[str], connection: LiveConnection | None) -> SeenDevice:

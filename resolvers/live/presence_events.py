@@ -107,7 +107,7 @@ class PresenceStream:
         self._visible = await find_visible(self._app, self._user, self._asked)
         states = await self._watch.add([user for user in self._asked if user in self._visible])
         now_ms = self._app.store.clock.now_ms()
-        self._pending = {user: states.get(user) or _hidden_state(user, now_ms) for user in self._asked}
+        self._pending = {user: states.get(user) or _never_seen(user, now_ms) for user in self._asked}
         self._judged_at = asyncio.get_running_loop().time()
         self._set_timer(JUDGE_SECONDS)
 
@@ -222,13 +222,13 @@ class PresenceStream:
     async def _apply(self, visible: Collection[UserId]) -> None:
         """Show users from now on, or no longer."""
         now_ms = self._app.store.clock.now_ms()
-        hidden = [user for user in self._asked if user in self._visible and user not in visible]
-        self._visible.difference_update(hidden)
-        last = self._watch.remove(hidden)
-        never_there = [_hidden_state(user, now_ms) for user in hidden]
+        removed = [user for user in self._asked if user in self._visible and user not in visible]
+        self._visible.difference_update(removed)
+        last = self._watch.remove(removed)
+        never_seen = [_never_seen(user, now_ms) for user in removed]
         self._show(
             state
-            for state in never_there
+            for state in never_seen
             if state.shown.user in self._pending or not is_same(state.shown, last[state.shown.user].shown)
         )
         new = [user for user in self._asked if user in visible and user not in self._visible]
@@ -238,6 +238,6 @@ class PresenceStream:
             self._show(state for user, state in states.items() if not is_same(state.shown, ShownPresence(user)))
 
 
-def _hidden_state(user: UserId, at_ms: int) -> PresenceState:
+def _never_seen(user: UserId, at_ms: int) -> PresenceState:
     """Return the state of a user who was never there."""
     return PresenceState(ShownPresence(user), at_ms)

@@ -38,11 +38,9 @@ class OwnPresence:
 def own_presence_from(app: Confab, record: PresenceRecord) -> OwnPresence:
     """Return a user's own view of a record at present."""
     now_ms = app.store.clock.now_ms()
-    setting, status = record.setting.at(now_ms), record.custom_status
-    if status is not None and status.expires_at_ms is not None and status.expires_at_ms <= now_ms:
-        status = None
+    setting = record.setting.at(now_ms)
     shown = shown_presence(record, app.store.presence.find_end, now_ms).shown
-    return OwnPresence(record, setting.value, setting.until_ms, shown.status, status)
+    return OwnPresence(record, setting.value, setting.until_ms, shown.status, record.custom_status_at(now_ms))
 
 
 async def set_presence(app: Confab, user: UserId, value: PresenceSetting, until_ms: int | None) -> OwnPresence:

@@ -36,7 +36,7 @@ class Moderation(NamedTuple):
     move_to: str | None = None
 
     @property
-    def needed(self) -> list[tuple[Permission, str]]:
+    def needed_permissions(self) -> list[tuple[Permission, str]]:
         """The permissions that it needs, each with the input that needs it."""
         needs = (
             (Permission.MUTE_OTHERS, "mute", self.mute is not None),
@@ -59,7 +59,7 @@ async def moderate_voice(
     """
     if moderation.disconnect and moderation.move_to is not None:
         raise InvalidInput("a user cannot be moved and disconnected at once", field="disconnect")
-    if not moderation.needed:
+    if not moderation.needed_permissions:
         raise InvalidInput("nothing to change: give mute, deaf, disconnect or moveToChannelId")
     name, target = parse_channel(channel, "channelId"), None
     workspace = workspace_of_channel(name)
@@ -86,7 +86,7 @@ async def _moderate(
     at_least: int,
 ) -> VoiceOutcome:
     rights = await find_rights(app, caller, channel, at_least)
-    for permission, field in moderation.needed:
+    for permission, field in moderation.needed_permissions:
         check_permission(rights, permission, field)
     version, of_rights = rights.policy.version, 0
     if target is not None:

@@ -66,11 +66,12 @@ async def join_voice(app: Confab, device: VoiceDevice, channel: str, chosen: Own
         limit = app.limits.max_voice_channel_users
         return await app.voice.join(wanted, own, version=rights.policy.version, limit=limit)
 
-    outcome = await change_under_rights(app, name, join)
-    if not isinstance(outcome, VoiceChange) or outcome.state is None:
-        raise channel_full("channelId")
-    joined = JoinedVoice(workspace_of_channel(name), outcome.state, outcome.hash_id)
-    app.voice_devices.note_joined(device, joined)
+    workspace = workspace_of_channel(name)
+    async with app.voice_devices.joining(device, workspace):
+        outcome = await change_under_rights(app, name, join)
+        if not isinstance(outcome, VoiceChange) or outcome.state is None:
+            raise channel_full("channelId")
+        app.voice_devices.note_joined(device, JoinedVoice(workspace, outcome.state, outcome.hash_id))
     return VoiceJoin(outcome.state, app.media.access(outcome.state) if app.media is not None else None)
 
 

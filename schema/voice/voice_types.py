@@ -49,7 +49,7 @@ def voice_state_from(state: VoiceState) -> VoiceStateType:
 
 
 def voice_join_from(join: VoiceJoin) -> VoiceJoinType:
-    """Return the GraphQL object of what a user gets who has joined a voice channel."""
+    """Return the GraphQL object of a voice state with the access to the media server."""
     state, access = voice_state_from(join.state), join.access
     if access is None:
         return VoiceJoinType(state=state, url=None, token=None, expires_at=None)

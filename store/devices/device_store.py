@@ -46,7 +46,7 @@ class DeviceSighting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeviceUpdate:
-    """A change that a user or client makes. None leaves a field as it is. removes_name, removes_push: as they say."""
+    """A change that a user or client makes. None leaves a field as it is; removes_name and removes_push remove it."""
 
     type: DeviceType
     name: str | None = None
@@ -86,9 +86,9 @@ class DeviceStore:
         """Store when devices were connected. One round trip."""
         updates = []
         for key, type, seen_ms, makes_row in devices:
-            change: Document = {"$max": {_F.SEEN: seen_ms}}
+            change: Document = {"$max": {_F.SEEN: seen_ms}, "$set": {_F.TYPE: type}}
             if makes_row:
-                change |= {"$set": {_F.TYPE: type}, "$setOnInsert": {_F.CREATED: seen_ms}}
+                change["$setOnInsert"] = {_F.CREATED: seen_ms}
             updates.append(Update({_F.ID: device_row_id(*key)}, change, upsert=makes_row))
         # Another server may make the same row at the same time.
         await self._mongo.write([Write.updates(DEVICES, updates, may_collide=True)])
@@ -129,7 +129,7 @@ class DeviceStore:
         change: Document = {"$set": fields, "$setOnInsert": {_F.CREATED: now_ms, _F.SEEN: now_ms}}
         if removed:
             change["$unset"] = dict.fromkeys(removed, "")
-        before = await self._upsert(row_id, change)
+        before = await self._upsert(DEVICES, row_id, change)
         old = device_from(before) if before is not None else None
         if update.push is not None:
             await self._claim(row_id, update.push)
@@ -148,21 +148,17 @@ class DeviceStore:
         await self._delete([device])
         return True
 
-    async def _upsert(self, row_id: str, change: Document) -> Document | None:
+    async def _upsert(self, collection: str, row_id: str, change: Document) -> Document | None:
+        """Make or change a row. Return the row before it."""
         try:
-            return await self._mongo.find_one_and_update(DEVICES, {_F.ID: row_id}, change, upsert=True)
+            return await self._mongo.find_one_and_update(collection, {"_id": row_id}, change, upsert=True)
         except DuplicateKeyError:
             # Another call has made the row at the same time, so it is there now.
-            return await self._mongo.find_one_and_update(DEVICES, {_F.ID: row_id}, change, upsert=True)
+            return await self._mongo.find_one_and_update(collection, {"_id": row_id}, change, upsert=True)
 
     async def _claim(self, row_id: str, push: PushAddress) -> None:
         """Make a token belong to a device, and remove it from the device that had it."""
-        token = push_token_row_id(push)
-        query, change = {PushTokenField.ID: token}, {"$set": {PushTokenField.OWNER: row_id}}
-        try:
-            before = await self._mongo.find_one_and_update(PUSH_TOKENS, query, change, upsert=True)
-        except DuplicateKeyError:
-            before = await self._mongo.find_one_and_update(PUSH_TOKENS, query, change, upsert=True)
+        before = await self._upsert(PUSH_TOKENS, push_token_row_id(push), {"$set": {PushTokenField.OWNER: row_id}})
         if before is not None and before[PushTokenField.OWNER] != row_id:
             await self._mongo.update_one(
                 DEVICES,

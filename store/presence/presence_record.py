@@ -101,7 +101,7 @@ class Setting:
         until_ms: When it becomes ONLINE by itself; None: never.
         before: The setting before INVISIBLE, which is shown until the departure is announced.
         before_until_ms: When `before` becomes ONLINE by itself; None: never.
-        hidden: Earlier times of being INVISIBLE, oldest first. What devices did then is not shown later either.
+        hidden_times: Earlier times of being INVISIBLE, oldest first. What devices did then is not shown later either.
     """
 
     value: PresenceSetting = PresenceSetting.ONLINE
@@ -109,13 +109,13 @@ class Setting:
     until_ms: int | None = None
     before: PresenceSetting = PresenceSetting.ONLINE
     before_until_ms: int | None = None
-    hidden: tuple[HiddenTime, ...] = ()
+    hidden_times: tuple[HiddenTime, ...] = ()
 
     def at(self, now_ms: int) -> Setting:
         """Return the setting at a time: ONLINE from `until_ms` on."""
         if self.until_ms is None or now_ms < self.until_ms:
             return self
-        return Setting(set_at_ms=self.until_ms, hidden=self._hidden_until(self.until_ms))
+        return Setting(set_at_ms=self.until_ms, hidden_times=self._hidden_until(self.until_ms))
 
     def is_hidden_at(self, now_ms: int) -> bool:
         """Return whether the setting is INVISIBLE at a time."""
@@ -136,14 +136,14 @@ class Setting:
         if value is present.value:
             return self if until_ms == present.until_ms else replace(present, until_ms=until_ms)
         if value is PresenceSetting.INVISIBLE:
-            return Setting(value, now_ms, until_ms, present.value, present.until_ms, present.hidden)
-        return Setting(value, now_ms, until_ms, hidden=present._hidden_until(now_ms))
+            return Setting(value, now_ms, until_ms, present.value, present.until_ms, present.hidden_times)
+        return Setting(value, now_ms, until_ms, hidden_times=present._hidden_until(now_ms))
 
     def _hidden_until(self, end_ms: int) -> tuple[HiddenTime, ...]:
         """Return the times of being INVISIBLE when this setting ends."""
         if self.value is not PresenceSetting.INVISIBLE:
-            return self.hidden
-        return _joined((*self.hidden, HiddenTime(self.set_at_ms, end_ms)))
+            return self.hidden_times
+        return _joined((*self.hidden_times, HiddenTime(self.set_at_ms, end_ms)))
 
 
 def _joined(times: tuple[HiddenTime, ...]) -> tuple[HiddenTime, ...]:
@@ -176,3 +176,9 @@ class PresenceRecord:
     departed: tuple[DevicePresence, ...] = ()
     seen_ms: int | None = None
     version: int = 0
+
+    def custom_status_at(self, now_ms: int) -> CustomStatus | None:
+        """Return the custom status at a time: None from its end on."""
+        status = self.custom_status
+        has_ended = status is not None and status.expires_at_ms is not None and status.expires_at_ms <= now_ms
+        return None if has_ended else status

@@ -30,7 +30,7 @@ _ACTIVITY_TYPES = {kind.value: kind for kind in ActivityType}
 
 def encode_record(record: PresenceRecord) -> Json:
     """Return the form of a record on the bus."""
-    return _given(
+    return _without_none(
         u=record.user,
         v=record.version,
         s=encode_setting(record.setting) or None,
@@ -56,7 +56,7 @@ def decode_record(form: Mapping[str, Any]) -> PresenceRecord:
 
 def encode_device(device: DevicePresence) -> Json:
     """Return the form of a device, without its server and id."""
-    return _given(
+    return _without_none(
         t=device.type.value,
         s=device.since_ms,
         i=device.idle_since_ms,
@@ -81,13 +81,13 @@ def decode_device(server: str, device: str, form: Mapping[str, Any]) -> DevicePr
 def encode_setting(setting: Setting) -> Json:
     """Return the form of a setting; empty: it was never set."""
     default = Setting()
-    return _given(
+    return _without_none(
         v=setting.value.value if setting.value is not default.value else None,
         a=setting.set_at_ms or None,
         u=setting.until_ms,
         b=setting.before.value if setting.before is not default.before else None,
         x=setting.before_until_ms,
-        h=[list(time) for time in setting.hidden] or None,
+        h=[list(time) for time in setting.hidden_times] or None,
     )
 
 
@@ -105,7 +105,7 @@ def decode_setting(form: Mapping[str, Any]) -> Setting:
 
 def encode_status(status: CustomStatus | None) -> Json | None:
     """Return the form of a custom status."""
-    return None if status is None else _given(t=status.text, e=status.emoji, x=status.expires_at_ms)
+    return None if status is None else _without_none(t=status.text, e=status.emoji, x=status.expires_at_ms)
 
 
 def decode_status(form: Mapping[str, Any] | None) -> CustomStatus | None:
@@ -122,7 +122,7 @@ def _decode_devices(forms: Sequence[Mapping[str, Any]]) -> tuple[DevicePresence,
 
 
 def _encode_activity(activity: Activity) -> Json:
-    return _given(
+    return _without_none(
         t=activity.type.value,
         n=activity.name,
         d=activity.details,
@@ -140,6 +140,6 @@ def _decode_activities(forms: Sequence[Mapping[str, Any]]) -> tuple[Activity, ..
     )
 
 
-def _given(**fields: Any) -> Json:
+def _without_none(**fields: Any) -> Json:
     """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -149,16 +149,13 @@ def _shown_at(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> ShownPr
     shown = _newest_connections(
         each for each in devices if each.gone_at_ms is None or now_ms < each.gone_at_ms + ANNOUNCED_AFTER_MS
     )
-    status = record.custom_status
-    if status is not None and status.expires_at_ms is not None and status.expires_at_ms <= now_ms:
-        status = None
     seen_ms = _last_seen(record.seen_ms, devices, now_ms)
     activities = (each for visible in shown for each in visible.device.activities)
     return ShownPresence(
         record.user,
         _status(shown, record.setting.shown_at(now_ms)),
         bool(shown) and all(visible.device.type is DeviceType.MOBILE for visible in shown),
-        status,
+        record.custom_status_at(now_ms),
         tuple(dict.fromkeys(activities))[:MAX_ACTIVITIES],
         seen_ms - seen_ms % _MINUTE_MS if seen_ms is not None else None,
     )
@@ -186,7 +183,7 @@ def _visible_devices(record: PresenceRecord, find_end: FindEnd, now_ms: int) -> 
     setting = record.setting.at(now_ms)
     if setting.value is PresenceSetting.INVISIBLE:
         return departed
-    visible = (_visible_device(each, find_end(each.server), setting.hidden) for each in record.devices)
+    visible = (_visible_device(each, find_end(each.server), setting.hidden_times) for each in record.devices)
     return [*(each for each in visible if each is not None), *departed]
 
 

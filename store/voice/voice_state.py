@@ -23,7 +23,7 @@ _FLAGS: Final = {
 MOST_LEFT = 1_000
 """Last states of users who have left a voice channel that are kept for a workspace."""
 
-OBJECT = "voice "
+VOICE_OBJECT_PREFIX = "voice "
 """Prefix of the voice states in the list of objects that have changed: then channel, a space, and user."""
 
 
@@ -112,6 +112,6 @@ def voice_literals() -> dict[str, str]:
         "VOICE_MAY_SHOW": str(may_show),
         "VOICE_SHOWN": str(everything - may_show),
         "VOICE_MOST_LEFT": str(MOST_LEFT),
-        "VOICE_OBJECT": f"'{OBJECT}'",
+        "VOICE_OBJECT": f"'{VOICE_OBJECT_PREFIX}'",
         "CLOCK_IDLE_MS": str(IDLE_MS),
     }

@@ -127,10 +127,8 @@ class VoiceStore:
 
     async def join(
         self, workspace: WorkspaceId, state: VoiceState, flags: int, *, version: int, limit: int
-    ) -> tuple[VoiceOutcome, WorkspaceId | None]:
-        """Let a user join a channel, and leave another one of the workspace.
-
-        Also returns the workspace in which the device may have been in voice before.
+    ) -> VoiceOutcome:
+        """Let a user join a channel, and leave another one of the workspace. `note_device` is to follow.
 
         Args:
             workspace: The workspace.
@@ -143,19 +141,21 @@ class VoiceStore:
         join = self._call(
             "voice_join", workspace, state.user, state.channel, version, state.server, state.device, flags, limit
         )
-        devices = (self._keys.of_user(state.user, "voice"),)
-        answers = await self._cache.run(
-            [
-                # First: a server that dies after the join leaves nothing that no server checks.
-                self._check_call(workspace),
-                Call("HGET", devices, (state.device,)),
-                Call("HSET", devices, (state.device, workspace)),
-                Call("PEXPIRE", devices, (IDLE_MS,)),
-                join,
-            ]
-        )
-        earlier = WorkspaceId(answers[1].decode()) if answers[1] is not None else None
-        return _outcome(state.user, answers[-1]), earlier
+        # First: a server that dies after the join leaves nothing that no server checks.
+        return _outcome(state.user, (await self._cache.run([self._check_call(workspace), join]))[-1])
+
+    async def note_device(
+        self, workspace: WorkspaceId, user: UserId, device: str, ended: WorkspaceId | None = None
+    ) -> WorkspaceId | None:
+        """Note in which workspace a device has joined. Return another workspace if that is noted: nothing was changed.
+
+        The state there is to be ended first. ended: the workspace in which this was done. So no state is forgotten if
+        calls fail, or if several joins happen at once.
+        """
+        self._cache.require_shared()
+        before = await self._cache.one(self._note_call(workspace, user, device, ended or ""))
+        found = WorkspaceId(before.decode()) if before is not None else None
+        return None if found in (workspace, ended) else found
 
     async def change(
         self,
@@ -227,12 +227,8 @@ class VoiceStore:
         return Restored(hash_id.decode(), present, changes)
 
     async def note_devices(self, workspace: WorkspaceId, devices: Iterable[tuple[UserId, str]]) -> None:
-        """Note in which workspace devices are in voice, after Redis has lost it."""
-        calls = []
-        for user, device in devices:
-            key = (self._keys.of_user(user, "voice"),)
-            calls += [Call("HSET", key, (device, workspace)), Call("PEXPIRE", key, (IDLE_MS,))]
-        await self._cache.run_in_background(calls)
+        """Note in which workspace devices are in voice: Redis has lost it, or would forget it after a day."""
+        await self._cache.run_in_background([self._note_call(workspace, *device) for device in devices])
 
     async def read(self, workspace: WorkspaceId, channels: Iterable[ConversationId] = ()) -> VoiceReading:
         """Return the states in some channels; without any: all of the workspace."""
@@ -316,6 +312,9 @@ class VoiceStore:
             target,
             limit,
         )
+
+    def _note_call(self, workspace: WorkspaceId, user: UserId, device: str, ended: str = "") -> Call:
+        return Call("voice_note_device", (self._keys.of_user(user, "voice"),), (device, workspace, ended, IDLE_MS))
 
     def _check_call(self, workspace: WorkspaceId) -> Call:
         """Return the call after which servers check the states of a workspace."""

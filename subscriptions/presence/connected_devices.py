@@ -186,6 +186,9 @@ class ConnectedDevices:
         self._leaving.append(Departure(device, device.gone_at_ms))
         if not self._is_ending:
             self._writer.mark(device.user, device.id)
+        if self.has_device(device.user, device.id):
+            # It was removed, and has connected again before this connection had ended.
+            return
         for call in self._on_removed:
             call(device.user, device.id, now - silent_ms)
 

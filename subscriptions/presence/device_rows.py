@@ -71,6 +71,7 @@ class DeviceRows:
     async def forget(self, key: DeviceKey) -> None:
         """Write nothing more about the present connections of a device: its row is about to be deleted."""
         self._waiting.pop(key, None)
+        # A write that is repeated leaves out removed devices: see `_write`.
         async with self._writing:
             pass
 
@@ -108,7 +109,9 @@ class DeviceRows:
         finally:
             self._task = None
 
-    async def _write(self, devices: dict[DeviceKey, LocalDevice]) -> None:
+    async def _write(self, waiting: dict[DeviceKey, LocalDevice]) -> None:
+        # A device may be removed while its write is repeated.
+        devices = {key: device for key, device in waiting.items() if not device.is_removed}
         unread = {key: device for key, device in devices.items() if device.row_seen_ms is None}
         if unread:
             rows = await self._devices.find_each(list(unread))
@@ -125,7 +128,7 @@ class DeviceRows:
                 DeviceKey(device.user, device.id),
                 device.type,
                 now if device.gone_at_ms is None else device.gone_at_ms,
-                makes_row=device.gone_at_ms is None or device.row_type is None,
+                makes_row=device.row_type is None,
             )
             for device in changed
         ]

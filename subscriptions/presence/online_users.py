@@ -175,11 +175,11 @@ class OnlineUsers:
         record = self._find_record(user)
         if record is None:
             return False
-        shown, changes_at_ms = shown_presence(record, _is_alive, now_ms)
+        shown, changes_at_ms = shown_presence(record, _never_ended, now_ms)
         if changes_at_ms is not None:
             heappush(self._due, (changes_at_ms, user))
         return shown.status is not PresenceStatus.OFFLINE
 
 
-def _is_alive(server: str) -> None:
-    """Return that this process has not ended."""
+def _never_ended(server: str) -> None:
+    """Return None: the record has devices of this process alone, which is alive."""

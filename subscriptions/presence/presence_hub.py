@@ -100,7 +100,7 @@ class PresenceHub:
 
     def redis_lost(self) -> None:
         """Watch all users again after Redis has lost its contents. Devices are written again by their servers."""
-        self.users.carry_devices()
+        self.users.keep_lost_devices()
         self.resync()
 
     def watch_again(self, users: Collection[UserId]) -> None:

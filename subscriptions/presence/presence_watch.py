@@ -27,16 +27,16 @@ class PresenceState:
     Attributes:
         shown: What others see.
         at_ms: When this was derived.
-        names: Number of changes of the user's name and picture that this process has seen.
+        profile_changes: Number of changes of the user's name and picture that this process has seen.
     """
 
     shown: ShownPresence
     at_ms: int
-    names: int = 0
+    profile_changes: int = 0
 
     def is_like(self, other: PresenceState) -> bool:
         """Return whether there is no visible difference."""
-        return self is other or (self.names == other.names and is_same(self.shown, other.shown))
+        return self is other or (self.profile_changes == other.profile_changes and is_same(self.shown, other.shown))
 
 
 Listener = Callable[[PresenceState], None]
@@ -59,8 +59,8 @@ class WatchedUser:
         "changes_at_ms",
         "has_all_devices",
         "is_due",
-        "names",
         "profile",
+        "profile_changes",
         "record",
         "state",
         "user",
@@ -74,7 +74,7 @@ class WatchedUser:
         self.has_all_devices = True
         """False if the record came from another server while the user was INVISIBLE."""
         self.profile = User(user, None, None, is_bot=False)
-        self.names = 0
+        self.profile_changes = 0
         self.state: PresenceState | None = None
         self.changes_at_ms: int | None = None
         """The time at which the state changes by itself."""

@@ -89,8 +89,8 @@ class WatchedUsers:
         watched.changes_at_ms = None
         del self._users[watched.user]
 
-    def carry_devices(self) -> None:
-        """Show devices that are missing in the next records as departed now.
+    def keep_lost_devices(self) -> None:
+        """Keep the devices that Redis has just lost: those missing in the next records count as departed now.
 
         After a loss of Redis, servers write their devices again. A user must not be shown as OFFLINE meanwhile.
         """
@@ -123,7 +123,7 @@ class WatchedUsers:
                 continue
             known, watched.profile = watched.profile, profile
             if (known.name, known.avatar_url) != (profile.name, profile.avatar_url):
-                watched.names += 1
+                watched.profile_changes += 1
                 self.derive_soon((profile.id,))
 
     def server_changed(self, servers: Collection[str]) -> None:
@@ -162,9 +162,9 @@ class WatchedUsers:
             watched.changes_at_ms = changes_at_ms
             if changes_at_ms is not None:
                 self._schedule(changes_at_ms, watched.user)
-        if known is not None and known.names == watched.names and known.shown == shown:
+        if known is not None and known.profile_changes == watched.profile_changes and known.shown == shown:
             return known
-        watched.state = PresenceState(shown, now_ms, watched.names)
+        watched.state = PresenceState(shown, now_ms, watched.profile_changes)
         return watched.state
 
     def _schedule(self, at_ms: int, user: UserId) -> None:

@@ -39,13 +39,19 @@ class VoiceChanges:
         See `VoiceStore.join`. Raises StoreError.
         """
         workspace = workspace_of_channel(state.channel)
-        outcome, earlier = await self._store.voice.join(workspace, state, flags, version=version, limit=limit)
+        outcome = await self._store.voice.join(workspace, state, flags, version=version, limit=limit)
         if isinstance(outcome, VoiceChange):
             self._publish(workspace, outcome)
-            if earlier is not None and earlier != workspace:
-                # A device is in one voice channel.
-                await self.end(earlier, state.user, VoiceConditions(device=state.device))
+            await self.complete_join(workspace, state.user, state.device)
         return outcome
+
+    async def complete_join(self, workspace: WorkspaceId, user: UserId, device: str) -> None:
+        """End the state in another workspace of a device that has joined in this one. Raises StoreError."""
+        earlier = await self._store.voice.note_device(workspace, user, device)
+        while earlier is not None:
+            # A device is in one voice channel.
+            await self.end(earlier, user, VoiceConditions(device=device))
+            earlier = await self._store.voice.note_device(workspace, user, device, earlier)
 
     async def change(
         self,
@@ -100,7 +106,7 @@ class VoiceChanges:
         if policy is None:
             outcomes = [await self.end(workspace, each.user, VoiceConditions(state=each)) for each in reading.states]
             return all(isinstance(outcome, VoiceChange) for outcome in outcomes)
-        rights = await self._find_rights(workspace, policy.version, reading.states)
+        rights = await self._find_rights(policy.version, reading.states)
         is_complete = True
         for state in reading.states:
             own = rights.get(state.user)
@@ -118,9 +124,7 @@ class VoiceChanges:
             await self._store.voice.note_judged(workspace, policy.version)
         return is_complete
 
-    async def _find_rights(
-        self, workspace: WorkspaceId, version: int, states: Iterable[VoiceState]
-    ) -> Mapping[UserId, ChannelRights]:
+    async def _find_rights(self, version: int, states: Iterable[VoiceState]) -> Mapping[UserId, ChannelRights]:
         users: dict[ConversationId, list[UserId]] = {}
         for state in states:
             users.setdefault(state.channel, []).append(state.user)

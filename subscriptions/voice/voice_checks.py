@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from store.base.errors import StoreError
 from store.base.workspace_ids import WorkspaceId
 from store.presence.shown_presence import FindEnd
 from store.store import Store
@@ -26,13 +27,23 @@ class VoiceChecks:
         self._find_end = find_end
 
     async def check(self) -> None:
-        """Check the workspaces that are due. Called every 2 s. One round trip if there are none. Raises StoreError."""
-        while True:
+        """Check the workspaces that are due. Called every 2 s. One round trip if there are none.
+
+        Raises StoreError if some could not be checked completely. The others were checked all the same: states end
+        also while MongoDB is away, and while the rights in one workspace cannot be judged.
+        """
+        failure: StoreError | None = None
+        is_full = True
+        while is_full:
             claimed = await self._store.voice.claim_checks()
+            is_full = len(claimed) == CLAIMED_AT_ONCE
             for workspace in claimed:
-                await self._check(workspace)
-            if len(claimed) < CLAIMED_AT_ONCE:
-                return
+                try:
+                    await self._check(workspace)
+                except StoreError as error:
+                    failure = error
+        if failure is not None:
+            raise failure
 
     async def _check(self, workspace: WorkspaceId) -> None:
         reading = await self._store.voice.read(workspace)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -29,6 +31,9 @@ _AT_ONCE = 500
 
 COMPARE_SECONDS = 10
 """Interval at which the states that this process remembers are compared with Redis."""
+
+NOTE_MS = 3_600_000
+"""Interval at which the workspaces of devices in voice are noted again. Redis forgets them after a day."""
 
 
 class VoiceDevice(NamedTuple):
@@ -70,6 +75,10 @@ class VoiceDevices:
         """Connected devices of which it is not known whether they are in voice."""
         self._gone: dict[VoiceDevice, tuple[WorkspaceId, int]] = {}
         """Devices whose departure is not in Redis yet, with its time (ms)."""
+        self._uncertain: dict[VoiceDevice, WorkspaceId] = {}
+        """Devices that may have joined in a workspace, because the answer of Redis was lost."""
+        self._turns: WeakValueDictionary[VoiceDevice, asyncio.Lock] = WeakValueDictionary()
+        self._noted_ms = store.clock.now_ms()
         self._epoch = ""
         self._rounds = 0
 
@@ -82,6 +91,17 @@ class VoiceDevices:
     def joined(self) -> int:
         """The number of devices of this process in voice."""
         return len(self._joined)
+
+    @asynccontextmanager
+    async def joining(self, device: VoiceDevice, workspace: WorkspaceId) -> AsyncIterator[None]:
+        """Join with a device in the block: one call after the other. `renew` completes a join without an answer."""
+        async with self._turns.setdefault(device, asyncio.Lock()):
+            try:
+                yield
+            except (StoreError, asyncio.CancelledError):
+                self._uncertain[device] = workspace
+                raise
+            self._uncertain.pop(device, None)
 
     def note_joined(self, device: VoiceDevice, joined: JoinedVoice) -> None:
         """Remember the state of a device that has joined."""
@@ -162,6 +182,7 @@ class VoiceDevices:
         Raises StoreError: it is repeated.
         """
         await self._note_gone()
+        await self._complete_joins()
         await self._find_arriving()
         epoch = self._store.deployment.redis_epoch
         self._rounds += 1
@@ -191,6 +212,17 @@ class VoiceDevices:
             if self._gone.get(device) == departure:
                 del self._gone[device]
 
+    async def _complete_joins(self) -> None:
+        for device, workspace in tuple(self._uncertain.items()):
+            async with self._turns.setdefault(device, asyncio.Lock()):
+                if self._uncertain.get(device) != workspace:
+                    continue
+                hash_id, state = await self._store.voice.attach(workspace, *device, self._server)
+                if state is not None:
+                    self.note_joined(device, JoinedVoice(workspace, state, hash_id))
+                    await self._changes.complete_join(workspace, *device)
+                del self._uncertain[device]
+
     async def _find_arriving(self) -> None:
         for batch in _batches(self._arriving):
             workspaces = await self._store.voice.find_workspaces(batch)
@@ -215,26 +247,34 @@ class VoiceDevices:
         remembered: dict[WorkspaceId, list[VoiceDevice]] = defaultdict(list)
         for device, joined in self._joined.items():
             remembered[joined.workspace].append(device)
+        now = self._store.clock.now_ms()
+        is_due = now - self._noted_ms >= NOTE_MS
         for workspace, devices in remembered.items():
-            before = {device: self._joined[device] for device in devices if device in self._joined}
-            restored = await self._store.voice.restore(
-                workspace, [RememberedState(each.state, each.hash_id) for each in before.values()]
-            )
-            self._changes.publish_restored(workspace, restored.changes)
-            if restored.changes:
-                await self._store.voice.note_devices(workspace, before)
-            for device, known in before.items():
-                if self._joined.get(device) is not known:
-                    # It has joined or left meanwhile.
-                    continue
-                state = restored.present.get(device.user)
-                if state is None or state.device != device.device:
-                    del self._joined[device]
-                    continue
-                self._joined[device] = JoinedVoice(workspace, state, restored.hash_id)
-                if state.gone_at_ms or state.server != self._server:
-                    # The connection that another server had has ended, or that server has.
-                    await self._attach(device, workspace)
+            for batch in _batches(devices):
+                await self._compare_some(workspace, batch, is_noted=is_due)
+        if is_due:
+            self._noted_ms = now
+
+    async def _compare_some(self, workspace: WorkspaceId, devices: Sequence[VoiceDevice], *, is_noted: bool) -> None:
+        before = {device: self._joined[device] for device in devices if device in self._joined}
+        restored = await self._store.voice.restore(
+            workspace, [RememberedState(each.state, each.hash_id) for each in before.values()]
+        )
+        self._changes.publish_restored(workspace, restored.changes)
+        if restored.changes or is_noted:
+            await self._store.voice.note_devices(workspace, before)
+        for device, known in before.items():
+            if self._joined.get(device) is not known:
+                # It has joined or left meanwhile.
+                continue
+            state = restored.present.get(device.user)
+            if state is None or state.device != device.device:
+                del self._joined[device]
+                continue
+            self._joined[device] = JoinedVoice(workspace, state, restored.hash_id)
+            if state.gone_at_ms or state.server != self._server:
+                # The connection that another server had has ended, or that server has.
+                await self._attach(device, workspace)
 
 
 def _batches(devices: Iterable[VoiceDevice]) -> Iterator[list[VoiceDevice]]:

@@ -61,7 +61,7 @@ def hidden(until_ms: int | None = None) -> Setting:
         pytest.param(record(WEB), record(WEB, replace(WEB, server="two", device="other")), id="another server"),
     ],
 )
-def test_what_others_will_see_is_sent(before: PresenceRecord, after: PresenceRecord) -> None:
+def test_changes_that_others_see_now_or_later_are_sent(before: PresenceRecord, after: PresenceRecord) -> None:
     assert not shows_the_same(before, after, alive, NOW)
     assert not shows_the_same(after, before, alive, NOW)
 
@@ -87,7 +87,7 @@ def test_what_others_will_see_is_sent(before: PresenceRecord, after: PresenceRec
         pytest.param(record(), record(custom_status=CustomStatus("away", None, NOW - 1)), id="a status that has ended"),
     ],
 )
-def test_nothing_else_is_sent(before: PresenceRecord, after: PresenceRecord) -> None:
+def test_changes_that_others_never_see_are_not_sent(before: PresenceRecord, after: PresenceRecord) -> None:
     assert shows_the_same(before, after, alive, NOW)
     assert shows_the_same(after, before, alive, NOW)
 

@@ -133,7 +133,7 @@ async def test_answers_of_something_else_are_errors_and_no_empty_lists(
         await media.api.list_participants(ROOM)
 
 
-async def test_lists_are_read_in_both_spellings_and_skip_who_has_left(
+async def test_lists_are_read_in_both_spellings_without_participants_who_left(
     media: Media, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def post(*_: object) -> tuple[int, bytes]:

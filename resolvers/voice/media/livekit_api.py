@@ -81,7 +81,7 @@ class LiveKitApi:
     async def remove(self, room: str, identity: str, at_ms: int) -> None:
         """Remove a participant, if it is there.
 
-        at_ms: tokens that were signed before this time are not accepted any more. Only LiveKit Cloud follows this.
+        at_ms: LiveKit Cloud refuses tokens that were signed before this time. Other servers ignore it.
         """
         body = {"room": room, "identity": identity, "revoke_token_ts": str(at_ms // 1000)}
         await self._call("RemoveParticipant", _administer(room), body)

@@ -9,7 +9,7 @@ from typing import Self
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
 from store.clocks.shared_clocks import ChangeList
-from store.voice.voice_state import OBJECT, VoiceState, voice_state_from
+from store.voice.voice_state import VOICE_OBJECT_PREFIX, VoiceState, voice_state_from
 from subscriptions.realtime.events.base import Fields, LogEntry, WholeEvent, encode_entry
 from subscriptions.realtime.events.shared import SharedEvent
 
@@ -77,12 +77,12 @@ class VoiceStateChanged(SharedEvent):
 
 def voice_object(channel: ConversationId, user: UserId) -> str:
     """Return the name of a user in a voice channel, in the list of objects that have changed."""
-    return f"{OBJECT}{channel} {user}"
+    return f"{VOICE_OBJECT_PREFIX}{channel} {user}"
 
 
 def parse_voice_object(name: str) -> tuple[ConversationId, UserId] | None:
     """Return the channel and the user in the name of an object; None for another object."""
-    if not name.startswith(OBJECT):
+    if not name.startswith(VOICE_OBJECT_PREFIX):
         return None
-    channel, _, user = name.removeprefix(OBJECT).partition(" ")
+    channel, _, user = name.removeprefix(VOICE_OBJECT_PREFIX).partition(" ")
     return ConversationId(channel), UserId(user)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
 import pytest
 
 from schema.base.scalars import write_datetime
+from store.base.errors import Unreachable
 from store.devices.device import MAX_DEVICES
 from store.mongo.collections import DEVICES, PUSH_TOKENS
+from subscriptions.presence.device_rows import SEEN_MS
 from tests.api.client import Api, Refusal
 from tests.api.devices.calls import (
     NODE,
@@ -20,6 +23,7 @@ from tests.api.devices.calls import (
     list_devices,
     read_record,
     register,
+    until,
     wait_for_rows,
 )
 
@@ -184,6 +188,69 @@ async def test_no_connected_device_is_dropped(api: Api) -> None:
     assert {device["id"] for device in await list_devices(api, alice)} == names
     # It is connected, though it has no row.
     assert await api.services.app.devices.list_connected([lines[0].device.user]) == {alice: names | {"one more"}}
+    for line in lines:
+        line.device.end()
+
+
+async def test_devices_registered_at_once_are_no_more_than_the_limit(api: Api) -> None:
+    (alice,) = await api.create_users("alice")
+    await asyncio.gather(*(register(api, alice, f"d_{number:02}") for number in range(MAX_DEVICES + 5)))
+    assert api.database[DEVICES].count_documents({"_id": {"$regex": f"^{alice} "}}) == MAX_DEVICES
+
+
+async def test_a_connected_device_without_a_row_gets_none_later(timed: TimedDevices) -> None:
+    api = timed.api
+    (alice,) = await api.create_users("alice")
+    lines = [Line(api, alice, f"d_{number:02}") for number in range(MAX_DEVICES + 3)]
+    await wait_for_rows(api)
+    await timed.pass_time(SEEN_MS / 1000 + 1)
+    api.services.app.devices.resync()
+    await wait_for_rows(api)
+    assert api.database[DEVICES].count_documents({"_id": {"$regex": f"^{alice} "}}) == MAX_DEVICES
+    for line in lines:
+        line.device.end()
+
+
+async def test_a_removed_device_is_not_written_by_a_repeated_write(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    (alice,) = await api.create_users("alice")
+    phone = Line(api, alice, "phone")
+    await wait_for_rows(api)
+    store, is_writing, may_fail = api.services.app.store.devices, asyncio.Event(), asyncio.Event()
+    find_each = store.find_each
+
+    async def fail_once(keys: Any) -> Any:
+        if is_writing.is_set():
+            return await find_each(keys)
+        is_writing.set()
+        await may_fail.wait()
+        raise Unreachable("MongoDB is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "find_each", fail_once)
+        phone.device.local.row_seen_ms = None
+        api.services.app.devices._rows.note(phone.device.local)
+        await is_writing.wait()
+        removing = asyncio.create_task(api.data(alice, REMOVE, id="phone"))
+        await until(lambda: phone.closed == 1)
+        may_fail.set()
+        await removing
+    await wait_for_rows(api)
+    assert await list_devices(api, alice) == []
+
+
+async def test_a_connected_device_without_a_row_can_be_removed(api: Api, other_api: Api) -> None:
+    (alice,) = await api.create_users("alice")
+    lines = [Line(other_api, alice, f"d_{number:02}") for number in range(MAX_DEVICES + 1)]
+    await wait_for_rows(other_api)
+    await read_record(other_api, alice)
+    listed = {device["id"] for device in await list_devices(api, alice)}
+    (unlisted,) = [line for line in lines if line.device.device not in listed]
+    assert await api.data(alice, REMOVE, id=unlisted.device.device) == {"removeDevice": True}
+    just_connected = Line(api, alice, "new")
+    assert await api.data(alice, REMOVE, id="new") == {"removeDevice": True}
+    await wait_for_rows(api)
+    assert (unlisted.closed, just_connected.closed) == (1, 1)
+    assert {device["id"] for device in await list_devices(api, alice)} == listed
     for line in lines:
         line.device.end()
 

@@ -94,7 +94,7 @@ async def test_a_group_that_has_ended_does_not_count(api: Api, end: str) -> None
     assert await visible(api, carol, [alice, bob]) == set()
 
 
-async def test_one_of_many_groups_is_enough(api: Api) -> None:
+async def test_users_who_share_one_of_many_groups_are_visible(api: Api) -> None:
     alice, *others = await api.create_users("alice", *(f"u{number}" for number in range(6)))
     groups = [await api.create_group(alice, *others[:2]) for _ in range(3)]
     groups += [await api.create_group(alice, *pair) for pair in (others[2:4], others[4:])]
@@ -152,7 +152,7 @@ class OwnTrips:
             self.count = value
 
 
-async def test_strangers_take_the_same_reads_as_ids_of_nobody(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strangers_take_the_same_reads_as_unknown_ids(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     await api.send(alice, bob)
     await api.create_group(alice, bob, carol)

@@ -166,7 +166,7 @@ async def test_the_presence_of_all_senders_of_a_page_is_read_together(api: Api) 
     assert (with_presence.mongo - without.mongo, with_presence.redis - without.redis) == (3, 1)
 
 
-async def test_budgets_of_presences(timed: TimedApi) -> None:
+async def test_presences_take_a_fixed_number_of_round_trips(timed: TimedApi) -> None:
     api = timed.api
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     await api.send(alice, bob)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,12 +11,12 @@ import pytest
 
 from store.base.errors import Unreachable
 from store.base.ids import UserId
-from store.mongo.writes import Write
 from store.presence.presence_record import PresenceSetting
 from subscriptions.delivery.receipts.receipt_release import CHECK_MS, ReceiptRelease
 from tests.api.client import LIVE_SESSIONS, Api, Json, Subscriber, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
+from tests.api.receipts.lost_answers import only_session_rows_are_written
 from tests.clock import ManualClock
 
 SET_PRESENCE = """mutation ($status: PresenceSetting!, $until: DateTime) {
@@ -119,7 +119,7 @@ async def still(open_api: OpenApi) -> AsyncIterator[StillProcess]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_senders_do_not_learn_that_an_invisible_user_received(api: Api, other_process: Api, kind: str) -> None:
+async def test_senders_get_no_delivery_receipt_of_an_invisible_user(api: Api, other_process: Api, kind: str) -> None:
     sent = await send_to_invisible(api, kind)
     device = await other_process.listen(sent.bob, LIVE_SESSIONS)
     session = await api.ack(sent.bob, sent.conversation, sent.last)
@@ -134,7 +134,7 @@ async def test_senders_do_not_learn_that_an_invisible_user_received(api: Api, ot
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_they_learn_of_it_when_the_user_is_visible_again(api: Api, kind: str) -> None:
+async def test_senders_get_held_receipts_when_the_user_is_visible_again(api: Api, kind: str) -> None:
     sent = await send_to_invisible(api, kind)
     await api.ack(sent.bob, sent.conversation, sent.last)
     await sent.expect_held()
@@ -144,7 +144,7 @@ async def test_they_learn_of_it_when_the_user_is_visible_again(api: Api, kind: s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_they_learn_of_it_with_the_next_mark_read(api: Api, kind: str) -> None:
+async def test_senders_get_the_read_receipt_of_an_invisible_user(api: Api, kind: str) -> None:
     sent = await send_to_invisible(api, kind)
     await api.ack(sent.bob, sent.conversation, sent.last)
     await sent.expect_held()
@@ -156,7 +156,7 @@ async def test_they_learn_of_it_with_the_next_mark_read(api: Api, kind: str) -> 
     await api.wait_until_idle()
     assert without_cursor(await sent.live.next())["status"] == "READ"
     assert await sent.statuses() == ["READ", "READ"]
-    # Nothing is left to tell.
+    # Senders know everything already.
     await set_presence(api, sent.bob, PresenceSetting.ONLINE)
     await sent.live.expect_no_event(0.03)
     assert list(api.database["held_receipts"].find({"_id": {"$regex": f"^{sent.bob} "}})) == []
@@ -190,7 +190,7 @@ async def test_held_receipts_survive_the_loss_of_redis(losing_api: Api, deployme
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_they_learn_of_it_at_the_end_of_the_setting(still: StillProcess, kind: str) -> None:
+async def test_senders_get_held_receipts_at_the_end_of_the_setting(still: StillProcess, kind: str) -> None:
     sent = await send_to_invisible(still.api, kind, until_ms=still.clock.ms + MINUTE_MS)
     await still.api.ack(sent.bob, sent.conversation, sent.last)
     await still.advance(MINUTE_MS - 1)
@@ -260,15 +260,7 @@ async def test_a_held_receipt_written_without_an_answer_is_released_later(
 ) -> None:
     """MongoDB wrote the session row and nothing else before the connection was lost."""
     sent = await send_to_invisible(api, "group")
-    rows = api.services.app.store.session_rows
-    write = rows.write
-
-    async def write_and_fail(user: UserId, fence: int, updates: Any, _other_writes: Sequence[Write] = ()) -> None:
-        await write(user, fence, updates)
-        raise Unreachable("no answer")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(rows), "write", lambda _, *args: write_and_fail(*args))
+    with only_session_rows_are_written(api, monkeypatch):
         query = f"mutation ($id: ID!) {{ ackDelivered(conversationId: $id, upToSeq: {sent.last}) {{ id }} }}"
         assert (await api.expect_refusal(sent.bob, query, id=sent.conversation)).code == "UNAVAILABLE"
     assert (await api.own_session(sent.bob, sent.conversation))["deliveredSeq"] == sent.last

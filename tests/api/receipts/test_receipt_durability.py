@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,13 +9,13 @@ import pytest
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind, ReservedMessage
-from store.mongo.writes import Write
 from store.receipts.receipt_marks import ReceiptKind
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.realtime.events.receipts import ReceiptAdvanced
 from tests.api.client import Api, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.receipt_calls import Receipts, receipt_advanced, without_cursor
+from tests.api.receipts.lost_answers import only_session_rows_are_written
 
 
 async def reserve_only(api: Api, sender: str, conversation: str) -> ReservedMessage:
@@ -152,15 +151,7 @@ async def test_an_acknowledgement_written_without_an_answer_is_a_receipt(
     message = (await api.send(alice, conversation if kind == "group" else bob))["message"]
     await api.wait_until_idle()
     sender = await api.listen(alice)
-    rows = api.services.app.store.session_rows
-    write = rows.write
-
-    async def write_and_fail(user: UserId, fence: int, updates: Any, _other_writes: Sequence[Write] = ()) -> None:
-        await write(user, fence, updates)
-        raise Unreachable("no answer")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(rows), "write", lambda _, *args: write_and_fail(*args))
+    with only_session_rows_are_written(api, monkeypatch):
         query = "ackDelivered(conversationId: $id, upToSeq: 1)" if call == "ack" else "markRead(conversationId: $id)"
         refusal = await api.expect_refusal(bob, f"mutation ($id: ID!) {{ {query} {{ id }} }}", id=conversation)
         assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 
+from store.base.errors import Unreachable
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId
+from subscriptions.presence.connected_devices import GivenDevice
 from tests.api.client import Api, Refusal, wait_until
 from tests.api.conftest import OpenApi
 from tests.api.voice.calls import UPDATE, Device, VoiceWorkspace, make_voice_workspace, next_voice
@@ -155,7 +159,9 @@ async def test_a_server_that_stops_leaves_its_devices_time_to_come_back(
     assert await lounge.states(lounge.lounge) == [joined]
 
 
-async def test_nobody_ends_while_servers_cannot_read_each_other(servers: Servers, lounge: VoiceWorkspace) -> None:
+async def test_no_voice_state_ends_while_servers_cannot_read_each_other(
+    servers: Servers, lounge: VoiceWorkspace
+) -> None:
     device = Device(servers.apis[1], lounge.member)
     joined = await device.join(lounge.lounge)
     # Redis was away for all servers.
@@ -176,6 +182,52 @@ async def test_a_removed_device_leaves_at_once(servers: Servers, lounge: VoiceWo
 
     await wait_until(is_removed)
     assert await lounge.states(lounge.lounge) == []
+
+
+async def test_the_end_of_a_removed_connection_is_not_that_of_a_later_one(
+    servers: Servers, lounge: VoiceWorkspace
+) -> None:
+    api = servers.apis[1]
+    devices = api.services.app.devices
+    # A connection whose mutations still run when its device is removed.
+    first = devices.connect(UserId(lounge.member), GivenDevice("phone"), lambda: None)
+    await devices.remove(UserId(lounge.member), "phone")
+    second = Device(api, lounge.member, "phone")
+    joined = await second.join(lounge.lounge)
+    first.end()
+    await servers.pass_time(60)
+    assert await lounge.states(lounge.lounge) == [joined]
+
+
+async def test_states_end_while_rights_in_another_workspace_cannot_be_judged(
+    servers: Servers, lounge: VoiceWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspaces = [lounge, *[await make_voice_workspace(servers.apis[0]) for _ in range(4)]]
+    # Those that are due at the same time are checked in this order.
+    *others, last = sorted(workspaces, key=lambda workspace: workspace.id)
+    devices = [Device(servers.apis[0], workspace.member) for workspace in (*others, last)]
+    for workspace, device in zip((*others, last), devices, strict=True):
+        await device.join(workspace.lounge)
+        # As if the server that changed rights had died.
+        await servers.apis[0].services.app.store.voice.note_judged(WorkspaceId(workspace.id), 0)
+    devices[-1].disconnect()
+
+    async def fail(*_: object) -> None:
+        raise Unreachable("MongoDB is away")
+
+    with monkeypatch.context() as patch:
+        for api in servers.apis:
+            patch.setattr(api.services.app.voice, "judge", fail)
+        for _ in range(24):
+            servers.clock.ms += STEP_MS
+            for api in servers.apis:
+                await api.services.housekeeper._lease()
+                await api.services.app.live_servers.report()
+                await api.services.app.voice_devices.renew()
+                with suppress(Unreachable):
+                    await api.services.housekeeper._voice_checks.check()
+    assert [await workspace.users(workspace.lounge) for workspace in others] == [[each.member] for each in others]
+    assert await last.users(last.lounge) == []
 
 
 async def test_an_end_that_redis_missed_is_repeated(

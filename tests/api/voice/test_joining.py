@@ -165,7 +165,7 @@ async def test_joining_needs_connect_and_a_channel_that_is_not_archived(voice: V
     assert await voice.everything() == [[], []]
 
 
-async def test_who_may_not_speak_is_mute_until_they_may(voice: VoiceWorkspace) -> None:
+async def test_a_user_without_the_right_to_speak_is_mute_until_they_have_it(voice: VoiceWorkspace) -> None:
     await voice.overwrite(voice.lounge, voice.member, deny=("SPEAK",))
     device = Device(voice.api, voice.member)
     assert (await device.join(voice.lounge))["mute"] is True

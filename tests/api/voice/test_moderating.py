@@ -115,7 +115,7 @@ async def test_moving_needs_rights_of_both_in_the_other_channel(voice: VoiceWork
         assert await voice.everything() == before
 
 
-async def test_senseless_moderation_changes_nothing(voice: VoiceWorkspace) -> None:
+async def test_invalid_moderation_changes_nothing(voice: VoiceWorkspace) -> None:
     await Device(voice.api, voice.member).join(voice.lounge)
     elsewhere = await make_voice_workspace(voice.api)
     text = (await voice.create("text"))["id"]
@@ -187,7 +187,7 @@ async def test_states_end_with_their_channel_or_workspace(voice: VoiceWorkspace,
     assert not (await voice.api.services.app.store.voice.read(voice.id)).states
 
 
-async def test_rights_that_ended_while_their_server_died_end_the_state_all_the_same(voice: VoiceWorkspace) -> None:
+async def test_a_state_ends_with_its_rights_although_their_server_died(voice: VoiceWorkspace) -> None:
     app = voice.api.services.app
     await Device(voice.api, voice.member).join(voice.lounge)
     judge, app.voice.judge = app.voice.judge, _do_nothing  # type: ignore[method-assign]

@@ -252,7 +252,7 @@ async def test_becoming_invisible_is_the_last_departure_also_after_a_loss(
         await lose_redis(store)
 
 
-async def test_becoming_invisible_without_devices_is_no_use(
+async def test_becoming_invisible_without_devices_does_not_change_the_last_use(
     store: Store, presence: PresenceStore, clock: ManualClock
 ) -> None:
     await presence.set_presence(ANNA, INVISIBLE, None)

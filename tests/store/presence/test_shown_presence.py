@@ -151,7 +151,7 @@ def test_becoming_visible_again_shows_nothing_of_the_hidden_time(
 ) -> None:
     """Others see the same as of a user whose devices departed, and connected again at the end of the hidden time."""
     assume(now >= end)
-    record = replace(record, setting=replace(record.setting.at(T), hidden=()))
+    record = replace(record, setting=replace(record.setting.at(T), hidden_times=()))
     hidden = replace(hide(record, T, ends), devices=others)
     visible = replace(hidden, setting=hidden.setting.change_to(ONLINE, None, end))
     connected = []
@@ -168,7 +168,9 @@ def test_becoming_visible_again_shows_nothing_of_the_hidden_time(
         replace(each, gone_at_ms=min(each.gone_at_ms or T, ends.get(each.server, T)))
         for each in depart(record, T).devices
     )
-    model = replace(record, setting=replace(visible.setting, hidden=()), devices=tuple(connected), departed=departed)
+    model = replace(
+        record, setting=replace(visible.setting, hidden_times=()), devices=tuple(connected), departed=departed
+    )
     assert shown(visible, now, ends) == shown(model, now, ends)
 
 
@@ -200,13 +202,15 @@ def _moments_of(record: PresenceRecord, ends: dict[str, int]) -> set[int]:
     setting, moments = record.setting, set(ends.values())
     for each in (*record.devices, *record.departed):
         moments |= {at for at in (each.since_ms, each.idle_since_ms, each.gone_at_ms) if at is not None}
-    moments |= {at for time in setting.hidden for at in time} | {setting.set_at_ms}
+    moments |= {at for time in setting.hidden_times for at in time} | {setting.set_at_ms}
     moments |= {at for at in (setting.until_ms, setting.before_until_ms) if at is not None}
     return moments | {at + ANNOUNCED_AFTER_MS for at in moments}
 
 
 @given(records, ends, later)
-def test_removing_ended_devices_changes_nothing(record: PresenceRecord, ends: dict[str, int], now: int) -> None:
+def test_removing_ended_devices_does_not_change_what_others_see(
+    record: PresenceRecord, ends: dict[str, int], now: int
+) -> None:
     for each in (record, hide(record, T, ends)):
         left = without_ended_devices(each, ends.get, now)
         for at_ms in (now, now + 1, now + ANNOUNCED_AFTER_MS, now + 10 * MINUTE):
@@ -300,9 +304,9 @@ def test_the_same_setting_again_changes_nothing() -> None:
     assert later == replace(invisible, until_ms=2 * T) and later.before is DND
 
 
-def test_earlier_hidden_times_are_bounded_and_none_is_uncovered() -> None:
+def test_earlier_hidden_times_are_bounded_and_stay_hidden() -> None:
     setting = Setting()
     for number in range(20):
         setting = setting.change_to(INVISIBLE, None, 100 * number).change_to(ONLINE, None, 100 * number + 50)
-    assert len(setting.hidden) == MOST_HIDDEN_TIMES
-    assert setting.hidden[0].from_ms == 0 and setting.hidden[-1] == HiddenTime(1_900, 1_950)
+    assert len(setting.hidden_times) == MOST_HIDDEN_TIMES
+    assert setting.hidden_times[0].from_ms == 0 and setting.hidden_times[-1] == HiddenTime(1_900, 1_950)

@@ -36,7 +36,7 @@ async def test_a_ghost_is_gone_after_45_s_without_any_webhook(media: MediaWorksp
     assert event["left"] and event["state"]["user"]["id"] == media.voice.member
 
 
-async def test_the_last_one_in_a_room_is_gone_after_45_s(media: MediaWorkspace) -> None:
+async def test_the_state_of_the_last_participant_ends_after_45_s(media: MediaWorkspace) -> None:
     _, ann = await media.connect(media.voice.member)
     await media.look_for(20)
     media.livekit.leave(media.lounge, ann)

@@ -68,7 +68,6 @@ export function connect(tokens: Tokens, device: Device, handlers: Handlers): Con
     return token;
   };
 
-  // --- the state
   let state = initialState(Date.now());
   const listeners = new Set<() => void>();
   const dispatch = (event: Event) => {
@@ -107,7 +106,6 @@ export function connect(tokens: Tokens, device: Device, handlers: Handlers): Con
     }
   };
 
-  // --- the socket
   /** graphql-ws waits for this before it opens the socket again. */
   let mayOpen = false;
   let waiting = () => {};
@@ -179,7 +177,6 @@ export function connect(tokens: Tokens, device: Device, handlers: Handlers): Con
     }, Math.min(LONGEST_TIMER_MS, Math.max(1000, tokens.current().expiresAt - Date.now() - RENEW_BEFORE_MS)));
   };
 
-  // --- the page
   const alive = new AbortController(); // Its signal removes the listeners.
   const { signal } = alive;
   addEventListener("online", () => dispatch({ type: "networkBack" }), { signal });
