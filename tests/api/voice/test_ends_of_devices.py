@@ -136,6 +136,7 @@ async def test_a_killed_server_ends_the_states_of_its_devices(
         # From here on it does nothing any more.
         third.services.app.live_servers._is_closed = True
         third.services.app.voice_devices._joined.clear()
+        third.services.app.voice_devices._arriving.clear()
         await servers.pass_time(34)
         assert await lounge.states(lounge.lounge) == states
         back.connect(servers.apis[1])
