@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -23,6 +24,8 @@ class View(Deliveries):
         super().__init__()
         self.statuses: dict[str, str] = {}
         self.events = 0
+        self.subscribe: Callable[[], None] = lambda: None
+        """Subscribes again, after an overloaded server has refused it."""
 
     def take(self, payload: bytes) -> None:
         frame = orjson.loads(payload)
@@ -30,6 +33,8 @@ class View(Deliveries):
             shown = frame["payload"]["data"]["presenceEvents"]
             self.statuses[shown["user"]["id"]] = shown["status"]
             self.events += 1
+        elif frame["type"] == "error":
+            asyncio.get_running_loop().call_later(1, self.subscribe)
 
 
 class WatchingPeople:
@@ -39,6 +44,7 @@ class WatchingPeople:
         self._views: dict[str, View] = {}
         self._connections: dict[str, Subscriber] = {}
         self._watched: dict[str, list[str]] = {}
+        self._refused = 0
 
     async def choose(self, *, people: int, watchers: int, watched: int) -> dict[str, Any]:
         """Let each of the first people watch some of all, chosen at random but the same in each run."""
@@ -59,16 +65,34 @@ class WatchingPeople:
             watch = _WATCH.format(ids=orjson.dumps(self._watched[user]).decode())
             opening = Opening(f"127.0.0.1:{port}", "/graphql", init, [])
             view = self._views.setdefault(user, View())
-            _, subscriber = await loop.create_connection(lambda: Subscriber(opening, view), "127.0.0.1", port)
-            self._connections[user] = subscriber
             async with asyncio.timeout(PATIENCE_SECONDS):
-                await subscriber.ready
-            subscriber.subscribe([watch])
-            # There is no event that says that all present states have come.
-            subscriber.ready.set_result(None)
+                subscriber = await self._open(opening, view, port)
+            self._connections[user] = subscriber
 
+            def subscribe() -> None:
+                subscriber.subscribe([watch])
+                # There is no event that says that all present states have come.
+                subscriber.ready.set_result(None)
+
+            view.subscribe = subscribe
+            subscribe()
+
+        refused = self._refused
         await asyncio.gather(*(one(number, user) for number, user in enumerate(users)))
-        return {"seconds": loop.time() - began}
+        return {"seconds": loop.time() - began, "refused": self._refused - refused}
+
+    async def _open(self, opening: Opening, view: View, port: int) -> Subscriber:
+        """Connect. An overloaded server refuses connections: clients try again after a second."""
+        while True:
+            _, subscriber = await asyncio.get_running_loop().create_connection(
+                lambda: Subscriber(opening, view), "127.0.0.1", port
+            )
+            try:
+                await subscriber.ready
+                return subscriber
+            except ConnectionError:
+                self._refused += 1
+                await asyncio.sleep(1)
 
     async def until_right(self, *, online: list[str], patience: float) -> dict[str, Any]:
         """Wait until all who are connected see exactly these people as online. Return the time and the events since."""

@@ -32,4 +32,4 @@ class LastSeen:
             records = await self._presence.read(users)
             await self._presence.note_departures(records.values())
             for user in users:
-                del self._waiting[user]
+                self._waiting.pop(user, None)

@@ -156,7 +156,7 @@ def test_npm_uses_the_registry_of_the_machine() -> None:
 def test_playground_examples_are_valid_for_the_schema() -> None:
     schema = graphql.build_schema((WEB.parent / "schema" / "schema.graphql").read_text(encoding="utf-8"))
     examples = playground_examples()
-    assert len(examples) == 9
+    assert len(examples) == 12
     for example in examples:
         assert graphql.validate(schema, graphql.parse(example)) == []
 

@@ -81,6 +81,8 @@ async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: 
         app.threads,
         ring,
         app.live_servers,
+        app.devices,
+        app.online,
         app.presence,
         0,
         voice_devices=app.voice_devices,
