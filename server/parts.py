@@ -234,6 +234,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         live_servers.list_shown,
     )
     devices.on_setting(online.note)
+    live_servers.on_return(devices.resync)
     memberships = ChangedMemberships(bus)
     memberships.on_change(online.note_workspaces)
     voice = VoiceChanges(store, shared_events)

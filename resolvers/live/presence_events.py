@@ -13,12 +13,12 @@ from functools import partial
 import structlog
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import InvalidInput, RateLimited
+from resolvers.base.errors import RateLimited
 from resolvers.live.live_stream import LiveEvent, LiveEventReceiver, LivePayload
 from resolvers.live.patient_reads import read_patiently
-from resolvers.presence.audience import MAX_USERS, find_visible
+from resolvers.presence.audience import check_users, find_visible
 from store.base.errors import StoreError
-from store.base.ids import UserId, is_user_id
+from store.base.ids import UserId
 from store.messages.message import MessageKind
 from store.presence.shown_presence import ShownPresence, is_same
 from store.sessions.fields import SyncReason
@@ -47,9 +47,7 @@ async def presence_events(app: Confab, user: UserId, users: Sequence[str], budge
 
     Raises InvalidInput, and RateLimited if the user's work budget has too few units.
     """
-    if len(users) > MAX_USERS:
-        raise InvalidInput(f"userIds must have at most {MAX_USERS} ids", field="userIds")
-    asked = [UserId(each) for each in dict.fromkeys(users) if is_user_id(each)]
+    asked = list(dict.fromkeys(check_users(users)))
     mailbox = await read_patiently(partial(app.hub.attach, user, budget))
     stream = PresenceStream(app, user, asked, mailbox)
     try:
@@ -69,6 +67,7 @@ class PresenceStream:
         "_asked",
         "_is_closed",
         "_judged_at",
+        "_judged_until",
         "_judging",
         "_mailbox",
         "_pending",
@@ -97,6 +96,8 @@ class PresenceStream:
         self._timer: asyncio.TimerHandle | None = None
         self._judging: asyncio.Task[None] | None = None
         self._judged_at = 0.0
+        self._judged_until = 0.0
+        """Time until which the last judgement counts, if the work budget does not allow another one."""
         self._is_closed = False
         mailbox.receive_with(self._note_event)
         mailbox.on_ready(self._empty_mailbox)
@@ -109,6 +110,7 @@ class PresenceStream:
         now_ms = self._app.store.clock.now_ms()
         self._pending = {user: states.get(user) or _never_seen(user, now_ms) for user in self._asked}
         self._judged_at = asyncio.get_running_loop().time()
+        self._judged_until = self._judged_at + JUDGE_SECONDS
         self._set_timer(JUDGE_SECONDS)
 
     @property
@@ -209,8 +211,8 @@ class PresenceStream:
         seconds = JUDGE_SECONDS * random.uniform(0.8, 1.0)
         try:
             with self._app.request_scope(self._user):
-                self._judged_at = asyncio.get_running_loop().time()
-                await self._apply(await find_visible(self._app, self._user, self._asked))
+                began_at = self._judged_at = asyncio.get_running_loop().time()
+                await self._apply(await self._find_visible(began_at))
         except (StoreError, RateLimited) as error:
             _log.info("presence_not_judged_yet", reason=str(error))
             seconds = _JUDGE_AGAIN_SECONDS
@@ -218,6 +220,21 @@ class PresenceStream:
             _log.exception("presence_not_judged")
         self._judging = None
         self._set_timer(seconds)
+
+    async def _find_visible(self, now: float) -> Collection[UserId]:
+        """Return the users that may be shown from now on. Raises StoreError, and RateLimited if the time is not over.
+
+        Without work units, nobody else is shown after that time: otherwise a subscriber who has used up the units
+        would go on seeing users after they share nothing any more.
+        """
+        try:
+            visible = await find_visible(self._app, self._user, self._asked)
+        except RateLimited:
+            if now < self._judged_until:
+                raise
+            return {self._user}
+        self._judged_until = now + JUDGE_SECONDS
+        return visible
 
     async def _apply(self, visible: Collection[UserId]) -> None:
         """Show users from now on, or no longer."""

@@ -55,8 +55,8 @@ class PresenceCache:
         self.on_reloaded: Callable[[Collection[ChangedPresence]], None] = lambda changes: None
         """Called with records that may have been out of date. It must not block."""
         self.on_missing: Callable[[Collection[UserId]], None] = lambda users: None
-        """Called with users whose records were not there when they were read: Redis may have evicted them, with their
-        devices and the servers that show them. It must not block."""
+        """Called with users whose records were not there when they were read or when a device was written: Redis may
+        have evicted them, with their devices and the servers that show them. It must not block."""
 
     def read_calls(self, users: Iterable[UserId]) -> list[Call]:
         """Return the calls that read records."""

@@ -93,6 +93,10 @@ class PresenceStore:
             self._uncertain.update(users)
             raise
         made = [change_from(user, answer) for user, answer in zip(users, answers, strict=True)]
+        created = [user for user, change in zip(users, made, strict=True) if not change.before.record.version]
+        if created:
+            # Watches and devices of other servers may have been evicted with them.
+            self._records.on_missing(created)
         loaded = await self._records.load(
             [user for user, change in zip(users, made, strict=True) if not change.after.is_complete]
         )

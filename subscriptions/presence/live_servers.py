@@ -21,6 +21,9 @@ SILENT_AFTER_MS = 30_000
 _LONGEST_PAUSE_MS = 15_000
 """A longer time between two reads interrupts the time of others: Redis may have been away for all servers."""
 
+_REPORTS_AFTER_PAUSE = 3
+"""Reports after a pause until all servers have certainly read that this one is back."""
+
 
 class _Report(NamedTuple):
     """The last report of a server. `read_at_ms`: when this process read it first."""
@@ -48,6 +51,9 @@ class LiveServers:
         self._reading_since_ms = 0
         """Since when this process has read without a long pause."""
         self._listeners: list[Callable[[Collection[str]], None]] = []
+        self._on_return: list[Callable[[], None]] = []
+        self._returning = 0
+        """Number of reports after a pause that still call `_on_return`."""
         self._lock = asyncio.Lock()
         self._is_closed = False
 
@@ -72,6 +78,14 @@ class LiveServers:
         """Make `call` with servers that have ended, or that have come back. It must not block."""
         self._listeners.append(call)
 
+    def on_return(self, call: Callable[[], None]) -> None:
+        """Make `call` after a pause of this process, during which others may have removed its devices.
+
+        It is repeated with the next two reports, until all servers have read that this one is back.
+        It must not block.
+        """
+        self._on_return.append(call)
+
     async def report(self) -> None:
         """Report that this server is alive, and read the reports of others. Called every 5 s. Raises StoreError."""
         async with self._lock:
@@ -89,7 +103,12 @@ class LiveServers:
         now_ms = self._clock.now_ms()
         if self._read_at_ms is None or now_ms - self._read_at_ms > _LONGEST_PAUSE_MS:
             self._reading_since_ms = now_ms
+            self._returning = _REPORTS_AFTER_PAUSE if self._read_at_ms is not None else 0
         self._read_at_ms = now_ms
+        if self._returning:
+            self._returning -= 1
+            for call in self._on_return:
+                call()
         # Entries that Redis has lost are still known.
         self._known = {name: known for name, known in self._known.items() if known.read_at_ms > now_ms - KEPT_MS}
         for name, time in times.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from store.base.clock import Clock
@@ -29,6 +29,8 @@ MOST_LISTED = 1_000
 """Largest number of members that are listed as online."""
 
 _USERS_AT_ONCE = 500
+_SPARE_CHANGES = 1_000
+"""Scheduled changes that may be out of date, in addition to one for each user."""
 _KNOWN_MS = 10_000
 """Time for which a number is used again."""
 
@@ -73,6 +75,8 @@ class OnlineUsers:
         self._lock = asyncio.Lock()
         """Held while sets are written, so that an earlier state never replaces a later one."""
         self._due: list[tuple[int, UserId]] = []
+        """A heap of the times at which users change by themselves. Entries that differ from `_due_at` are ignored."""
+        self._due_at: dict[UserId, int] = {}
         """When something about a user changes by itself (ms)."""
         self._numbers: dict[WorkspaceId, tuple[int, asyncio.Future[int]]] = {}
 
@@ -99,7 +103,10 @@ class OnlineUsers:
     async def _write_changed(self) -> None:
         now = self._clock.now_ms()
         while self._due and self._due[0][0] <= now:
-            self._changed[heappop(self._due)[1]] = None
+            at_ms, user = heappop(self._due)
+            if self._due_at.get(user) == at_ms:
+                del self._due_at[user]
+                self._changed[user] = None
         while self._changed:
             users = list(islice(self._changed, _USERS_AT_ONCE))
             moved = self._moved.intersection(users)
@@ -174,11 +181,25 @@ class OnlineUsers:
         """Return whether a device of a user here is shown, and note when that changes by itself."""
         record = self._find_record(user)
         if record is None:
+            self._due_at.pop(user, None)
             return False
         shown, changes_at_ms = shown_presence(record, _never_ended, now_ms)
-        if changes_at_ms is not None:
-            heappush(self._due, (changes_at_ms, user))
+        self._schedule(user, changes_at_ms)
         return shown.status is not PresenceStatus.OFFLINE
+
+    def _schedule(self, user: UserId, at_ms: int | None) -> None:
+        """Look at a user again at a time, and not at the time that was scheduled before."""
+        if at_ms is None:
+            self._due_at.pop(user, None)
+            return
+        if self._due_at.get(user) == at_ms:
+            return
+        self._due_at[user] = at_ms
+        if len(self._due) > 2 * len(self._due_at) + _SPARE_CHANGES:
+            self._due = [(at, name) for name, at in self._due_at.items()]
+            heapify(self._due)
+        else:
+            heappush(self._due, (at_ms, user))
 
 
 def _never_ended(server: str) -> None:

@@ -11,6 +11,9 @@ from store.presence.shown_presence import FindEnd, ShownPresence, is_same, shown
 _MOST_STEPS = 12
 """Changes by itself of one record that are compared: the ends of settings and status, and departures of devices."""
 
+_LATER_MS = 3_600_000
+"""Time after the last change by itself at which the times of the last use are compared."""
+
 
 class _Step(NamedTuple):
     """The presence that is shown from a time on."""
@@ -23,8 +26,8 @@ def shows_the_same(record: PresenceRecord, other: PresenceRecord, find_end: Find
     """Return whether two records of a user show others the same from now on, whichever servers end.
 
     Servers that know one of the records need not learn the other then. Each server's devices are compared alone too:
-    when servers end, no frame is sent, so the devices that remain must show the same. Only `last_active_at_ms`, which
-    passes by itself, may differ. Pure.
+    when servers end, no frame is sent, so the devices that remain must show the same. `last_active_at_ms` may differ
+    only while it passes by itself: a user with the setting DND who stops using a device is a difference. Pure.
     """
     if _hidden_until_ms(record, now_ms) != _hidden_until_ms(other, now_ms):
         return False
@@ -62,9 +65,17 @@ def _only(server: str, find_end: FindEnd, now_ms: int) -> FindEnd:
 
 def _same_steps(record: PresenceRecord, other: PresenceRecord, find_end: FindEnd, now_ms: int) -> bool:
     steps, others = _list_steps(record, find_end, now_ms), _list_steps(other, find_end, now_ms)
-    return len(steps) == len(others) and all(
-        step.at_ms == another.at_ms and is_same(step.shown, another.shown)
+    if len(steps) != len(others) or any(
+        step.at_ms != another.at_ms or not is_same(step.shown, another.shown)
         for step, another in zip(steps, others, strict=True)
+    ):
+        return False
+    # If a device is in use, the time of the last use is then the present in both.
+    later_ms = steps[-1].at_ms + _LATER_MS
+    return all(
+        shown_presence(record, find_end, at_ms).shown.last_active_at_ms
+        == shown_presence(other, find_end, at_ms).shown.last_active_at_ms
+        for at_ms in (now_ms, later_ms)
     )
 
 

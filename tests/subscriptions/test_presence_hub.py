@@ -15,6 +15,7 @@ from store.base.errors import Unreachable
 from store.base.ids import UserId
 from store.presence.presence_record import CustomStatus, DevicePresence, DeviceType, PresenceRecord, PresenceSetting
 from store.presence.presence_store import DeviceChange
+from subscriptions.presence.connected_devices import GivenDevice
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.presence.presence_watch import PresenceState, PresenceWatch
 from tests.clock import ManualClock
@@ -348,3 +349,49 @@ async def test_times_of_changes_that_are_out_of_date_are_forgotten(servers: tupl
         one.hub.users.receive(record)
         one.hub.users.present_state(one.hub.users.add(ANN))
     assert len(one.hub.users._changes) < 1_050
+
+
+async def test_devices_of_a_server_that_was_paused_come_back(servers: tuple[Server, Server]) -> None:
+    one, two = servers
+    devices = two.app.devices
+    connection = devices.connect(ANN, GivenDevice("phone", DeviceType.MOBILE), lambda: None)
+    screen = Screen(one.hub)
+    await wait_for(lambda: devices.own_record(ANN) is not None)
+    await screen.watch.add([ANN])
+    await one.app.live_servers.report()
+    await two.app.live_servers.report()
+    # All tasks of the second server stand still; its connections to Redis survive.
+    await two.services.housekeeper.close()
+    await one.move_clock(120_000)
+    assert screen.statuses[-1] == "OFFLINE"
+    # This removes the devices of the server from the record.
+    await one.put(ANN, device="web")
+    await one.end(ANN, device="web")
+    assert two.name not in {device.server for device in one.record(ANN).devices}
+    await one.move_clock(20_000)
+    for _ in range(3):
+        await two.app.live_servers.report()
+        await one.move_clock(5_000)
+    await wait_for(lambda: one.status(ANN) == "ONLINE")
+    connection.end()
+
+
+@pytest.mark.parametrize("setting", [PresenceSetting.DND, PresenceSetting.IDLE])
+async def test_the_last_use_is_the_same_on_all_servers_whatever_is_set(
+    servers: tuple[Server, Server], setting: PresenceSetting
+) -> None:
+    one, two = servers
+    await two.set(ANN, setting)
+    await two.put(ANN)
+    screens = [Screen(server.hub) for server in servers]
+    for screen in screens:
+        await screen.watch.add([ANN])
+    used_ms = two.clock.ms
+    await two.put(ANN, idle_since_ms=used_ms)
+    await wait_for(lambda: one.record(ANN).version == two.record(ANN).version)
+    for _ in range(60):
+        await one.move_clock(10_000)
+        await two.app.live_servers.report()
+    shown = [(await server.hub.read([ANN]))[ANN] for server in servers]
+    assert shown[0] == shown[1]
+    assert shown[0].last_active_at_ms == used_ms - used_ms % 60_000

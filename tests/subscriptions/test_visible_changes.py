@@ -41,6 +41,12 @@ def hidden(until_ms: int | None = None) -> Setting:
     ("before", "after"),
     [
         pytest.param(record(), record(WEB), id="online"),
+        pytest.param(record(), record(replace(WEB, gone_at_ms=NOW - 16_000)), id="last use of a device that has gone"),
+        pytest.param(
+            record(WEB, setting=Setting(PresenceSetting.DND, NOW)),
+            record(replace(WEB, idle_since_ms=NOW), setting=Setting(PresenceSetting.DND, NOW)),
+            id="no longer used while DND",
+        ),
         pytest.param(record(WEB), record(replace(WEB, idle_since_ms=NOW)), id="idle"),
         pytest.param(record(WEB), record(replace(WEB, gone_at_ms=NOW)), id="departure"),
         pytest.param(record(WEB), record(replace(WEB, activities=GAME)), id="activity"),
@@ -77,7 +83,6 @@ def test_changes_that_others_see_now_or_later_are_sent(before: PresenceRecord, a
         ),
         pytest.param(record(WEB), record(replace(WEB, since_ms=NOW)), id="another connection"),
         pytest.param(record(WEB), record(WEB, seen_ms=NOW), id="the last use"),
-        pytest.param(record(), record(replace(WEB, gone_at_ms=NOW - 16_000)), id="a departure that was announced"),
         pytest.param(record(setting=hidden()), record(WEB, setting=hidden()), id="a device of an invisible user"),
         pytest.param(
             record(setting=hidden(NOW + 60_000)),

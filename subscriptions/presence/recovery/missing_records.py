@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from itertools import islice
 
 from store.base.ids import UserId
 from subscriptions.presence.connected_devices import ConnectedDevices
@@ -16,7 +17,10 @@ GATHER_SECONDS = 1.0
 """Least time between two frames. It bounds the cost when many records are read that never existed."""
 
 _MOST_USERS = 2_000
-"""Users in one frame. Further ones are left out: their devices are written again within half an hour."""
+"""Users in one frame. Further ones wait for the next frame."""
+
+_MOST_WAITING = 100_000
+"""Users who wait. Further ones are left out: their devices are written again within half an hour."""
 
 
 class MissingRecords:
@@ -36,7 +40,8 @@ class MissingRecords:
 
     def note(self, users: Collection[UserId]) -> None:
         """Note users whose records had to be created for a reader."""
-        self._missing.update(dict.fromkeys(users))
+        if len(self._missing) < _MOST_WAITING:
+            self._missing.update(dict.fromkeys(users))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._send)
 
@@ -47,7 +52,11 @@ class MissingRecords:
 
     def _send(self) -> None:
         self._timer = None
-        users, self._missing = list(self._missing)[:_MOST_USERS], {}
+        users = list(islice(self._missing, _MOST_USERS))
+        for user in users:
+            del self._missing[user]
+        if self._missing:
+            self._timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._send)
         self._bus.send_frames(_FRAME, {ALL_SERVERS: [self._server, users]})
 
     def _receive(self, body: tuple[str, Iterable[str]]) -> None:

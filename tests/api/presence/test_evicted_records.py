@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from store.base.ids import UserId
+from store.presence.cached_record import record_from
+from store.presence.presence_record import PresenceSetting
 from store.redis.cache import Call
 from subscriptions.presence.connected_devices import GivenDevice
 from tests.api.client import TIMEOUT_SECONDS, Api
@@ -45,3 +47,26 @@ async def test_viewers_get_changes_after_the_watches_were_evicted(api: Api, othe
     await store.cache.one(Call("DEL", (store.keys.presence(UserId(alice))[1],)))
     await Connections(api).write(alice)
     assert await next_status(viewer) == "ONLINE"
+
+
+async def test_a_device_written_after_an_eviction_brings_back_watches_and_devices(api: Api, other_api: Api) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    await api.send(alice, bob)
+    subscriber, _ = await look_at(api, alice, bob)
+    phone = api.services.app.devices.connect(UserId(bob), GivenDevice("phone"), lambda: None)
+    assert await next_status(subscriber) == "ONLINE"
+    await _evict(api, bob)
+    # The first change after the eviction is written by another server, and nobody reads the record.
+    await Connections(other_api).write(bob, "laptop")
+    store = api.services.app.store
+
+    async def servers_of_bob() -> set[str]:
+        (answer,) = await store.cache.run([Call("HGETALL", (store.keys.presence(UserId(bob))[0],))])
+        return {device.server for device in record_from(UserId(bob), answer).record.devices}
+
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while await servers_of_bob() != {each.services.app.hub.server for each in (api, other_api)}:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    await Connections(other_api).set(bob, PresenceSetting.DND)
+    assert await next_status(subscriber) == "DND"
+    phone.end()

@@ -100,7 +100,7 @@ async def test_strangers_look_like_users_who_were_never_there(api: Api, other_ap
     alice, stranger = await api.create_users("alice", "stranger")
     connections = Connections(other_api)
     await connections.write(stranger)
-    users = [stranger, f"nobody-{stranger}", "not an id", ""]
+    users = [stranger, f"nobody-{stranger}"]
     subscriber = await api.subscribe(alice, PRESENCE_EVENTS, users=users)
     events = await subscriber.take(2)
     for event, user in zip(events, users[:2], strict=True):
@@ -168,3 +168,39 @@ async def test_nothing_of_an_invisible_user_is_sent(api: Api, other_api: Api) ->
     # The setting ends by itself.
     event = await subscriber.next()
     assert (event["status"], event["isMobile"]) == ("ONLINE", False)
+
+
+@pytest.mark.parametrize("users", [[""], ["bob", "a b"], ["\t"], ["x" * 129], ["\u200b"]])
+async def test_malformed_ids_are_refused(api: Api, users: list[str]) -> None:
+    (alice,) = await api.create_users("alice")
+    with pytest.raises(RequestRefused) as refused:
+        await api.subscribe(alice, PRESENCE_EVENTS, users=users)
+    (error,) = refused.value.errors
+    assert (error["extensions"]["code"], error["extensions"]["field"]) == ("INVALID_INPUT", "userIds")
+    assert UserId(alice) not in api.services.app.memberships._listeners
+
+
+async def test_a_subscriber_without_work_units_does_not_go_on_seeing_former_colleagues(
+    api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resolvers.live.presence_events.JUDGE_SECONDS", 0.5)
+    monkeypatch.setattr("resolvers.live.presence_events._JUDGE_AGAIN_SECONDS", 0.2)
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    group = await api.create_group(carol, alice, bob)
+    await Connections(other_api).write(bob)
+    subscriber, first = await look_at(api, alice, bob, *(f"nobody{number}" for number in range(150)))
+    assert first[bob]["status"] == "ONLINE"
+    work = api.services.app.work
+    # Enough units for events, and not for a judgement.
+    monkeypatch.setattr(work, "per_second", 1)
+    monkeypatch.setattr(work, "size", 1_000)
+    work.charge(UserId(alice), work.remaining(UserId(alice)) - 50)
+    await other_api.data(carol, REMOVE, id=group, user=bob)
+    event = await subscriber.next()
+    assert {name: event[name] for name in OFFLINE} == OFFLINE
+    await Connections(other_api).set(bob, PresenceSetting.DND)
+    await subscriber.expect_no_event()
+    # With units again, what is shared is seen again.
+    monkeypatch.setattr(work, "per_second", 0)
+    await api.invite(carol, group, bob)
+    assert await next_status(subscriber) == "DND"

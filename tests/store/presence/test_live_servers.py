@@ -170,3 +170,17 @@ async def test_a_report_fails_while_servers_share_no_redis(world: World, monkeyp
     assert one.find_end("two") is None
     # The end is reported as far as possible.
     await one.close()
+
+
+async def test_a_server_that_returns_after_a_pause_is_called_until_all_have_read_it(world: World) -> None:
+    one, two = world.start("one"), world.start("two")
+    returns: list[str] = []
+    one.on_return(lambda: returns.append("one"))
+    two.on_return(lambda: returns.append("two"))
+    await world.run(60, one, two)
+    assert returns == []
+    await world.run(120, one)
+    assert one.find_end("two") is not None and returns == []
+    await world.run(60, two, one)
+    assert one.find_end("two") is None
+    assert returns == ["two"] * 3
