@@ -103,7 +103,8 @@ class TwoServers:
         for api in apis:
             users = api.services.app.presence.users
             users.derive_soon()
-            await until(lambda users=users: users._task is None and not users._due)
+            # A millisecond before a change, a task that does nothing begins every 10 ms.
+            await until(lambda users=users: not users._due and not users._has_change_now())
             await api.services.app.online.write()
             await api.wait_until_idle()
 
