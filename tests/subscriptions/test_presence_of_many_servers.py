@@ -81,7 +81,7 @@ async def _check(servers: list[Server], screens: list[Screen], seen: Any) -> Non
 
     try:
         async with asyncio.timeout(30):
-            while not await is_right():
+            while not await is_right():  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
     except TimeoutError:
         wrong = []
