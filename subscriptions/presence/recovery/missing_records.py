@@ -60,10 +60,9 @@ class MissingRecords:
         self._bus.send_frames(_FRAME, {ALL_SERVERS: [self._server, users]})
 
     def _receive(self, body: tuple[str, Iterable[str]]) -> None:
-        server, names = body
+        _, names = body
         missing = [UserId(name) for name in names]
         for user in missing:
             self._devices.rewrite(user)
-        if server != self._server:
-            # This server has just read them.
-            self._hub.watch_again(missing)
+        # Also on the server that noted them: a writer has not read them.
+        self._hub.watch_again(missing)
