@@ -12,7 +12,8 @@ from typing import Any
 
 import orjson
 
-from tests.api.client import Json, Subscriber, gather_all
+from store.base.ids import UserId
+from tests.api.client import Json, Subscriber, gather_all, wait_until
 from tests.api.devices.calls import Line
 from tests.api.presence.calls import PRESENCE, PRESENCE_OF, PRESENCES
 from tests.api.workspaces.calls import MEMBERS
@@ -70,12 +71,31 @@ class Observer:
         """Show all users, who are connected, and note their first states."""
         people = self._pairs.people
         here, query = self._pairs.servers.here, EVENTS
+        await self._until_prepared()
         self._subscriber = await here.subscribe(self._pairs.observer, query, users=[each.user for each in people])
         first = await self._subscriber.take(len(people))
         shown = {event["user"]["id"]: event["status"] for event in first}
         for pair, preparation in zip(self._pairs.pairs, self._pairs.preparations, strict=True):
-            assert [shown[person.user] for person in pair] == [preparation.shown] * 2
+            assert [shown[person.user] for person in pair] == [preparation.shown] * 2, (shown, preparation)
         self._note_events(first)
+
+    async def _until_prepared(self) -> None:
+        """Wait until the observer's server shows all users as they were prepared.
+
+        It still watches users of an earlier subscription, so it learns of them by frames, which take a moment.
+        """
+        pairs = self._pairs
+        prepared = {
+            UserId(person.user): preparation.shown
+            for pair, preparation in zip(pairs.pairs, pairs.preparations, strict=True)
+            for person in pair
+        }
+
+        async def is_shown() -> bool:
+            found = await pairs.servers.here.services.app.presence.read(list(prepared))
+            return {user: shown.status.value for user, shown in found.items()} == prepared
+
+        await wait_until(is_shown)
 
     async def unsubscribe(self) -> None:
         """Note all events that are still to come until each user was shown as OFFLINE, and end the subscription."""
