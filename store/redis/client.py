@@ -132,6 +132,9 @@ class RedisClient:
             if keys and not keys[0].startswith(space) and call.name != "SPUBLISH":
                 raise RedisConnectionError("the key belongs to a former generation of Redis")
             if evalsha is not None:
+                if keys and "{" not in keys[0]:
+                    # In a cluster, scripts look whether the whole slot of their keys is on the node, by further names.
+                    raise ValueError(f"the keys of the script {call.name} need a hash tag")
                 words = (*evalsha, len(keys), *keys, *call.args)
             else:
                 # The keys of SCRIPT LOAD only lead to a node.

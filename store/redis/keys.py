@@ -48,12 +48,12 @@ class Keys:
     @property
     def server_times(self) -> str:
         """Key of the times at which servers were last heard from."""
-        return f"{self.namespace}servers"
+        return f"{self.namespace}{{servers}}:times"
 
     @property
     def voice_checks(self) -> str:
         """Key of the workspaces with voice states, by the time of the next check."""
-        return f"{self.namespace}voice_checks"
+        return f"{self.namespace}{{voice}}:checks"
 
     def user(self, user: UserId) -> tuple[str, ...]:
         """Return the key that scripts on a user's keys get: the first of USER_KEYS.

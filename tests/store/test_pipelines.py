@@ -249,3 +249,8 @@ async def test_any_failure_to_open_a_connection_reaches_the_caller(
         with pytest.raises(RedisConnectionError, match="no such protocol"):
             await pool.run([PING])
     await pool.close()
+
+
+async def test_a_script_on_a_key_without_a_hash_tag_is_refused(cache: Cache) -> None:
+    with pytest.raises(ValueError, match="hash tag"):
+        await cache.one(Call("voice_claim", (f"{cache.keys.namespace}voices",), (0, 1, 1)))
