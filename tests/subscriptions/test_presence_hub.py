@@ -19,7 +19,7 @@ from subscriptions.presence.connected_devices import GivenDevice
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.presence.presence_watch import PresenceState, PresenceWatch
 from tests.clock import ManualClock
-from tests.conftest import send_to_redis
+from tests.conftest import of_one_redis, send_to_redis
 from tests.waiting import wait_for
 
 ANN, BEN = UserId("ann"), UserId("ben")
@@ -163,6 +163,7 @@ async def test_changes_during_an_interruption_of_the_bus_are_found(
     await wait_for(lambda: screen.statuses == ["ONLINE"])
 
 
+@of_one_redis
 async def test_nobody_is_shown_offline_while_devices_are_written_after_a_loss_of_redis(
     servers: tuple[Server, Server], settings: Settings
 ) -> None:
