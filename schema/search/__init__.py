@@ -1,0 +1,1 @@
+"""Search at the API: the query and its types."""

@@ -1,0 +1,1 @@
+"""The index of messages, what waits for it, and how far it is complete (ADR 85)."""

@@ -1,0 +1,1 @@
+"""Messages on their way into the index of the search (ADR 85)."""
