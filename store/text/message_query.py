@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+from store.text.folding import fold, fold_with_origins
+from store.text.tokens import TokenKind, tokens_of
+from store.text.words import terms_of_tokens
+
+_PART_OF_QUERY = re.compile(r'(?P<without>-?)"(?P<phrase>[^"]*)"?|[^\s"]+')
+
+_OPENING = "'([{\u00a1\u00bf\u300a\u300c\u300e\u3010\u3014\u3008"
+_CLOSING = "'.,;:!?)]}\u3001\u3002\u300b\u300d\u300f\u3011\u3015\u3009"
+"""Punctuation of sentences before and after words. It is not looked up."""
 
 
 class TextRange(NamedTuple):
@@ -16,22 +28,167 @@ class NothingToFind(Exception):
     """Raised for a query that has no word, or only exclusions."""
 
 
+class Phrase(NamedTuple):
+    """Words that follow one another in a text; or one word, which may have signs inside and around.
+
+    Attributes:
+        words: Folded, as typed. Each has a token.
+        is_beginning: The last word may be the beginning of a longer one.
+    """
+
+    words: tuple[str, ...]
+    is_beginning: bool = False
+
+
 class MessageQuery(NamedTuple):
     """A query that was read.
 
     Attributes:
-        terms: Terms of every match, in any order. May be empty if `beginning` is not.
+        terms: Terms of every match, longest first. May be empty if `beginning` is not.
         beginning: Each match has a term that begins with it; "": nothing more than `terms`.
+        wanted: All of these occur in a match.
+        unwanted: None of these occurs in a match.
     """
 
     terms: tuple[str, ...]
     beginning: str
+    wanted: tuple[Phrase, ...]
+    unwanted: tuple[Phrase, ...]
 
     def find_in(self, text: str) -> list[TextRange] | None:
         """Return where the words occur in a text, in order and without overlaps. None if the text does not match."""
-        raise NotImplementedError
+        folded = fold(text)
+        if not all(word in folded for phrase in self.wanted for word in phrase.words):
+            return None
+        layout = _Layout(folded)
+        if any(any(layout.find(phrase)) for phrase in self.unwanted):
+            return None
+        found: list[TextRange] = []
+        for phrase in self.wanted:
+            places = list(layout.find(phrase))
+            if not places:
+                return None
+            found += places
+        return _merge(found if text.isascii() else _ranges_in_original(text, found))
 
 
 def parse_message_query(text: str) -> MessageQuery:
     """Read a query. Any text has a meaning, however its quotes and signs are placed. Raises NothingToFind."""
-    raise NotImplementedError
+    wanted: list[Phrase] = []
+    unwanted: list[Phrase] = []
+    for part in _PART_OF_QUERY.finditer(fold(text)):
+        if part["phrase"] is not None:
+            phrase, is_without = _read_phrase(part["phrase"]), bool(part["without"])
+        else:
+            # In --option the hyphens are part of the word.
+            is_without = part[0].startswith("-") and not part[0].startswith("--")
+            phrase = _read_phrase(part[0].removeprefix("-") if is_without else part[0])
+            if not is_without:
+                phrase = phrase._replace(is_beginning=_ends_in_word(phrase))
+        if phrase.words:
+            (unwanted if is_without else wanted).append(phrase)
+    if not wanted:
+        raise NothingToFind
+    # Of the words before the last one, only whole ones match.
+    wanted = [*(phrase._replace(is_beginning=False) for phrase in wanted[:-1]), wanted[-1]]
+    terms, beginning = _terms_of_phrases(wanted)
+    return MessageQuery(terms, beginning, tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(unwanted)))
+
+
+def _read_phrase(folded: str) -> Phrase:
+    words = (word.lstrip(_OPENING).rstrip(_CLOSING) for word in folded.split())
+    return Phrase(tuple(word for word in words if any(tokens_of(word))))
+
+
+def _ends_in_word(phrase: Phrase) -> bool:
+    if not phrase.words:
+        return False
+    *_, last = tokens_of(phrase.words[-1])
+    return last.kind is TokenKind.WORD and last.end == len(phrase.words[-1])
+
+
+def _terms_of_phrases(phrases: Iterable[Phrase]) -> tuple[tuple[str, ...], str]:
+    """Return terms of each text that has the phrases, longest first, and a beginning of a term."""
+    terms: set[str] = set()
+    beginning = ""
+    for phrase in phrases:
+        for word in phrase.words:
+            for token, of_token, with_next in terms_of_tokens(word):
+                if phrase.is_beginning and token.end == len(word):
+                    beginning = of_token[0]
+                    continue
+                terms.update(of_token, with_next)
+                if token.kind is TokenKind.RUN and token.end - token.start == 1:
+                    beginning = beginning or word[token.start]
+    return tuple(sorted(terms, key=lambda term: (-len(term), term))), beginning
+
+
+class _Layout:
+    """A folded text, and where its tokens begin."""
+
+    def __init__(self, folded: str) -> None:
+        self._text = folded
+        marks = bytearray(b"-" * len(folded))
+        for token in tokens_of(folded):
+            length = token.end - token.start
+            marks[token.start : token.end] = (
+                b"B" * length if token.kind is TokenKind.RUN else b"B" + b"i" * (length - 1)
+            )
+        self._marks = bytes(marks)
+        """For each character: "B": a token begins here, or a part of it that is found; "i": inside; "-": no token."""
+
+    def find(self, phrase: Phrase) -> Iterator[TextRange]:
+        """Yield the places of a phrase in the folded text, in order."""
+        first = phrase.words[0]
+        start = self._text.find(first)
+        while start >= 0:
+            end = self._end_of(phrase, start)
+            if end is not None:
+                yield TextRange(start, end)
+            start = self._text.find(first, start + 1)
+
+    def _end_of(self, phrase: Phrase, start: int) -> int | None:
+        """Return the end of a phrase whose first word is at `start`, or None if it does not continue so."""
+        end = start
+        for number, word in enumerate(phrase.words):
+            if number:
+                start = self._start_of_next(word, end)
+            if start < 0 or self._is_inside(start):
+                return None
+            end = start + len(word)
+            is_last = number == len(phrase.words) - 1
+            if self._is_inside(end) and not (is_last and phrase.is_beginning):
+                return None
+        return end
+
+    def _start_of_next(self, word: str, end: int) -> int:
+        """Return where a word is that follows without another between; -1 if there is none."""
+        next_token = self._marks.find(b"B", end)
+        return -1 if next_token < 0 else self._text.find(word, end, next_token + len(word))
+
+    def _is_inside(self, position: int) -> bool:
+        return self._marks[position : position + 1] == b"i"
+
+
+def _ranges_in_original(text: str, ranges: Iterable[TextRange]) -> list[TextRange]:
+    """Return the parts of a text that became these parts of the folded text."""
+    origins = fold_with_origins(text)[1]
+    return [TextRange(origins[start], _next_origin(origins, end)) for start, end in ranges]
+
+
+def _next_origin(origins: list[int], end: int) -> int:
+    """Return where the text continues after the character that became the last one before `end`."""
+    while origins[end] == origins[end - 1]:
+        end += 1
+    return origins[end]
+
+
+def _merge(ranges: list[TextRange]) -> list[TextRange]:
+    """Return ranges in order, those that overlap or touch as one."""
+    merged: list[TextRange] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1].end:
+            merged[-1] = TextRange(merged[-1].start, max(end, merged[-1].end))
+        else:
+            merged.append(TextRange(start, end))
+    return merged
