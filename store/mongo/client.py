@@ -42,6 +42,11 @@ def _translate_outside(session: Any) -> AbstractContextManager[None]:
     return translate_errors() if session is None else nullcontext()
 
 
+def _milliseconds(seconds: float) -> int:
+    """Return a time limit for MongoDB, to which 0 means none."""
+    return max(1, int(seconds * 1000))
+
+
 class Mongo:
     """One database.
 
@@ -185,8 +190,24 @@ class Mongo:
         limit: int = 0,
         hint: Sort | None = None,
         session: Any = None,
+        seconds: float | None = None,
     ) -> list[Document]:
-        """Return all documents that match, in order. One round trip for up to 16 MiB. hint: the index to use."""
+        """Return all documents that match, in order. One round trip for up to 16 MiB.
+
+        Args:
+            collection: The collection.
+            query: What the documents match.
+            projection: Their fields; None: all.
+            sort: Their order.
+            limit: The largest number of documents; 0: all.
+            hint: The index to use.
+            session: The session of a transaction.
+            seconds: Time that MongoDB may take, if it is less than that of other calls.
+
+        Raises:
+            TimeLimit: The time was over.
+            Unreachable: MongoDB does not answer.
+        """
         self._count()
         size = limit + 1 if limit else _ROWS_PER_BATCH
         with _translate_outside(session):
@@ -194,6 +215,8 @@ class Mongo:
                 cursor = self._database[collection].find(
                     query, projection, sort=sort, limit=limit, batch_size=size, hint=hint, session=session
                 )
+                if seconds is not None:
+                    cursor = cursor.max_time_ms(_milliseconds(seconds))
                 return await self._read_with_driver(cursor, session)
             command: Document = {"find": collection, "filter": query, "batchSize": size}
             if projection is not None:
@@ -204,10 +227,11 @@ class Mongo:
                 command["limit"] = limit
             if hint is not None:
                 command["hint"] = dict(hint)
-            return await self._read(self._direct, command)
+            return await self._read(self._direct, command, seconds)
 
-    async def _read(self, direct: DirectCommands, command: Document) -> list[Document]:
-        limits = {"maxTimeMS": self._timeout_ms, "readConcern": {"level": "majority"}}
+    async def _read(self, direct: DirectCommands, command: Document, seconds: float | None = None) -> list[Document]:
+        limit = self._timeout_ms if seconds is None else min(self._timeout_ms, _milliseconds(seconds))
+        limits = {"maxTimeMS": limit, "readConcern": {"level": "majority"}}
         rows: list[Document] = (await direct.read(command | limits))["cursor"]["firstBatch"]
         return rows
 
