@@ -9,7 +9,7 @@ from store.messages.message import Message
 
 
 class Contained(StrEnum):
-    """What a message can have besides words. The values are those of the contract's SearchHas."""
+    """Parts of a message that a filter can ask for. The values are those of the contract's SearchHas."""
 
     FILE = "FILE"
     IMAGE = "IMAGE"
