@@ -63,6 +63,8 @@ OPTIONAL = (
     (MESSAGES, IndexModel([("u", 1), ("ik", 1)], partialFilterExpression={"ik": {"$exists": True}})),
     # Few messages have links that were not fetched yet.
     (MESSAGES, IndexModel(list(BY_LINKS_DUE), sparse=True)),
+    # Few messages are edited.
+    (MESSAGES, IndexModel([("et", 1)], sparse=True)),
     (CLAIMS, IndexModel([("until", 1)], expireAfterSeconds=0)),
     (PREVIEWS, IndexModel([("until", 1)], expireAfterSeconds=0)),
     # Most rows have no end.
