@@ -14,7 +14,7 @@ _MARK = "\x01"
 
 
 class Contained(StrEnum):
-    """What a message can have besides words. The values are those of the contract's SearchHas."""
+    """Things that a message can have in addition to words. The values are those of the contract's SearchHas."""
 
     FILE = "FILE"
     IMAGE = "IMAGE"
