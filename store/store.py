@@ -63,8 +63,9 @@ from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.search.completeness import SearchCompleteness
 from store.search.index_states import IndexStates
+from store.search.mongo_search_index import MongoSearchIndex
 from store.search.search_index import SearchIndex
-from store.search.waiting_messages import WaitingNotes
+from store.search.waiting_messages import WaitingMessages
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
 from store.sessions.threads.thread_access import ThreadAccess
@@ -172,7 +173,7 @@ class Store:
     voice: VoiceStore
     search_index: SearchIndex | None
     """None: search is switched off."""
-    waiting_messages: WaitingNotes
+    waiting_messages: WaitingMessages
     index_states: IndexStates
     search_completeness: SearchCompleteness
 
@@ -219,8 +220,8 @@ def build_store(
         has_directory=has_directory,
         has_search=has_search,
     )
-    search_index: SearchIndex | None = None
-    waiting_messages = WaitingNotes(cache, keys, clock)
+    search_index = MongoSearchIndex(mongo) if has_search else None
+    waiting_messages = WaitingMessages(cache, keys, clock)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     rows = SessionRows(mongo, clock, channel_rights.find_visible)

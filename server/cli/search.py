@@ -31,7 +31,7 @@ from store.search.index_state import IndexState
 from store.search.index_states import IndexStates
 from store.search.mongo_search_index import MongoSearchIndex
 from store.search.past_indexing import PastIndexing, Report
-from store.search.waiting_messages import WaitingNotes
+from store.search.waiting_messages import WaitingMessages
 
 app = typer.Typer(name="search", help="The index of messages: rebuild it, or print how far it is complete.")
 
@@ -121,7 +121,7 @@ async def print_status(settings: Settings, report: Callable[[str], None]) -> Non
         cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
         try:
             use_present_generation(mongo, cache)
-            count, age_ms = await WaitingNotes(cache, cache.keys, clock).measure()
+            count, age_ms = await WaitingMessages(cache, cache.keys, clock).measure()
             report(f"{count:,} messages wait, the oldest for {age_ms / 1000:.1f} s.")
         except Unreachable as error:
             report(f"How many messages wait is not known: Redis does not answer ({error}).")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from store.base.clock import Clock
 from store.search.index_states import IndexStates
-from store.search.waiting_messages import WaitingList, WaitingNotes
+from store.search.waiting_messages import WaitingList, WaitingMessages
 
 
 class Completeness(NamedTuple):
@@ -34,7 +34,7 @@ class SearchCompleteness:
     It does so from the notes in Redis, and from the state in MongoDB as this process has read it a second or two ago.
     """
 
-    def __init__(self, waiting: WaitingNotes, states: IndexStates, clock: Clock) -> None:
+    def __init__(self, waiting: WaitingMessages, states: IndexStates, clock: Clock) -> None:
         self._waiting = waiting
         self._states = states
         self._clock = clock

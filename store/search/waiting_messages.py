@@ -56,7 +56,7 @@ class WaitingList:
     epoch: str = ""
 
 
-class WaitingNotes:
+class WaitingMessages:
     """Notes of messages that wait for the index. All are lost with Redis: then the messages are indexed again."""
 
     def __init__(self, cache: Cache, keys: Keys, clock: Clock) -> None:

@@ -66,7 +66,7 @@ class SearchIndexing:
             await self.index_delivered()
 
     def note_calls(self, messages: Sequence[Message]) -> list[Call]:
-        """Return the calls that note messages as waiting: see `WaitingNotes.note_calls`."""
+        """Return the calls that note messages as waiting: see `WaitingMessages.note_calls`."""
         return self._store.waiting_messages.note_calls(messages) if self._store.search_index is not None else []
 
     def take(self, messages: Sequence[Message]) -> None:
