@@ -38,7 +38,7 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
-from subscriptions.delivery.search.indexing import OLD_INTERVAL_SECONDS, SearchIndexing
+from subscriptions.delivery.search.indexing import OLD_INTERVAL_SECONDS, PAST_INTERVAL_SECONDS, SearchIndexing
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
 from subscriptions.presence.online_users import EXTEND_SECONDS, WRITE_SECONDS, OnlineUsers
@@ -160,6 +160,8 @@ class Housekeeper:
                 (_HELD_RECEIPTS_SECONDS, "held_receipts", self._receipt_release.release_due),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
                 (OLD_INTERVAL_SECONDS, "search_index", self._indexing.index_old),
+                (PAST_INTERVAL_SECONDS, "search_past", self._indexing.index_past),
+                (_LEASE_SECONDS, "search_others", self._indexing.watch_others),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (1.0, "voice_devices", self._voice_devices.renew),
                 (CHECK_MS / 1000, "voice_checks", self._voice_checks.check),
@@ -241,8 +243,6 @@ class Housekeeper:
         numbers = self._store.deployment.worker_numbers
         await numbers.lease(self._store.ids, self._data_center)
         self._ring.update(await numbers.list_ring())
-        if self._store.search_index is not None:
-            await self._store.deployment.watch_others()
 
     async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[object]]) -> None:
         """Run periodic work at an interval, and sooner after a failure.

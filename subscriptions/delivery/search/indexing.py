@@ -12,6 +12,7 @@ from store.base.ids import MessageId
 from store.base.tasks import end_tasks
 from store.messages.message import Message
 from store.redis.cache import Call
+from store.search.past_indexing import PastIndexing
 from store.search.waiting_messages import is_indexed
 from store.store import Store
 
@@ -35,6 +36,12 @@ OLD_INTERVAL_SECONDS = 2.0
 
 _LOCK_MS = 1_900
 
+PAST_INTERVAL_SECONDS = 5.0
+"""Interval at which each server looks whether messages of the past have to be indexed."""
+
+_PAST_REST = 4.0
+"""Seconds of pause for each second of work on the past."""
+
 _WRITE_SECONDS = 10.0
 """Time limit for writing. Later a rebuild would remove the rows: see `SETTLING_MS`."""
 
@@ -50,8 +57,14 @@ class SearchIndexing:
         self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._is_failing = False
-        self.indexed = 0
+        self._indexed = 0
+        index = store.search_index
+        self._past = PastIndexing(store.mongo, index, store.index_states, store.clock, _PAST_REST) if index else None
+
+    @property
+    def indexed(self) -> int:
         """Messages that this process has indexed since its start."""
+        return self._indexed + (self._past.indexed if self._past is not None else 0)
 
     def open(self) -> None:
         """Start."""
@@ -106,7 +119,7 @@ class SearchIndexing:
                 await index.index(messages, state.rebuild)
         except TimeoutError:
             raise Unreachable("the index was not written in time") from None
-        self.indexed += len(messages)
+        self._indexed += len(messages)
 
     async def index_old(self) -> int:
         """Index messages whose notes are old, on one server at a time. Return their number. Raises StoreError."""
@@ -128,6 +141,16 @@ class SearchIndexing:
             if len(notes) < _OLD_AT_ONCE:
                 break
         return done
+
+    async def index_past(self) -> None:
+        """Index messages of the past, if there are any that no other process indexes. Raises StoreError."""
+        if self._past is not None:
+            await self._past.run_if_due()
+
+    async def watch_others(self) -> None:
+        """Look for servers that note no messages. Raises StoreError."""
+        if self._store.search_index is not None:
+            await self._store.deployment.watch_others()
 
     async def _run(self) -> None:
         while True:
