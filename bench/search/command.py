@@ -28,9 +28,7 @@ from bench.search.sending import measure_sending
 from bench.search.texts import Texts
 from bench.session_size import settle
 from bench.threads.stage import Stage, open_stage
-from store.mongo.collections import MESSAGES
-
-SEARCH = "search"
+from store.mongo.collections import MESSAGES, SEARCH
 from tests.processes import ROOT, command_environment
 
 NAME = "bench_search"

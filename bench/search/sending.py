@@ -17,8 +17,7 @@ from bench.search.searches import SEARCH, percentile
 from bench.search.texts import Language, Texts
 from bench.threads.stage import PROCESSES, Stage, open_stage
 from server.embedded import ports
-
-ROWS = "search"
+from store.mongo.collections import SEARCH as ROWS
 from tests.processes import ServerProcess, start_server, until_ready
 
 _NAME = "bench_search_sending"
