@@ -36,12 +36,16 @@ _LETTER_MARKS = frozenset({0, 6, 7, 8, 9, 84, 91, 103, 107, 118, 122, 129, 130, 
 voicing marks of kana. Marks of other classes are diacritics."""
 
 
+_MOST_KEPT = 20_000
+"""Folded characters that are kept, about 2 MB."""
+
+
 class _FoldedCharacters(dict[int, str]):
-    """Folded forms of single characters, by code point. Those of the first 65,536 code points are kept."""
+    """Folded forms of single characters, by code point."""
 
     def __missing__(self, code: int) -> str:
         folded = _fold_character(chr(code))
-        if code < 0x10000:
+        if len(self) < _MOST_KEPT:
             self[code] = folded
         return folded
 
