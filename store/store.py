@@ -61,6 +61,8 @@ from store.receipts.held_receipts import HeldReceiptStore
 from store.receipts.receipt_store import ReceiptStore
 from store.redis.cache import Cache
 from store.redis.keys import Keys
+from store.search.mongo_search_index import MongoSearchIndex
+from store.search.search_index import SearchIndex
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
 from store.sessions.threads.thread_access import ThreadAccess
@@ -166,6 +168,7 @@ class Store:
     server_times: ServerTimes
     online_members: OnlineMembers
     voice: VoiceStore
+    search_index: SearchIndex
 
 
 def build_store(
@@ -307,4 +310,5 @@ def build_store(
         server_times=ServerTimes(cache, keys, clock),
         online_members=OnlineMembers(cache, keys),
         voice=VoiceStore(cache, keys, clock),
+        search_index=MongoSearchIndex(mongo),
     )

@@ -58,6 +58,8 @@ EXCEPTIONS: dict[str, str] = {
     "files {'rm':": "files that may be removed are looked for every ten seconds (file_removals.py)",
     "files {'ta':": "files with superfluous blobs are looked for every ten seconds (file_removals.py)",
     "files {'st':": "files without an answer of the scanner are looked for every ten seconds (file_store.py)",
+    "search {}": "the end of a rebuild goes through the whole index (mongo_search_index.py)",
+    "search {'_id': {'$gt'": "the end of a rebuild goes through the whole index (mongo_search_index.py)",
     "users {}": "the demo checks once whether there are users (begin_demo)",
 }
 """Prefixes of queries that may go to every shard, with the reason."""

@@ -27,6 +27,7 @@ from store.mongo.collections import (
     BY_MEMBER_NAME,
     BY_MEMBER_ROLE,
     BY_MUTE_END,
+    BY_NEWEST,
     BY_NICKNAMED_USER,
     BY_OPEN_SIZE,
     BY_OPEN_SIZE_AND_KEY,
@@ -36,6 +37,7 @@ from store.mongo.collections import (
     BY_REMOVAL,
     BY_SCANNING,
     BY_SEARCH_KEY,
+    BY_TERM,
     BY_TIDYING,
     CLAIMS,
     CONVERSATIONS,
@@ -48,6 +50,7 @@ from store.mongo.collections import (
     PLACE,
     PREVIEWS,
     REACTIONS,
+    SEARCH,
     SESSIONS,
     USERS,
     WORKSPACE_MEMBERS,
@@ -92,6 +95,8 @@ OPTIONAL = (
     (FILES, IndexModel(list(BY_OWNER_AND_REMOVAL), partialFilterExpression={"rm": {"$exists": True}})),
     (FILES, IndexModel(list(BY_TIDYING), sparse=True)),
     (FILES, IndexModel(list(BY_SCANNING), partialFilterExpression={"st": "S"})),
+    (SEARCH, IndexModel(list(BY_TERM))),
+    (SEARCH, IndexModel(list(BY_NEWEST))),
 )
 """Built in the background."""
 

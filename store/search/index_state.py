@@ -1,4 +1,4 @@
-"""How far the index of messages is complete: one row, known to every server (ADR 85)."""
+"""State of the index of messages: a part of the deployment's row, known to every server (ADR 85)."""
 
 from __future__ import annotations
 
