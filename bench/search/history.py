@@ -45,7 +45,7 @@ class Conversation:
 
 @dataclass(slots=True)
 class History:
-    """What was inserted.
+    """Messages of a user that were inserted.
 
     Attributes:
         reader: User who has all conversations: follows the channels, and is a member of the groups.
