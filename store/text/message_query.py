@@ -12,7 +12,10 @@ from store.text.folding import fold, fold_with_origins
 from store.text.tokens import TOKEN_END, TOKEN_START, TokenKind, mark_tokens, tokens_of
 from store.text.words import terms_of_tokens
 
-_PART_OF_QUERY = re.compile(r'(?P<without>-?)"(?P<phrase>[^"]*)"?|[^\s"]+')
+_INNER_QUOTE = '(?<=[\u05d0-\u05ea])"(?=[\u05d0-\u05ea])'
+"""A quote in a Hebrew acronym."""
+
+_PART_OF_QUERY = re.compile(rf'(?P<without>-?)"(?P<phrase>(?:[^"]|{_INNER_QUOTE})*)"?|(?:[^\s"]|{_INNER_QUOTE})+')
 
 _OPENING = "'([{\u00a1\u00bf\u300a\u300c\u300e\u3010\u3014\u3008"
 _CLOSING = "'.,;:!?)]}\u3001\u3002\u300b\u300d\u300f\u3011\u3015\u3009"
