@@ -33,18 +33,12 @@ Sort = Sequence[tuple[str, int]]
 _ROWS_PER_BATCH = 10_000
 _HEARTBEAT_MS = 1_000
 
-
 _grouped: ContextVar[bool] = ContextVar("mongo_grouped", default=False)
 
 
 def _translate_outside(session: Any) -> AbstractContextManager[None]:
     # In a transaction the driver has to see its own errors: it repeats the transaction after some of them.
     return translate_errors() if session is None else nullcontext()
-
-
-def _milliseconds(seconds: float) -> int:
-    """Return a time limit for MongoDB, to which 0 means none."""
-    return max(1, int(seconds * 1000))
 
 
 class Mongo:
@@ -194,29 +188,15 @@ class Mongo:
     ) -> list[Document]:
         """Return all documents that match, in order. One round trip for up to 16 MiB.
 
-        Args:
-            collection: The collection.
-            query: What the documents match.
-            projection: Their fields; None: all.
-            sort: Their order.
-            limit: The largest number of documents; 0: all.
-            hint: The index to use.
-            session: The session of a transaction.
-            seconds: Time that MongoDB may take, if it is less than that of other calls.
-
-        Raises:
-            TimeLimit: The time was over.
-            Unreachable: MongoDB does not answer.
+        hint: the index to use. seconds: a shorter time limit than usual; TimeLimit is raised when it is over.
         """
         self._count()
         size = limit + 1 if limit else _ROWS_PER_BATCH
-        with _translate_outside(session):
+        with _translate_outside(session), nullcontext() if seconds is None else timeout(seconds):
             if self._direct is None or session is not None:
                 cursor = self._database[collection].find(
                     query, projection, sort=sort, limit=limit, batch_size=size, hint=hint, session=session
                 )
-                if seconds is not None:
-                    cursor = cursor.max_time_ms(_milliseconds(seconds))
                 return await self._read_with_driver(cursor, session)
             command: Document = {"find": collection, "filter": query, "batchSize": size}
             if projection is not None:
@@ -230,7 +210,7 @@ class Mongo:
             return await self._read(self._direct, command, seconds)
 
     async def _read(self, direct: DirectCommands, command: Document, seconds: float | None = None) -> list[Document]:
-        limit = self._timeout_ms if seconds is None else min(self._timeout_ms, _milliseconds(seconds))
+        limit = self._timeout_ms if seconds is None else max(1, int(seconds * 1000))
         limits = {"maxTimeMS": limit, "readConcern": {"level": "majority"}}
         rows: list[Document] = (await direct.read(command | limits))["cursor"]["firstBatch"]
         return rows

@@ -61,6 +61,8 @@ class MongoSearchIndex(SearchIndex):
         """
         if not wanted.conversations or not all(wanted.any_of):
             return Proposals([], None)
+        if seconds <= 0:
+            raise TooSlow
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         try:
@@ -68,7 +70,7 @@ class MongoSearchIndex(SearchIndex):
                 rows = await self._find_beginning(wanted, seconds)
                 if rows is not None:
                     return Proposals(_newest_first(wanted, rows), None)
-            return await self._find_newest(wanted, deadline - loop.time())
+            return await self._find_newest(wanted, max(0.001, deadline - loop.time()))
         except TimeLimit:
             raise TooSlow from None
 
@@ -85,8 +87,6 @@ class MongoSearchIndex(SearchIndex):
 
     async def _find_newest(self, wanted: Wanted, seconds: float) -> Proposals:
         """Return messages of the newest rows."""
-        if seconds <= 0:
-            raise TooSlow
         parts = _parts(wanted.conversations)
         limit = max(1, min(wanted.limit, _MOST_ROWS))
         reads = [self._find(newest_query(wanted, part), limit, seconds) for part in parts]

@@ -19,8 +19,8 @@ _REPLACED = {
     "þ": "th",
     "ŋ": "n",
     # Keyboards and editors replace quotes and hyphens by finer ones.
-    **dict.fromkeys("\u00b4\u02bb\u02bc\u2018\u2019\u201b\u2032", "'"),
-    **dict.fromkeys("\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033\u301d\u301e\u301f", '"'),
+    **dict.fromkeys("\u00b4\u02bb\u02bc\u2018\u2019\u201b\u2032\u05f3", "'"),
+    **dict.fromkeys("\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033\u301d\u301e\u301f\u05f4", '"'),
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
 }
 
@@ -36,12 +36,16 @@ _LETTER_MARKS = frozenset({0, 6, 7, 8, 9, 84, 91, 103, 107, 118, 122, 129, 130, 
 voicing marks of kana. Marks of other classes are diacritics."""
 
 
+_MOST_KEPT = 20_000
+"""Folded characters that are kept, about 2 MB."""
+
+
 class _FoldedCharacters(dict[int, str]):
-    """Folded forms of single characters, by code point. Those of the first 65,536 code points are kept."""
+    """Folded forms of single characters, by code point."""
 
     def __missing__(self, code: int) -> str:
         folded = _fold_character(chr(code))
-        if code < 0x10000:
+        if len(self) < _MOST_KEPT:
             self[code] = folded
         return folded
 
@@ -103,7 +107,7 @@ def _fold_character(character: str) -> str:
     if "\uffa1" <= character <= "\uffdc" and (decomposition := unicodedata.decomposition(character)):
         # Half-width Hangul letters.
         return chr(int(decomposition.split()[1], 16))
-    plain = _strip(unicodedata.normalize("NFKD", character))
+    plain = _strip(unicodedata.normalize("NFKD", _REPLACED.get(character, character)))
     return _strip(unicodedata.normalize("NFKD", plain.casefold()))
 
 

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from store.text.folding import fold, fold_with_origins
-from store.text.tokens import TokenKind, tokens_of
+from store.text.tokens import TOKEN_END, TOKEN_START, TokenKind, mark_tokens, tokens_of
 from store.text.words import terms_of_tokens
 
-_PART_OF_QUERY = re.compile(r'(?P<without>-?)"(?P<phrase>[^"]*)"?|[^\s"]+')
+_INNER_QUOTE = '(?<=[\u05d0-\u05ea])"(?=[\u05d0-\u05ea])'
+"""A quote in a Hebrew acronym."""
+
+_PART_OF_QUERY = re.compile(rf'(?P<without>-?)"(?P<phrase>(?:[^"]|{_INNER_QUOTE})*)"?|(?:[^\s"]|{_INNER_QUOTE})+')
 
 _OPENING = "'([{\u00a1\u00bf\u300a\u300c\u300e\u3010\u3014\u3008"
 _CLOSING = "'.,;:!?)]}\u3001\u3002\u300b\u300d\u300f\u3011\u3015\u3009"
 """Punctuation of sentences before and after words. It is not looked up."""
+
+
+_BETWEEN_WORDS = f"[^{TOKEN_START}{TOKEN_END}]*"
+"""White space and signs that are no token."""
 
 
 class TextRange(NamedTuple):
@@ -28,7 +37,8 @@ class NothingToFind(Exception):
     """Raised for a query that has no word, or only exclusions."""
 
 
-class Phrase(NamedTuple):
+@dataclass(frozen=True)
+class Phrase:
     """Words that follow one another in a text; or one word, which may have signs inside and around.
 
     Attributes:
@@ -38,6 +48,12 @@ class Phrase(NamedTuple):
 
     words: tuple[str, ...]
     is_beginning: bool = False
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The regular expression that finds the phrase in a text with marked tokens."""
+        marked = _BETWEEN_WORDS.join(re.escape(mark_tokens(word)) for word in self.words)
+        return re.compile(marked.removesuffix(re.escape(TOKEN_END)) if self.is_beginning else marked)
 
 
 class MessageQuery(NamedTuple):
@@ -60,16 +76,16 @@ class MessageQuery(NamedTuple):
         folded = fold(text)
         if not all(word in folded for phrase in self.wanted for word in phrase.words):
             return None
-        layout = _Layout(folded)
-        if any(any(layout.find(phrase)) for phrase in self.unwanted):
+        marked = mark_tokens(folded)
+        if any(phrase.pattern.search(marked) for phrase in self.unwanted):
             return None
-        found: list[TextRange] = []
+        found: list[tuple[int, int]] = []
         for phrase in self.wanted:
-            places = list(layout.find(phrase))
+            places = [place.span() for place in phrase.pattern.finditer(marked)]
             if not places:
                 return None
             found += places
-        return _merge(found if text.isascii() else _ranges_in_original(text, found))
+        return _merge(_ranges_in_original(text, marked, sorted(found)))
 
 
 def parse_message_query(text: str) -> MessageQuery:
@@ -84,13 +100,13 @@ def parse_message_query(text: str) -> MessageQuery:
             is_without = part[0].startswith("-") and not part[0].startswith("--")
             phrase = _read_phrase(part[0].removeprefix("-") if is_without else part[0])
             if not is_without:
-                phrase = phrase._replace(is_beginning=_ends_in_word(phrase))
+                phrase = Phrase(phrase.words, _ends_in_word(phrase))
         if phrase.words:
             (unwanted if is_without else wanted).append(phrase)
     if not wanted:
         raise NothingToFind
     # Of the words before the last one, only whole ones match.
-    wanted = [*(phrase._replace(is_beginning=False) for phrase in wanted[:-1]), wanted[-1]]
+    wanted = [*(Phrase(phrase.words) for phrase in wanted[:-1]), wanted[-1]]
     terms, beginning = _terms_of_phrases(wanted)
     return MessageQuery(terms, beginning, tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(unwanted)))
 
@@ -113,67 +129,29 @@ def _terms_of_phrases(phrases: Iterable[Phrase]) -> tuple[tuple[str, ...], str]:
     beginning = ""
     for phrase in phrases:
         for word in phrase.words:
-            for token, of_token, with_next in terms_of_tokens(word):
+            for token, of_token in terms_of_tokens(word):
                 if phrase.is_beginning and token.end == len(word):
                     beginning = of_token[0]
                     continue
-                terms.update(of_token, with_next)
+                terms.update(of_token)
                 if token.kind is TokenKind.RUN and token.end - token.start == 1:
                     beginning = beginning or word[token.start]
     return tuple(sorted(terms, key=lambda term: (-len(term), term))), beginning
 
 
-class _Layout:
-    """A folded text, and where its tokens begin."""
-
-    def __init__(self, folded: str) -> None:
-        self._text = folded
-        marks = bytearray(b"-" * len(folded))
-        for token in tokens_of(folded):
-            length = token.end - token.start
-            marks[token.start : token.end] = (
-                b"B" * length if token.kind is TokenKind.RUN else b"B" + b"i" * (length - 1)
-            )
-        self._marks = bytes(marks)
-        """For each character: "B": a token begins here, or a part of it that is found; "i": inside; "-": no token."""
-
-    def find(self, phrase: Phrase) -> Iterator[TextRange]:
-        """Yield the places of a phrase in the folded text, in order."""
-        first = phrase.words[0]
-        start = self._text.find(first)
-        while start >= 0:
-            end = self._end_of(phrase, start)
-            if end is not None:
-                yield TextRange(start, end)
-            start = self._text.find(first, start + 1)
-
-    def _end_of(self, phrase: Phrase, start: int) -> int | None:
-        """Return the end of a phrase whose first word is at `start`, or None if it does not continue so."""
-        end = start
-        for number, word in enumerate(phrase.words):
-            if number:
-                start = self._start_of_next(word, end)
-            if start < 0 or self._is_inside(start):
-                return None
-            end = start + len(word)
-            is_last = number == len(phrase.words) - 1
-            if self._is_inside(end) and not (is_last and phrase.is_beginning):
-                return None
-        return end
-
-    def _start_of_next(self, word: str, end: int) -> int:
-        """Return where a word is that follows without another between; -1 if there is none."""
-        next_token = self._marks.find(b"B", end)
-        return -1 if next_token < 0 else self._text.find(word, end, next_token + len(word))
-
-    def _is_inside(self, position: int) -> bool:
-        return self._marks[position : position + 1] == b"i"
-
-
-def _ranges_in_original(text: str, ranges: Iterable[TextRange]) -> list[TextRange]:
-    """Return the parts of a text that became these parts of the folded text."""
+def _ranges_in_original(text: str, marked: str, ranges: Iterable[tuple[int, int]]) -> Iterator[TextRange]:
+    """Yield the parts of a text that became these parts of the folded text with marks. The parts are in order."""
     origins = fold_with_origins(text)[1]
-    return [TextRange(origins[start], _next_origin(origins, end)) for start, end in ranges]
+    position = marks = 0
+    for start, end in ranges:
+        marks += _count_marks(marked, position, start)
+        position = start
+        inside = _count_marks(marked, start, end)
+        yield TextRange(origins[start - marks], _next_origin(origins, end - marks - inside))
+
+
+def _count_marks(marked: str, start: int, end: int) -> int:
+    return marked.count(TOKEN_START, start, end) + marked.count(TOKEN_END, start, end)
 
 
 def _next_origin(origins: list[int], end: int) -> int:
@@ -183,10 +161,10 @@ def _next_origin(origins: list[int], end: int) -> int:
     return origins[end]
 
 
-def _merge(ranges: list[TextRange]) -> list[TextRange]:
-    """Return ranges in order, those that overlap or touch as one."""
+def _merge(ranges: Iterable[TextRange]) -> list[TextRange]:
+    """Return ranges, which are in order, and those that overlap or touch as one."""
     merged: list[TextRange] = []
-    for start, end in sorted(ranges):
+    for start, end in ranges:
         if merged and start <= merged[-1].end:
             merged[-1] = TextRange(merged[-1].start, max(end, merged[-1].end))
         else:

@@ -45,6 +45,17 @@ def tokens_of(folded: str) -> Iterator[Token]:
             yield Token(_KINDS[found.lastgroup], *found.span())
 
 
+def mark_tokens(folded: str) -> str:
+    """Return a folded text with `TOKEN_START` and `TOKEN_END` around each token, and each character of a run.
+
+    A folded text contains neither.
+    """
+    return _ASCII_WORD.sub(_MARKED, folded) if folded.isascii() else _SEPARATE_TOKEN.sub(_MARKED, folded)
+
+
+TOKEN_START, TOKEN_END = "\x01", "\x02"
+_MARKED = rf"{TOKEN_START}\g<0>{TOKEN_END}"
+
 _KINDS: dict[str | None, TokenKind] = {kind.value: kind for kind in TokenKind}
 
 _RUN = (
@@ -72,7 +83,8 @@ _LETTERS = [
 _WORD = "|".join(f"{letter}[{letter}{_IN_ANY_WORD}]*+" for letter in _LETTERS)
 _SYMBOL = r"\p{Regional_Indicator}{1,2}|[[\p{So}\p{Sc}\p{Sm}\p{Extended_Pictographic}]--\p{ASCII}]"
 
+_ANY_WORD = rf"{_DIGIT}*+(?:{_WORD})|{_DIGIT}{_IN_ANY_WORD}*+"
+
 _ASCII_WORD = re.compile("[a-z0-9]+")
-_TOKEN = regex.compile(
-    rf"(?P<run>{_RUN}++)|(?P<symbol>{_SYMBOL})|(?P<word>{_DIGIT}*+(?:{_WORD})|{_DIGIT}{_IN_ANY_WORD}*+)", regex.V1
-)
+_TOKEN = regex.compile(rf"(?P<run>{_RUN}++)|(?P<symbol>{_SYMBOL})|(?P<word>{_ANY_WORD})", regex.V1)
+_SEPARATE_TOKEN = regex.compile(rf"{_RUN}|{_SYMBOL}|{_ANY_WORD}", regex.V1)

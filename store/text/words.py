@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
 
 from store.text.folding import fold
 from store.text.tokens import Token, TokenKind, tokens_of
@@ -22,20 +21,6 @@ _AROUND_WORDS = ".,;:!?'\"()[]{}<>*_-~`"
 """Frequent signs at both sides of words that make no other terms."""
 
 
-class TokenTerms(NamedTuple):
-    """The terms that a token adds to those of its text, longest ones first.
-
-    Attributes:
-        token: The token.
-        of_token: Terms that depend on the token, and on what is before it in the same piece.
-        with_next: Terms that depend on the sign after it as well.
-    """
-
-    token: Token
-    of_token: list[str]
-    with_next: list[str]
-
-
 def terms_of(text: str) -> set[str]:
     """Return the terms of a text: folded, without white space and control characters, at most `LONGEST_TERM` long."""
     terms: set[str] = set()
@@ -43,43 +28,40 @@ def terms_of(text: str) -> set[str]:
         if piece.isascii() and (word := piece.strip(_AROUND_WORDS)).isalnum():
             terms.add(word[:LONGEST_TERM])
             continue
-        for token, of_token, with_next in terms_of_tokens(piece):
-            terms.update(of_token, with_next)
+        for token, of_token in terms_of_tokens(piece):
+            terms.update(of_token)
             if token.kind is TokenKind.RUN:
                 # A query of one character finds the pairs that begin with it, and this.
                 terms.add(piece[token.end - 1])
     return terms
 
 
-def terms_of_tokens(piece: str) -> Iterator[TokenTerms]:
-    """Yield the terms of a folded text without white space, token by token.
+def terms_of_tokens(piece: str) -> Iterator[tuple[Token, list[str]]]:
+    """Yield the tokens of a folded text without white space, and the terms of each; the first one says most.
 
-    Each token of a piece of it, between two places where tokens begin or end, has some of these terms.
+    The terms of a token depend on the token, on what is before it up to the token before, and on the sign after it. If
+    `piece` is part of a larger text, from one token to another, the terms of its tokens are terms of that text too.
     """
     before: Token | None = None
     for token in tokens_of(piece):
-        if token.kind is TokenKind.WORD:
-            yield TokenTerms(token, list(_terms_of_word(piece, token, before)), _terms_with_next(piece, token))
-        elif token.kind is TokenKind.RUN:
-            pairs = [first + second for first, second in pairwise(piece[token.start : token.end])]
-            yield TokenTerms(token, pairs, [])
+        kind, start, end = token
+        if kind is TokenKind.WORD:
+            yield token, _terms_of_word(piece, start, end, before)
+        elif kind is TokenKind.RUN:
+            yield token, [first + second for first, second in pairwise(piece[start:end])]
         else:
-            yield TokenTerms(token, [piece[token.start : token.end]], [])
+            yield token, [piece[start:end]]
         before = token
 
 
-def _terms_of_word(piece: str, token: Token, before: Token | None) -> Iterator[str]:
-    """Yield the word with what is before it, if that makes it more special, and the word."""
-    end = min(token.end, token.start + LONGEST_TERM)
-    has_sign = token.start > (before.end if before else 0)
-    if has_sign and piece[token.start - 1] in _SIGNS_BEFORE:
-        yield piece[token.start - 1 : end][:LONGEST_TERM]
-    elif has_sign and before and before.kind is TokenKind.WORD:
-        yield piece[before.start : end][:LONGEST_TERM]
-    yield piece[token.start : end]
-
-
-def _terms_with_next(piece: str, token: Token) -> list[str]:
-    if token.end < len(piece) and piece[token.end] in _SIGNS_AFTER:
-        return [piece[token.start : token.end + 1][:LONGEST_TERM]]
-    return []
+def _terms_of_word(piece: str, start: int, end: int, before: Token | None) -> list[str]:
+    """Return the word, together with the sign before it or the word before it, and together with the sign after it."""
+    terms = [piece[start : min(end, start + LONGEST_TERM)]]
+    if start > (before.end if before else 0):
+        if piece[start - 1] in _SIGNS_BEFORE:
+            terms.insert(0, piece[start - 1 : end][:LONGEST_TERM])
+        elif before and before.kind is TokenKind.WORD:
+            terms.insert(0, piece[before.start : end][:LONGEST_TERM])
+    if piece[end : end + 1] in _SIGNS_AFTER:
+        terms.append(piece[start : end + 1][:LONGEST_TERM])
+    return terms
