@@ -26,6 +26,9 @@ MESSAGE_UNITS = 20
 _MOST_READ = 500
 """Messages that are read at once."""
 
+_LATEST_MS = 24 * 3600 * 1000
+"""No message has an id of a time that is further in the future."""
+
 _BLOCKING_SECONDS = 0.005
 """Time after which comparing messages lets other requests run."""
 
@@ -100,10 +103,12 @@ class SearchRun:
     def _id_range(self, before: MessageId | None) -> tuple[int, int | None]:
         """Return the first id to search, and the id to stop before, if there is one."""
         given = self._task.given
-        first_id = 0 if given.after_ms is None else first_id_at(given.after_ms + 1)
+        # Ids of a distant future would be too large for MongoDB.
+        latest_ms = self._app.store.clock.now_ms() + _LATEST_MS
+        first_id = 0 if given.after_ms is None else first_id_at(min(given.after_ms + 1, latest_ms))
         ends = [] if before is None else [int(before)]
         if given.before_ms is not None:
-            ends.append(first_id_at(given.before_ms))
+            ends.append(first_id_at(min(given.before_ms, latest_ms)))
         return first_id, min(ends, default=None)
 
     def _wanted(self, first_id: int, before_id: int | None, limit: int) -> Wanted:

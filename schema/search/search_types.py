@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import strawberry
 
 from resolvers.base.pages import Edge
@@ -16,7 +18,13 @@ from schema.messages.message_types import MessageType, message_from
 from store.search.filter_terms import Contained
 from store.text.message_query import TextRange
 
-SearchHas = strawberry.enum(Contained, name="SearchHas")
+
+@strawberry.enum
+class SearchHas(Enum):
+    FILE = Contained.FILE
+    IMAGE = Contained.IMAGE
+    VIDEO = Contained.VIDEO
+    LINK = Contained.LINK
 
 
 @strawberry.input(
@@ -43,7 +51,7 @@ class SearchFilterInput:
             mentions_me=self.mentions_me,
             after_ms=self.after,
             before_ms=self.before,
-            has=tuple(self.has or ()),
+            has=tuple(each.value for each in self.has or ()),
             pinned=self.pinned,
             in_threads=self.in_threads,
         )

@@ -14,11 +14,11 @@ SEARCH = """query ($query: String!, $filter: SearchFilter, $first: Int, $after: 
 
 
 async def search(
-    api: Api, user: Any, query: str, *, first: int | None = 100, after: str | None = None, **filters: Any
+    api: Api, user: Any, query: str, *, first: int | None = 100, cursor: str | None = None, **filters: Any
 ) -> Json:
     """Return a page of results. filters: Fields of the filter; none: no filter."""
     given = filters or None
-    found: Json = (await api.data(user, SEARCH, query=query, filter=given, first=first, after=after))["searchMessages"]
+    found: Json = (await api.data(user, SEARCH, query=query, filter=given, first=first, after=cursor))["searchMessages"]
     return found
 
 
@@ -30,8 +30,8 @@ async def found(api: Api, user: Any, query: str, **filters: Any) -> list[str]:
     return [edge["node"]["content"] for edge in page["edges"]]
 
 
-async def refused(api: Api, user: Any, query: str = "word", *, after: str | None = None, **filters: Any) -> Refusal:
-    return await api.expect_refusal(user, SEARCH, query=query, filter=filters or None, first=5, after=after)
+async def refused(api: Api, user: Any, query: str = "word", *, cursor: str | None = None, **filters: Any) -> Refusal:
+    return await api.expect_refusal(user, SEARCH, query=query, filter=filters or None, first=5, after=cursor)
 
 
 async def wait_until_indexed(api: Api) -> None:

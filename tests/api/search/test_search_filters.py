@@ -102,7 +102,7 @@ async def test_by_mentions_of_roles_that_the_caller_has_now(
 ) -> None:
     for user in (workspace.member, workspace.moderator):
         await api.data(user, FOLLOW, id=workspace.general)
-    await api.send(workspace.admin, workspace.general, "tea for guides", mentionedRoleIds=[workspace.guide_role])
+    await api.send(workspace.admin, workspace.general, "tea for guides", mentionRoleIds=[workspace.guide_role])
     await settle()
     assert await found(api, workspace.member, "tea", mentionsMe=True) == []
     await workspace.set_facts(workspace.member, roles=frozenset({workspace.guide_role}))

@@ -78,9 +78,9 @@ async def test_filters_that_are_wrong_are_refused(api: Api, filters: dict[str, A
 
 
 async def test_one_hidden_conversation_among_others_is_refused(api: Api) -> None:
-    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     await api.send(alice, bob, "green")
-    hidden = await api.create_group(bob, carol)
+    hidden = await api.create_group(bob, carol, dave)
     ids = [private_id(alice, bob), hidden]
     assert await refused(api, alice, "green", conversationIds=ids) == Refusal("NOT_FOUND", "conversationIds", False)
 
@@ -104,15 +104,15 @@ async def test_cursors_of_other_searches_are_refused(api: Api) -> None:
         await api.send(alice, bob, "green tea")
     conversation = private_id(alice, bob)
     cursor = (await search(api, alice, "green", first=1))["pageInfo"]["endCursor"]
-    assert len((await search(api, alice, "green", first=1, after=cursor))["edges"]) == 1
+    assert len((await search(api, alice, "green", first=1, cursor=cursor))["edges"]) == 1
     other = Refusal("INVALID_INPUT", "after", False)
-    assert await refused(api, alice, "tea", after=cursor) == other
-    assert await refused(api, bob, "green", after=cursor) == other
-    assert await refused(api, alice, "green", after=cursor, conversationIds=[conversation]) == other
-    assert await refused(api, alice, "green", after=cursor, senderIds=[alice]) == other
+    assert await refused(api, alice, "tea", cursor=cursor) == other
+    assert await refused(api, bob, "green", cursor=cursor) == other
+    assert await refused(api, alice, "green", cursor=cursor, conversationIds=[conversation]) == other
+    assert await refused(api, alice, "green", cursor=cursor, senderIds=[alice]) == other
     listed = await api.data(alice, "{ offlineMessages { pageInfo { endCursor } } sessions { edges { cursor } } }")
     for wrong in ("", "x", cursor[:-2], cursor + "A", "💚", "\ud800", listed["sessions"]["edges"][0]["cursor"]):
-        assert await refused(api, alice, "green", after=wrong) == other
+        assert await refused(api, alice, "green", cursor=wrong) == other
 
 
 async def test_the_order_and_repetition_of_ids_make_no_other_search(api: Api) -> None:
@@ -121,5 +121,5 @@ async def test_the_order_and_repetition_of_ids_make_no_other_search(api: Api) ->
         await api.send(alice, bob, "green")
     first = await search(api, alice, "green", first=1, senderIds=[alice, bob])
     after = first["pageInfo"]["endCursor"]
-    rest = await search(api, alice, "green", first=1, after=after, senderIds=[bob, alice, bob])
+    rest = await search(api, alice, "green", first=1, cursor=after, senderIds=[bob, alice, bob])
     assert len(rest["edges"]) == 1 and not rest["pageInfo"]["hasNextPage"]

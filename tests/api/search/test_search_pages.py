@@ -23,7 +23,7 @@ async def test_pages_have_no_gaps_and_no_duplicates_while_messages_arrive(api: A
     seen: list[str] = []
     after = None
     while True:
-        page = await search(api, alice, "tea", first=4, after=after)
+        page = await search(api, alice, "tea", first=4, cursor=after)
         seen += [edge["node"]["id"] for edge in page["edges"]]
         has_more = page["pageInfo"]["hasNextPage"]
         assert page["complete"]
@@ -43,7 +43,7 @@ async def test_each_edge_has_a_cursor_to_go_on_from(api: Api) -> None:
         await api.send(alice, bob, f"tea {number}")
     edges = (await search(api, alice, "tea"))["edges"]
     for position, edge in enumerate(edges):
-        rest = await search(api, alice, "tea", after=edge["cursor"])
+        rest = await search(api, alice, "tea", cursor=edge["cursor"])
         assert [each["cursor"] for each in rest["edges"]] == [each["cursor"] for each in edges[position + 1 :]]
         assert rest["totalAtLeast"] == 5
 
@@ -55,7 +55,7 @@ async def test_a_recalled_message_leaves_no_gap_in_later_pages(api: Api, settle:
     first = await search(api, bob, "tea", first=2)
     for message in (sent[3], sent[4]):
         await api.recall(alice, message)
-    rest = await search(api, bob, "tea", first=2, after=first["pageInfo"]["endCursor"])
+    rest = await search(api, bob, "tea", first=2, cursor=first["pageInfo"]["endCursor"])
     assert [edge["node"]["content"] for edge in rest["edges"]] == ["tea 2", "tea 1"]
     assert rest["pageInfo"]["hasNextPage"]
 
@@ -80,11 +80,11 @@ async def test_a_search_without_time_can_go_on_later(api: Api, monkeypatch: pyte
     monkeypatch.setattr(message_search, "SEARCH_SECONDS", -1.0)
     nothing = await search(api, alice, "tea", first=1)
     assert (nothing["edges"], nothing["complete"], nothing["totalAtLeast"]) == ([], False, 0)
-    late = await search(api, alice, "tea", first=1, after=after)
+    late = await search(api, alice, "tea", first=1, cursor=after)
     assert (late["edges"], late["complete"], late["totalAtLeast"]) == ([], False, 1)
     assert late["pageInfo"]["hasNextPage"]
     monkeypatch.undo()
-    rest: Json = await search(api, alice, "tea", after=late["pageInfo"]["endCursor"])
+    rest: Json = await search(api, alice, "tea", cursor=late["pageInfo"]["endCursor"])
     assert [edge["node"]["content"] for edge in rest["edges"]] == ["tea 1", "tea 0"]
     assert rest["complete"]
     assert len(await found(api, alice, "tea")) == 3

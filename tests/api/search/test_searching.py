@@ -10,7 +10,9 @@ from tests.api.pins.calls import pin
 from tests.api.search.calls import found, search
 from tests.api.search.conftest import Settle
 
-TEXTS = ["the green tea", "Green apples and TEA", "a café in Köln", "call foo_bar(10.0.0.1)", "会議は明日です", "tea time"]
+TEXTS = [
+    "the green tea", "Green apples and TEA", "a café in Köln", "call foo_bar(10.0.0.1)", "会議は明日です", "tea time",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -91,8 +93,8 @@ async def test_a_recalled_message_is_not_found(api: Api, settle: Settle) -> None
 
 
 async def test_announcements_of_the_server_are_not_found(api: Api, settle: Settle) -> None:
-    alice, bob = await api.create_users("alice", "bob")
-    group = await api.create_group(alice, bob, name="walnut")
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    group = await api.create_group(alice, bob, carol, name="walnut")
     message = (await api.send(alice, group, "walnut"))["message"]["id"]
     await pin(api, alice, message)
     await api.send(make_caller("service", CallerRole.SERVICE), group, "walnut news", contentType="SYSTEM")
