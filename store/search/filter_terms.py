@@ -7,7 +7,7 @@ from enum import StrEnum
 from store.base.ids import UserId
 from store.base.workspace_ids import RoleId
 from store.messages.message import Message, MessageKind
-from store.previews.links import find_links
+from store.previews.links import has_link
 from store.text.words import terms_of
 
 _MARK = "\x01"
@@ -52,10 +52,7 @@ def is_filter_term(term: str) -> bool:
 
 
 def contains(message: Message, contained: Contained) -> bool:
-    """Return whether a message contains something.
-
-    FILE: any attachment. LINK: an address in its text that would get a preview.
-    """
+    """Return whether a message contains something. FILE: any attachment. LINK: an address in its text."""
     match contained:
         case Contained.FILE:
             return bool(message.attachments)
@@ -64,7 +61,7 @@ def contains(message: Message, contained: Contained) -> bool:
         case Contained.VIDEO:
             return any(attachment.content.content_type.startswith("video/") for attachment in message.attachments)
         case Contained.LINK:
-            return bool(message.text and find_links(message.text))
+            return bool(message.text and has_link(message.text))
 
 
 def filter_terms(message: Message) -> set[str]:
