@@ -27,7 +27,7 @@ CONVERSATION_UNITS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class SearchPage:
+class SearchResults:
     """A page of results, newest first.
 
     Attributes:
@@ -57,7 +57,7 @@ class _UnfinishedPage(Page[FoundMessage]):
 
 async def search_messages(
     app: Confab, viewer: UserId, query: str, given: SearchFilter, first: int | None, after: str | None, sizes: PageSizes
-) -> SearchPage:
+) -> SearchResults:
     """Return a page of the messages that match a query and that the viewer may read now, newest first.
 
     If everything is cached: two round trips to MongoDB, and to Redis one with named conversations, else two.
@@ -90,7 +90,7 @@ async def search_messages(
     if run.is_over and run.last_read is not None and not has_more:
         stopped_at = encode_page(*cursors.position(run.last_read, earlier + len(edges)))
         page = _UnfinishedPage(edges, has_next=True, has_previous=start is not None, stopped_at=stopped_at)
-    return SearchPage(
+    return SearchResults(
         page,
         total_at_least=earlier + len(edges) + has_more,
         complete=scope.is_whole and completeness.is_complete and not run.is_over,

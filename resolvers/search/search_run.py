@@ -41,7 +41,7 @@ class FoundMessage(NamedTuple):
 
 
 class SearchTask(NamedTuple):
-    """What is searched for, and how long. `deadline`: see `time.monotonic`."""
+    """A search to make. `deadline`: the `time.monotonic` at which it ends."""
 
     viewer: UserId
     query: MessageQuery

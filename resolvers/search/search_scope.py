@@ -12,7 +12,7 @@ from resolvers.search.search_filter import SearchFilter
 from resolvers.workspaces.access import no_workspace
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, is_in_workspace, is_workspace_id, workspace_of_channel
-from store.sessions.searched_conversations import list_searched
+from store.search.searched_conversations import list_searched
 
 MOST_CONVERSATIONS = 1_000
 """Conversations that a search goes through if it names none."""

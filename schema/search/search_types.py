@@ -7,7 +7,7 @@ from enum import Enum
 import strawberry
 
 from resolvers.base.pages import Edge
-from resolvers.search.message_search import SearchPage
+from resolvers.search.message_search import SearchResults
 from resolvers.search.search_filter import SearchFilter
 from resolvers.search.search_run import FoundMessage
 from schema.base.list_sizes import holds
@@ -80,7 +80,7 @@ class SearchEdge:
     "totalAtLeast: a lower bound. indexedUpTo: the index is complete up to then."
 )
 class SearchConnection:
-    result: strawberry.Private[SearchPage]
+    result: strawberry.Private[SearchResults]
     edges: list[SearchEdge]
     page_info: PageInfo
     total_at_least: int = reads("result.total_at_least")
@@ -88,7 +88,7 @@ class SearchConnection:
     indexed_up_to: Timestamp = reads("result.indexed_up_to_ms")
 
 
-def search_connection(result: SearchPage) -> SearchConnection:
+def search_connection(result: SearchResults) -> SearchConnection:
     """Return a page of results as a Relay connection."""
     return SearchConnection(
         result=result,

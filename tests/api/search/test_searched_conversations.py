@@ -6,7 +6,7 @@ import pytest
 
 from resolvers.search import search_scope
 from store.base.ids import UserId
-from store.sessions.searched_conversations import list_searched
+from store.search.searched_conversations import list_searched
 from tests.api.channels.session_calls import FOLLOW
 from tests.api.client import Api, private_id
 from tests.api.sample_channels import SampleChannels
