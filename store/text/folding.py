@@ -28,8 +28,8 @@ _UNCHANGED = frozenset("\u2122\u2120") | {chr(code) for code in range(0x3131, 0x
 """Trademark signs, which are no part of a word; and Hangul letters, which Unicode would compose with their neighbours:
 then ㅠㅠ would not be found in ㅋㅋㅠㅠ."""
 
-_INVISIBLE = frozenset("\u034f\u115f\u1160\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
-"""Joiners and fillers that are no format characters; and skin tones of emoji."""
+_INVISIBLE = frozenset("\u034f\u0640\u115f\u1160\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+"""Joiners and fillers that are no format characters, the sign that makes Arabic words longer, skin tones of emoji."""
 
 _LETTER_MARKS = frozenset({0, 6, 7, 8, 9, 84, 91, 103, 107, 118, 122, 129, 130, 132})
 """Combining classes of marks that make another letter: vowel signs, tones of Thai and Lao, viramas, nuktas, and the
