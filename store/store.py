@@ -257,7 +257,11 @@ def build_store(
         deployment=deployment,
         users=UserStore(mongo, has_directory=has_directory),
         user_search=UserSearch(
-            mongo, clock, has_directory=has_directory, refresh_members=member_search.refresh_changed
+            mongo,
+            clock,
+            has_directory=has_directory,
+            refresh_members=member_search.refresh_changed,
+            refresh_workspaces=workspaces.refresh_search_fields,
         ),
         conversations=conversations,
         messages=messages,
