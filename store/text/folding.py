@@ -18,9 +18,10 @@ _REPLACED = {
     "œ": "oe",
     "þ": "th",
     "ŋ": "n",
-    # Keyboards and editors replace quotes and hyphens by finer ones.
+    # Keyboards and editors replace quotes, hyphens and the slash of fractions by finer ones.
     **dict.fromkeys("\u00b4\u02bb\u02bc\u2018\u2019\u201b\u2032\u05f3", "'"),
     **dict.fromkeys("\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033\u301d\u301e\u301f\u05f4", '"'),
+    "\u2044": "/",
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
 }
 

@@ -23,6 +23,7 @@ from tests.store.text.texts import TEXTS
         (["Łódź", "łódź"], "lodz"),
         (["\uff21\uff42", "\U0001d400b", "Ab"], "ab"),
         (["ﬁ", "FI"], "fi"),
+        (["½", "1\u20442"], "1/2"),
         (["don\u2019t", "don\u00b4t", "DON'T"], "don't"),
         (['צה"ל', "צה\u05f4ל"], 'צה"ל'),
         (["\u201ca\u201d", "\u00abA\u00bb"], '"a"'),
