@@ -256,9 +256,39 @@ check("a channel opens although the user does not follow it, and is searched whe
   await erin.context().close();
 });
 
+check("a result in a thread opens the thread; one that the user does not follow is there to read", async () => {
+  const reply = async (user, threadOf, content) => {
+    const query = "mutation($input: SendMessageInput!) { sendMessage(input: $input) { message { seq conversationId } } }";
+    return (await ask(user, query, { input: { threadOf, content, idempotencyKey: content } })).sendMessage.message;
+  };
+  const { myGroups } = await ask("alice", "{ myGroups { edges { node { id name } } } }");
+  const hike = myGroups.edges.find(({ node }) => node.name === "Weekend hike").node.id;
+  const parent = await send("bob", hike, "Where do we meet on Sunday?");
+  const { seq, conversationId } = await reply("alice", parent.id, "Under the gravel sign");
+  await isFound("alice", "gravel sign", 1);
+  await openSearch(alice);
+  await search(alice, "gravel sign", 1);
+  await option(alice, "Under the gravel").getByText("Thread: Where do we meet").waitFor();
+  await highlighted(alice, seq);
+  await field(alice).press("Enter");
+  await alice.getByRole("heading", { name: "Where do we meet" }).waitFor();
+  await alice.evaluate(() => window.highlighted);
+  await box(alice).waitFor();
+  await alice.goBack();
+  await alice.keyboard.press("Escape");
+  await isClosed(alice);
+
+  const carol = await demo("carol", { path: `#/c/${conversationId}` });
+  await article(carol, "Under the gravel").waitFor();
+  assert.equal(await box(carol).count(), 0);
+  await reply("bob", parent.id, "At nine");
+  await article(carol, "At nine").waitFor();
+  await carol.getByRole("link", { name: "Show the message it belongs to." }).click();
+  await inView(carol, "Where do we meet on Sunday?");
+  await carol.context().close();
+});
+
 check("a person without a conversation is found, and can be written to", async () => {
-  const { users } = await ask("alice", '{ users(ids: ["erin", "carol"]) { id } }');
-  assert.equal(users.length, 2);
   const dave = await demo("dave");
   await isActive(dave);
   await openSearch(dave);

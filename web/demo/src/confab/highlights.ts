@@ -19,7 +19,7 @@ export function partsOf(text: string, ranges: readonly TextRange[]): Part[] {
   return partsBetween(Array.from(text), ranges, 0, Infinity);
 }
 
-const SEEN_ANYWAY = 60;
+const SEEN_ANYWAY = 70;
 const BEFORE = 40;
 const MOST = 240;
 
