@@ -4,23 +4,38 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import { gql, type TypedDocumentNode } from "@urql/core";
-export type SessionStatus =
-  | 'ACTIVE'
-  | 'INVALID';
+export type ActivityType =
+  | 'PLAYING'
+  | 'STREAMING'
+  | 'LISTENING'
+  | 'WATCHING'
+  | 'COMPETING';
 
-export type SyncReason =
-  | 'READ'
-  | 'DELIVERED'
-  | 'DELETE'
-  | 'MUTE'
-  | 'UNMUTE'
-  | 'UNREAD'
-  | 'PIN'
-  | 'UNPIN'
-  | 'CATEGORY'
-  | 'MEMBERSHIP'
-  | 'NOTIFICATIONS'
-  | 'CATCH_UP';
+/**
+ * SCANNING: an external scanner is configured and has not answered. REJECTED: by the scanner, or an image that cannot be
+ * decoded safely.
+ */
+export type AttachmentState =
+  | 'UPLOADING'
+  | 'SCANNING'
+  | 'READY'
+  | 'REJECTED'
+  | 'REMOVED';
+
+export type ChannelKind =
+  | 'PUBLIC'
+  | 'PRIVATE'
+  | 'VOICE';
+
+/**
+ * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes
+ * a seq, never counts as unread, is never in offlineMessages; its sender is whoever acted, or the user acted for; its
+ * systemEvent is CUSTOM. BOT_COMMAND: an ordinary message that bots look for.
+ */
+export type ContentType =
+  | 'TEXT'
+  | 'SYSTEM'
+  | 'BOT_COMMAND';
 
 export type ConversationType =
   | 'PRIVATE'
@@ -28,77 +43,6 @@ export type ConversationType =
   | 'CHANNEL'
   | 'SUB_BIZ'
   | 'THREAD';
-
-/**
- * SYSTEM: written by the server, or by a caller with role service into any conversation (INVALID_INPUT from others); takes a seq, never counts as unread, is
- * never in offlineMessages; its sender is whoever acted, or the user acted for; its systemEvent is CUSTOM. BOT_COMMAND: an ordinary message that bots look for.
- */
-export type ContentType =
-  | 'TEXT'
-  | 'SYSTEM'
-  | 'BOT_COMMAND';
-
-export type MessageState =
-  | 'NORMAL'
-  | 'RECALLED';
-
-/** Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given) if there is none. */
-export type SendMessageInput = {
-  toUserId?: string | null | undefined;
-  conversationId?: string | null | undefined;
-  /** Reply in the thread of this message, which comes into being with its first reply. */
-  threadOf?: string | null | undefined;
-  /** With threadOf: also show it in the conversation. One message in two places: one text, one edit, one recall. */
-  broadcast?: boolean | null | undefined;
-  /** With toUserId only; [a-z0-9-]{1,32}. */
-  subBiz?: string | null | undefined;
-  /**
-   * 1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it may be empty. A message to oneself:
-   * INVALID_INPUT.
-   */
-  content: string;
-  contentType?: ContentType | null | undefined;
-  metadata?: unknown;
-  /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
-  mentions?: Array<string> | null | undefined;
-  /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
-  mentionAll?: boolean | null | undefined;
-  /** In a channel: mentionable roles (others need MENTION_EVERYONE). */
-  mentionRoleIds?: Array<string> | null | undefined;
-  /** A message of the same conversation that the sender can see (INVALID_INPUT). */
-  replyToId?: string | null | undefined;
-  /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
-  attachmentIds?: Array<string> | null | undefined;
-  /** No push notification to anybody. */
-  silent?: boolean | null | undefined;
-  /** No link previews. */
-  suppressEmbeds?: boolean | null | undefined;
-  idempotencyKey?: string | null | undefined;
-  /** Bots and service callers only (FORBIDDEN); at most 10. */
-  embeds?: Array<EmbedInput> | null | undefined;
-};
-
-export type ReceiptStatus =
-  | 'SENT'
-  | 'DELIVERED'
-  | 'READ';
-
-export type GroupRole =
-  | 'OWNER'
-  | 'ADMIN'
-  | 'MEMBER';
-
-export type GroupStatus =
-  | 'ACTIVE'
-  | 'DISSOLVED';
-
-/**
- * SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they joined and between memberships;
- * former members up to when they last left.
- */
-export type HistoryVisibility =
-  | 'SINCE_JOIN'
-  | 'FULL';
 
 /** name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the first group. */
 export type CreateGroupInput = {
@@ -111,18 +55,78 @@ export type CreateGroupInput = {
   idempotencyKey?: string | null | undefined;
 };
 
-/** rev null: from now on. */
-export type Position = {
-  id: string;
-  rev?: number | null | undefined;
+export type CreateUploadInput = {
+  filename: string;
+  sizeBytes: number;
+  contentType?: string | null | undefined;
+  sha256?: string | null | undefined;
+  description?: string | null | undefined;
+  conversationId: string;
+  spoiler?: boolean | null | undefined;
+  idempotencyKey?: string | null | undefined;
 };
 
+export type DeviceType =
+  | 'WEB'
+  | 'DESKTOP'
+  | 'MOBILE';
+
+export type EmbedFieldInput = {
+  name: string;
+  value: string;
+  inline?: boolean | null | undefined;
+};
+
+export type EmbedInput = {
+  url?: string | null | undefined;
+  title?: string | null | undefined;
+  description?: string | null | undefined;
+  authorName?: string | null | undefined;
+  color?: string | null | undefined;
+  imageUrl?: string | null | undefined;
+  fields?: Array<EmbedFieldInput> | null | undefined;
+};
+
+export type EmbedType =
+  | 'LINK'
+  | 'IMAGE'
+  | 'VIDEO'
+  | 'RICH';
+
+export type GroupRole =
+  | 'OWNER'
+  | 'ADMIN'
+  | 'MEMBER';
+
+export type GroupStatus =
+  | 'ACTIVE'
+  | 'DISSOLVED';
+
 /**
- * Computed in this order: the role of everyone and all roles of the member together; ADMINISTRATOR and the owner have everything; then the channel's
- * overwrites: deny and allow for everyone, then the denies and then the allows of the member's roles together, then deny and allow of the member.
- * Without VIEW_CHANNEL there is nothing else; without SEND_MESSAGES none of SEND_THREADS to MENTION_EVERYONE. A channel without overwrites of its own uses its
- * category's. A role's position (higher ranks higher) decides who may change whom, not what is allowed. New permissions are appended. The role of everyone starts with VIEW_CHANNEL,
- * READ_HISTORY, SEND_MESSAGES, SEND_THREADS, CREATE_THREADS, ATTACH_FILES, EMBED_LINKS, ADD_REACTIONS, CREATE_INVITES, CHANGE_NICKNAME, CONNECT, SPEAK and VIDEO.
+ * SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they joined and
+ * between memberships; former members up to when they last left.
+ */
+export type HistoryVisibility =
+  | 'SINCE_JOIN'
+  | 'FULL';
+
+export type MessageChange =
+  | 'CREATED'
+  | 'UPDATED'
+  | 'RECALLED';
+
+export type MessageState =
+  | 'NORMAL'
+  | 'RECALLED';
+
+/**
+ * Computed in this order: the role of everyone and all roles of the member together; ADMINISTRATOR and the owner have
+ * everything; then the channel's overwrites: deny and allow for everyone, then the denies and then the allows of the
+ * member's roles together, then deny and allow of the member. Without VIEW_CHANNEL there is nothing else; without
+ * SEND_MESSAGES none of SEND_THREADS to MENTION_EVERYONE. A channel without overwrites of its own uses its category's. A
+ * role's position (higher ranks higher) decides who may change whom, not what is allowed. New permissions are appended.
+ * The role of everyone starts with VIEW_CHANNEL, READ_HISTORY, SEND_MESSAGES, SEND_THREADS, CREATE_THREADS, ATTACH_FILES,
+ * EMBED_LINKS, ADD_REACTIONS, CREATE_INVITES, CHANGE_NICKNAME, CONNECT, SPEAK and VIDEO.
  */
 export type Permission =
   | 'ADMINISTRATOR'
@@ -159,55 +163,10 @@ export type Permission =
   | 'DEAFEN_OTHERS'
   | 'MOVE_OTHERS';
 
-export type ChannelKind =
-  | 'PUBLIC'
-  | 'PRIVATE'
-  | 'VOICE';
-
-export type MessageChange =
-  | 'CREATED'
-  | 'UPDATED'
-  | 'RECALLED';
-
-export type CreateUploadInput = {
-  filename: string;
-  sizeBytes: number;
-  contentType?: string | null | undefined;
-  sha256?: string | null | undefined;
-  description?: string | null | undefined;
-  conversationId: string;
-  spoiler?: boolean | null | undefined;
-  idempotencyKey?: string | null | undefined;
-};
-
-/** SCANNING: an external scanner is configured and has not answered. REJECTED: by the scanner, or an image that cannot be decoded safely. */
-export type AttachmentState =
-  | 'UPLOADING'
-  | 'SCANNING'
-  | 'READY'
-  | 'REJECTED'
-  | 'REMOVED';
-
-export type EmbedType =
-  | 'LINK'
-  | 'IMAGE'
-  | 'VIDEO'
-  | 'RICH';
-
-export type EmbedInput = {
-  url?: string | null | undefined;
-  title?: string | null | undefined;
-  description?: string | null | undefined;
-  authorName?: string | null | undefined;
-  color?: string | null | undefined;
-  imageUrl?: string | null | undefined;
-  fields?: Array<EmbedFieldInput> | null | undefined;
-};
-
-export type EmbedFieldInput = {
-  name: string;
-  value: string;
-  inline?: boolean | null | undefined;
+/** rev null: from now on. */
+export type Position = {
+  id: string;
+  rev?: number | null | undefined;
 };
 
 export type PresenceSetting =
@@ -222,12 +181,10 @@ export type PresenceStatus =
   | 'DND'
   | 'OFFLINE';
 
-export type ActivityType =
-  | 'PLAYING'
-  | 'STREAMING'
-  | 'LISTENING'
-  | 'WATCHING'
-  | 'COMPETING';
+export type ReceiptStatus =
+  | 'SENT'
+  | 'DELIVERED'
+  | 'READ';
 
 /** after and before are exclusive. FILE includes images. At most 100 conversationIds; c_…, t_… too. */
 export type SearchFilter = {
@@ -248,10 +205,60 @@ export type SearchHas =
   | 'VIDEO'
   | 'LINK';
 
-export type DeviceType =
-  | 'WEB'
-  | 'DESKTOP'
-  | 'MOBILE';
+/**
+ * Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given)
+ * if there is none.
+ */
+export type SendMessageInput = {
+  toUserId?: string | null | undefined;
+  conversationId?: string | null | undefined;
+  /** Reply in the thread of this message, which comes into being with its first reply. */
+  threadOf?: string | null | undefined;
+  /** With threadOf: also show it in the conversation. One message in two places: one text, one edit, one recall. */
+  broadcast?: boolean | null | undefined;
+  /** With toUserId only; [a-z0-9-]{1,32}. */
+  subBiz?: string | null | undefined;
+  /**
+   * 1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it may be empty. A message
+   * to oneself: INVALID_INPUT.
+   */
+  content: string;
+  contentType?: ContentType | null | undefined;
+  metadata?: unknown;
+  /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
+  mentions?: Array<string> | null | undefined;
+  /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
+  mentionAll?: boolean | null | undefined;
+  /** In a channel: mentionable roles (others need MENTION_EVERYONE). */
+  mentionRoleIds?: Array<string> | null | undefined;
+  /** A message of the same conversation that the sender can see (INVALID_INPUT). */
+  replyToId?: string | null | undefined;
+  /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
+  attachmentIds?: Array<string> | null | undefined;
+  /** No link previews. */
+  suppressEmbeds?: boolean | null | undefined;
+  /** Bots and service callers only (FORBIDDEN); at most 10. */
+  embeds?: Array<EmbedInput> | null | undefined;
+  idempotencyKey?: string | null | undefined;
+};
+
+export type SessionStatus =
+  | 'ACTIVE'
+  | 'INVALID';
+
+export type SyncReason =
+  | 'READ'
+  | 'DELIVERED'
+  | 'DELETE'
+  | 'MUTE'
+  | 'UNMUTE'
+  | 'UNREAD'
+  | 'PIN'
+  | 'UNPIN'
+  | 'CATEGORY'
+  | 'MEMBERSHIP'
+  | 'NOTIFICATIONS'
+  | 'CATCH_UP';
 
 export type UserPartsFragment = { id: string, displayName: string, avatarUrl: string | null, isBot: boolean };
 
@@ -266,10 +273,10 @@ export type MessagePartsFragment = { mentionsAll: boolean, idempotencyKey: strin
 export type PeerMarksFragment = { id: string, peerDeliveredSeq: number | null, peerReadSeq: number | null };
 
 export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-    | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-    | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
     | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+    | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+    | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+    | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
     | { __typename: 'Thread', id: string, type: ConversationType, title: string }
   , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
 
@@ -277,10 +284,10 @@ export type ReadyQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type ReadyQuery = { ready: { cursor: string, me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-            | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-            | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-            | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
             | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+            | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+            | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+            | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
             | { __typename: 'Thread', id: string, type: ConversationType, title: string }
           , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, attention: { unread: number }, presence: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null }, workspaces: Array<{ id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, rev: number }> } };
 
@@ -328,10 +335,10 @@ export type RoomQueryVariables = Exact<{
 
 
 export type RoomQuery = { conversation:
-    | { __typename: 'SubBizGateway', id: string, title: string }
-    | { __typename: 'PrivateConversation', id: string, title: string }
-    | { __typename: 'Group', id: string, title: string }
     | { __typename: 'Channel', name: string, topic: string | null, rev: number, id: string, title: string, workspace: { id: string, name: string } }
+    | { __typename: 'Group', id: string, title: string }
+    | { __typename: 'PrivateConversation', id: string, title: string }
+    | { __typename: 'SubBizGateway', id: string, title: string }
     | { __typename: 'Thread', rev: number, id: string, title: string, parent: { id: string, conversationId: string, seq: number } }
    | null };
 
@@ -342,8 +349,8 @@ export type RoomEventsSubscriptionVariables = Exact<{
 
 export type RoomEventsSubscription = { channelEvents:
     | { __typename: 'ChannelMessage', conversationId: string, change: MessageChange, rev: number, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
-    | { __typename: 'ChannelReactions' }
     | { __typename: 'ChannelPins' }
+    | { __typename: 'ChannelReactions' }
     | { __typename: 'ChannelThread' }
     | { __typename: 'TypingStarted' }
     | { __typename: 'TypingStopped' }
@@ -366,10 +373,10 @@ export type SessionsQueryVariables = Exact<{
 
 
 export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-          | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-          | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-          | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
           | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+          | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+          | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+          | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
           | { __typename: 'Thread', id: string, type: ConversationType, title: string }
         , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
@@ -379,10 +386,10 @@ export type SyncSessionsQueryVariables = Exact<{
 
 
 export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boolean, totalUnread: number, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
         | { __typename: 'Thread', id: string, type: ConversationType, title: string }
       , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
@@ -392,10 +399,10 @@ export type OneSessionQueryVariables = Exact<{
 
 
 export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
 
@@ -481,10 +488,10 @@ export type SendMessageMutationVariables = Exact<{
 
 
 export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
         | { __typename: 'Thread', id: string, type: ConversationType, title: string }
       , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } } };
 
@@ -552,10 +559,10 @@ export type MarkReadMutationVariables = Exact<{
 
 
 export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -566,10 +573,10 @@ export type AckDeliveredMutationVariables = Exact<{
 
 
 export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -579,10 +586,10 @@ export type SetUnreadMutationVariables = Exact<{
 
 
 export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -593,10 +600,10 @@ export type PinMutationVariables = Exact<{
 
 
 export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -608,10 +615,10 @@ export type MuteMutationVariables = Exact<{
 
 
 export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -622,10 +629,10 @@ export type MoveToFolderMutationVariables = Exact<{
 
 
 export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> };
 
@@ -635,10 +642,10 @@ export type DeleteSessionMutationVariables = Exact<{
 
 
 export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
       | { __typename: 'Thread', id: string, type: ConversationType, title: string }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
@@ -710,10 +717,10 @@ export type SyncSessionSubscriptionVariables = Exact<{
 
 
 export type SyncSessionSubscription = { syncSession: { reset: boolean, reason: SyncReason, hasMore: boolean, totalUnread: number, cursor: string, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
         | { __typename: 'Thread', id: string, type: ConversationType, title: string }
       , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
@@ -727,11 +734,11 @@ export type MessageEventsSubscription = { messageEvents:
     | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
     | { __typename: 'ReceiptAdvanced', conversationId: string, status: ReceiptStatus, seq: number, cursor: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-    | { __typename: 'ReactionsChanged' }
-    | { __typename: 'PinsChanged' }
-    | { __typename: 'ThreadChanged' }
     | { __typename: 'GroupChanged', cursor: string, group: { id: string, name: string, title: string, avatarUrl: string | null, memberCount: number, viewerRole: GroupRole | null, status: GroupStatus } }
+    | { __typename: 'ThreadChanged' }
     | { __typename: 'Mentioned' }
+    | { __typename: 'PinsChanged' }
+    | { __typename: 'ReactionsChanged' }
     | { __typename: 'TypingStarted', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'TypingStopped', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'CaughtUp', cursor: string, reset: boolean }
@@ -2073,29 +2080,21 @@ ${VoiceParts}`;
 
 /** Which types an interface or union stands for. */
 export const possibleTypes = {
-  "Node": [
-    "Session",
-    "SubBizGateway",
-    "PrivateConversation",
-    "Message",
-    "Group",
-    "User",
-    "Workspace",
-    "Role",
-    "ChannelCategory",
-    "Channel",
-    "Thread",
-    "Attachment",
-    "Device",
-    "Webhook",
-    "Report",
-    "AuditEntry"
+  "ChannelEvent": [
+    "ChannelMessage",
+    "ChannelPins",
+    "ChannelReactions",
+    "ChannelThread",
+    "TypingStarted",
+    "TypingStopped",
+    "AccessEnded",
+    "ChannelCaughtUp"
   ],
   "Conversation": [
-    "SubBizGateway",
-    "PrivateConversation",
-    "Group",
     "Channel",
+    "Group",
+    "PrivateConversation",
+    "SubBizGateway",
     "Thread"
   ],
   "MessageEvent": [
@@ -2103,14 +2102,29 @@ export const possibleTypes = {
     "MessageUpdated",
     "MessageRecalled",
     "ReceiptAdvanced",
-    "ReactionsChanged",
-    "PinsChanged",
-    "ThreadChanged",
     "GroupChanged",
+    "ThreadChanged",
     "Mentioned",
+    "PinsChanged",
+    "ReactionsChanged",
     "TypingStarted",
     "TypingStopped",
     "CaughtUp"
+  ],
+  "Node": [
+    "Attachment",
+    "Channel",
+    "ChannelCategory",
+    "Device",
+    "Group",
+    "Message",
+    "PrivateConversation",
+    "Role",
+    "Session",
+    "SubBizGateway",
+    "Thread",
+    "User",
+    "Workspace"
   ],
   "WorkspaceEvent": [
     "WorkspaceChanged",
@@ -2120,20 +2134,10 @@ export const possibleTypes = {
     "ChannelActivity",
     "VoiceStateChanged",
     "WorkspaceCaughtUp"
-  ],
-  "ChannelEvent": [
-    "ChannelMessage",
-    "ChannelReactions",
-    "ChannelPins",
-    "ChannelThread",
-    "TypingStarted",
-    "TypingStopped",
-    "AccessEnded",
-    "ChannelCaughtUp"
   ]
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["Ready","Attention","SessionConnection","SessionEdge","SessionDelta","SessionCategory","SyncSession","SystemEvent","MessageConnection","MessageEdge","SendMessagePayload","Delivery","Receipt","ReceiptConnection","ReceiptEdge","SeqRange","GroupMember","GroupMemberConnection","GroupMemberEdge","GroupConnection","GroupEdge","UserConnection","UserEdge","MessageCreated","MessageUpdated","MessageRecalled","ReceiptAdvanced","GroupChanged","Mentioned","TypingStarted","TypingStopped","CaughtUp","PageInfo","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge","Invite","InvitePreview","PermissionReason","PermissionOverwrite","ChannelConnection","ChannelEdge","ChannelDelta","WorkspaceChanged","ChannelChanged","ChannelGone","OwnMembershipChanged","ChannelActivity","WorkspaceCaughtUp","ChannelMessage","ChannelReactions","ChannelPins","ChannelThread","AccessEnded","ChannelCaughtUp","ThreadConnection","ThreadEdge","ThreadChanged","Reaction","ReactionsChanged","PinsChanged","Header","Embed","EmbedImage","EmbedField","Presence","OwnPresence","CustomStatus","Activity","VoiceJoin","VoiceState","VoiceStateChanged","SearchConnection","SearchEdge","TextRange","NotificationSettings","PushResult","WebhookDeliveryConnection","WebhookDeliveryEdge","ReportConnection","ReportEdge","Ban","BanConnection","BanEdge","AuditConnection","AuditEdge","Erasure"];
+export const embeddedTypes = ["AccessEnded","Activity","Attention","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","CustomStatus","Delivery","Embed","EmbedField","EmbedImage","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","OwnMembershipChanged","OwnPresence","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Presence","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SearchConnection","SearchEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TextRange","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","VoiceJoin","VoiceState","VoiceStateChanged","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
 
-export const mutations = ["markRead","markManyRead","deleteSession","muteSession","pinSession","setUnread","assignCategory","sendMessage","editMessage","recallMessage","ackDelivered","ackManyDelivered","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","startTyping","stopTyping","upsertUsers","updateMe","renewAuth","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","addToChannel","removeFromChannel","followChannel","markChannelsRead","createRole","updateRole","deleteRole","setMemberRoles","setNickname","setPermissionOverwrite","followThread","lockThread","addReaction","removeReaction","clearReactions","pinMessage","unpinMessage","createUpload","completeUpload","cancelUpload","suppressEmbeds","setPresence","setCustomStatus","reportActivity","joinVoice","updateVoice","leaveVoice","moderateVoice","registerDevice","removeDevice","setNotificationSettings","setNotificationLevel","testPush","createIncomingWebhook","createOutgoingWebhook","rotateWebhookSecret","deleteWebhook","redeliverWebhook","blockUser","unblockUser","report","resolveReport","kickMember","banUser","unbanUser","timeoutMember","recallMessages","setContentRules","exportMyData","eraseUser"];
+export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","setPresence","setCustomStatus","reportActivity","renewAuth","registerDevice","removeDevice","joinVoice","updateVoice","leaveVoice","moderateVoice"];
