@@ -67,7 +67,9 @@ async def _find(app: Confab, viewer: UserId, given: SearchFilter, workspace: Wor
             raise no_conversation("conversationIds")
         accesses[access.head.conversation] = access
     searched = [
-        name for name in accesses if given.accepts_place(name) and (workspace is None or _is_inside(name, workspace))
+        name
+        for name in accesses
+        if given.accepts_conversation(name) and (workspace is None or _is_inside(name, workspace))
     ]
     return SearchScope(searched, accesses, is_whole=True)
 

@@ -1,4 +1,4 @@
-"""Folding: texts that differ in case, diacritics or compatibility forms only become equal (ADR 86)."""
+"""Folding: makes texts equal that differ only in case, diacritics or compatibility forms (ADR 86)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REPLACED = {
     "œ": "oe",
     "þ": "th",
     "ŋ": "n",
-    # Keyboards and editors replace quotes, hyphens and the slash of fractions by finer ones.
+    # Keyboards and editors replace quotes, hyphens and the slash of fractions by typographic ones.
     **dict.fromkeys("\u00b4\u02bb\u02bc\u2018\u2019\u201b\u2032\u05f3", "'"),
     **dict.fromkeys("\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033\u301d\u301e\u301f\u05f4", '"'),
     "\u2044": "/",
@@ -26,11 +26,11 @@ _REPLACED = {
 }
 
 _UNCHANGED = frozenset("\u2122\u2120") | {chr(code) for code in range(0x3131, 0x318F)} - {"\u3164"}
-"""Trademark signs, which are no part of a word; and Hangul letters, which Unicode would compose with their neighbours:
-then ㅠㅠ would not be found in ㅋㅋㅠㅠ."""
+"""Trademark signs, which would become letters of the word before them; and Hangul letters that stand alone, which would
+be composed with their neighbours, so that ㅠㅠ would not be found in ㅋㅋㅠㅠ."""
 
 _INVISIBLE = frozenset("\u034f\u0640\u115f\u1160\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
-"""Joiners and fillers that are no format characters, the sign that makes Arabic words longer, skin tones of emoji."""
+"""Joiners and fillers that Unicode does not class as format characters, the Arabic tatweel, skin tones of emoji."""
 
 _LETTER_MARKS = frozenset({0, 6, 7, 8, 9, 84, 91, 103, 107, 118, 122, 129, 130, 132})
 """Combining classes of marks that make another letter: vowel signs, tones of Thai and Lao, viramas, nuktas, and the
@@ -38,7 +38,7 @@ voicing marks of kana. Marks of other classes are diacritics."""
 
 
 _MOST_KEPT = 20_000
-"""Folded characters that are kept, about 2 MB."""
+"""Most folded characters that are kept in memory, about 2 MB."""
 
 
 class _FoldedCharacters(dict[int, str]):
@@ -52,9 +52,9 @@ class _FoldedCharacters(dict[int, str]):
 
 
 def fold(text: str) -> str:
-    """Return a text in the form in which texts are compared. Idempotent.
+    """Return a text in the form in which texts are compared. Folding a folded text changes nothing.
 
-    Of white space and control characters it has only spaces.
+    White space and control characters become spaces.
     """
     if text.isascii():
         return text.lower().translate(_ASCII_SPACES)
@@ -88,7 +88,7 @@ def _compose(text: str, origins: list[int]) -> tuple[str, list[int]]:
 
 
 def _sequence_starts(text: str) -> list[int]:
-    """Return where the parts of a text begin whose NFC forms, joined, are the NFC form of the text."""
+    """Return the starts of the parts of a text that can be composed (NFC) one by one, with the same result."""
     starts = [0]
     for position in range(1, len(text)):
         character = text[position]
