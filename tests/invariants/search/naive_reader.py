@@ -32,22 +32,27 @@ class Readable:
         return str(self.node["id"])
 
 
-async def read_all(api: Api, user: str, conversations: Sequence[str]) -> dict[str, Readable]:
-    """Return all messages that a user can read at this moment, by id."""
+async def read_all(api: Api, user: str, conversations: Sequence[str]) -> tuple[dict[str, Readable], set[str]]:
+    """Return all messages that a user can read at this moment, by id, and the conversations that they can see."""
     found: dict[str, Readable] = {}
-    for messages in await gather_all(*(_read(api, user, each) for each in conversations)):
-        found |= {message.id: message for message in messages}
-    return found
+    visible: set[str] = set()
+    pages = await gather_all(*(_read(api, user, each) for each in conversations))
+    for conversation, messages in zip(conversations, pages, strict=True):
+        if messages is not None:
+            visible.add(conversation)
+            found |= {message.id: message for message in messages}
+    return found, visible
 
 
-async def _read(api: Api, user: str, conversation: str) -> list[Readable]:
+async def _read(api: Api, user: str, conversation: str) -> list[Readable] | None:
+    """Return the messages of one conversation; None if the user can't see it."""
     found: list[Readable] = []
     after = None
     while True:
         answer = await api.data(user, _READ, id=conversation, after=after)
         page = answer["messages"]
         if page is None:
-            return []
+            return None
         default = _default(conversation, answer["session"], answer["conversation"] or {})
         found += [Readable(edge["node"], default) for edge in page["edges"]]
         after = page["pageInfo"]["endCursor"]

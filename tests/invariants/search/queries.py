@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.api.client import Json
-from tests.invariants.search.naive_matcher import Clause, Kind, plain, tokens_of
+from tests.invariants.search.naive_matcher import Clause, Kind, Token, plain, tokens_of
 from tests.invariants.search.vocabulary import CODE, EMOJI, spaced_word, spell, unspaced_run
 
 
@@ -25,30 +25,44 @@ class Query:
 
 
 def random_clauses(random: Random, texts: Sequence[str]) -> tuple[Clause, ...]:
-    """Return one to three clauses, and at times exclusions. texts: from which phrases are taken."""
+    """Return one to three clauses, and at times exclusions. Often all of them are taken from one of the texts."""
     count = random.choices((1, 2, 3), (6, 3, 1))[0]
-    clauses = [_clause(random, texts) for _ in range(count)]
+    source = random.choice(texts) if texts and random.random() < 0.7 else ""
+    clauses = [_clause(random, source) for _ in range(count)]
     if random.random() < 0.2:
-        excluded = _clause(random, texts)
+        excluded = _clause(random, "" if random.random() < 0.8 else source)
         clauses.insert(random.randint(0, count), Clause(excluded.kind, excluded.text, excludes=True))
     if clauses[-1].kind is Kind.WORD and random.random() < 0.5:
         clauses[-1] = Clause(Kind.WORD, _beginning(random, clauses[-1].text), clauses[-1].excludes)
     return tuple(clauses)
 
 
-def _clause(random: Random, texts: Sequence[str]) -> Clause:
-    kind = random.choices((Kind.WORD, Kind.PART, Kind.PHRASE, Kind.EMOJI, Kind.CODE), (10, 7, 4, 1, 1))[0]
+def _clause(random: Random, source: str) -> Clause:
+    tokens = [token for token in tokens_of(source) if token.is_clear]
+    if tokens and random.random() < 0.9:
+        return _clause_from(random, source, random.choice(tokens))
+    kind = random.choices((Kind.WORD, Kind.PART, Kind.EMOJI, Kind.CODE), (10, 7, 1, 1))[0]
     match kind:
-        case Kind.WORD:
-            return Clause(kind, spaced_word(random))
         case Kind.PART:
             return Clause(kind, _part(random, unspaced_run(random, 2)))
-        case Kind.PHRASE:
-            return _phrase(random, random.choice(texts)) if texts else Clause(Kind.WORD, spaced_word(random))
         case Kind.EMOJI:
             return Clause(kind, spell(random, random.choice(EMOJI)))
         case Kind.CODE:
             return Clause(kind, spell(random, random.choice(CODE)))
+        case _:
+            return Clause(kind, spaced_word(random))
+
+
+def _clause_from(random: Random, source: str, token: Token) -> Clause:
+    """Return a clause for a word of a text, or a phrase there."""
+    if random.random() < 0.2:
+        return _phrase(random, source)
+    text = source[token.start : token.end]
+    if token.script == "emoji":
+        return Clause(Kind.EMOJI, text)
+    if token.script.startswith("unspaced"):
+        return Clause(Kind.PART, _part(random, text))
+    return Clause(Kind.WORD, random.choice((text, token.plain, text.upper())))
 
 
 def _phrase(random: Random, text: str) -> Clause:

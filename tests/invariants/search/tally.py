@@ -24,6 +24,7 @@ class Tally:
     """
 
     queries: int = 0
+    refused: int = 0
     pages: int = 0
     results: int = 0
     incomplete: int = 0
@@ -33,8 +34,9 @@ class Tally:
 
     def __str__(self) -> str:
         return (
-            f"{self.queries} queries, {self.pages} pages, {self.results} results, {self.incomplete} incomplete, "
-            f"leaks {len(self.leaks)}, missing {len(self.missing)}, other faults {len(self.others)}"
+            f"{self.queries} queries, {self.pages} pages, {self.results} results, {self.refused} refused, "
+            f"{self.incomplete} incomplete, leaks {len(self.leaks)}, missing {len(self.missing)}, "
+            f"other faults {len(self.others)}"
         )
 
     def expect_no_faults(self) -> None:
@@ -85,13 +87,19 @@ class Tally:
         self, where: str, found: Found, readable: Mapping[str, Readable], verdicts: Mapping[str, Verdict]
     ) -> None:
         ids = set(found.ids)
-        for name, verdict in verdicts.items():
-            message = readable[name]
-            original = message.node.get("broadcastOf")
-            # A reply and its copy in the conversation are one message in two places. One of them is enough.
-            names = {name, original["id"]} if original is not None else {name}
-            if verdict is Verdict.MUST and not names & ids:
-                self.missing.append(f"{where}: missing {message}")
+        # A reply and its copy in the conversation are one message in two places. One of them is enough.
+        shown = ids | {_original(readable[name]) for name in ids & readable.keys()}
+        self.missing += [
+            f"{where}: missing {readable[name]}"
+            for name, verdict in verdicts.items()
+            if verdict is Verdict.MUST and _original(readable[name]) not in shown
+        ]
+
+
+def _original(message: Readable) -> str:
+    """Return the id of the reply of which a message is the copy, else its own."""
+    original = message.node.get("broadcastOf")
+    return str(original["id"]) if original is not None else message.id
 
 
 def _check_highlights(content: str, clauses: tuple[Clause, ...], ranges: list[Json]) -> str:

@@ -106,14 +106,17 @@ async def test_what_a_killed_server_acknowledged_is_found_or_known_to_be_missing
     async with serving_processes(databases, 2, tmp_path, database) as (dying, living):
         senders = [Client(dying, f"sender{number}") for number in range(CALLERS)]
         readers = [Client(living, f"reader{number}") for number in range(CALLERS)]
+        for reader in readers:
+            await reader.run("{ me { id } }")
         acknowledged: list[set[str]] = [set() for _ in senders]
         sending = [
             asyncio.create_task(send_until_it_dies(sender, f"reader{n}", word, n, acknowledged[n]))
             for n, sender in enumerate(senders)
         ]
         await asyncio.sleep(seconds)
-        while not all(acknowledged):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not all(acknowledged):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         dying.process.kill()
         await asyncio.gather(*sending)
         if flushed:
@@ -133,6 +136,7 @@ async def test_a_flushed_redis_never_makes_a_search_wrongly_complete(
 ) -> None:
     async with serving_processes(databases, 1, tmp_path, "flushed") as (server,):
         sender, reader = Client(server, "anna"), Client(server, "ben")
+        await reader.run("{ me { id } }")
         acknowledged: set[str] = set()
         for number in range(3):
             for _ in range(10):

@@ -39,7 +39,7 @@ async def test_searches_find_what_a_full_scan_finds(open_api: OpenApi, messages:
     random, tally = Random(SEED), Tally()
     async with open_api("recall") as api:
         user, conversations, texts = await write_messages(api, random, messages)
-        readable = await read_all(api, user, conversations)
+        readable, _ = await read_all(api, user, conversations)
         assert len(readable) == messages
         for _ in range(queries):
             query = Query(random_clauses(random, texts))

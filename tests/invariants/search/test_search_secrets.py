@@ -26,13 +26,18 @@ async def api(open_api: OpenApi) -> AsyncIterator[Api]:
 
 
 async def answer(api: Api, user: str, query: str, filter: Json | None = None) -> tuple[Json, int, int]:
-    """Return the answer without its time, and the round trips to MongoDB and Redis of the second of two runs."""
+    """Return the answer without its time, and the least round trips to MongoDB and Redis of several runs.
+
+    Work of the server itself may add to single runs.
+    """
     store = api.services.app.store
-    for _ in range(2):
+    runs = []
+    for _ in range(4):
         await api.wait_until_idle()
         mongo, redis = store.mongo.trips, store.cache.trips
         response = await api.run(user, SEARCH, query=query, filter=filter, first=2)
-        trips = store.mongo.trips - mongo, store.cache.trips - redis
+        runs.append((store.mongo.trips - mongo, store.cache.trips - redis))
+    trips = min(mongo for mongo, _ in runs), min(redis for _, redis in runs)
     if response.get("data"):
         assert response["data"]["searchMessages"].pop("indexedUpTo") > 0
     return response, *trips
