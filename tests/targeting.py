@@ -39,6 +39,8 @@ RANGED = {CHANNELS, DEVICES, INVITES, MEMBERS, REACTIONS, RECEIPTS, SESSIONS, WO
 
 EXCEPTIONS: dict[str, str] = {
     "messages {'_id': {'$gt": "loss recovery reads recent messages once (loss_recovery.py)",
+    "messages {'et'": "edited messages are read once after a loss of Redis (past_indexing.py)",
+    "messages {}": "the command `search rebuild` reads the oldest message (search.py)",
     "users {'k':": "the directory is searched on every shard, each of which reads one page (user_search.py)",
     "users {'_id': {'$gt'": "users without current search fields are looked for once an hour (user_search.py)",
     "messages {'em.p'": "links that no server has fetched are looked for every five seconds (embed_store.py)",
@@ -58,6 +60,8 @@ EXCEPTIONS: dict[str, str] = {
     "files {'rm':": "files that may be removed are looked for every ten seconds (file_removals.py)",
     "files {'ta':": "files with superfluous blobs are looked for every ten seconds (file_removals.py)",
     "files {'st':": "files without an answer of the scanner are looked for every ten seconds (file_store.py)",
+    "search {}": "the end of a rebuild goes through the whole index (mongo_search_index.py)",
+    "search {'_id': {'$gt'": "the end of a rebuild goes through the whole index (mongo_search_index.py)",
     "users {}": "the demo checks once whether there are users (begin_demo)",
 }
 """Prefixes of queries that may go to every shard, with the reason."""

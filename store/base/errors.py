@@ -2,7 +2,8 @@
 
 StoreError
 ├── Unreachable        MongoDB or Redis did not answer in time; the outcome of a write is unknown
-│   └── NotAttempted   nothing was sent, because MongoDB has had no primary for some time
+│   ├── NotAttempted   nothing was sent, because MongoDB has had no primary for some time
+│   └── TimeLimit      MongoDB stopped a read, because it took longer than its caller allowed
 ├── LockTimeout        a user's lock could not be acquired before the deadline
 ├── Fenced             the lock was lost before the change was applied
 └── Superseded         a group or workspace changed since the change was decided
@@ -20,6 +21,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, 
 from redis.exceptions import RedisError
 
 _DUPLICATE_KEY = 11000
+_TIME_LIMIT = 50
 
 _DRIVER_LOCK_MESSAGE = "Lock is not acquired"
 """Message of a RuntimeError that PyMongo raises instead of its own error.
@@ -41,6 +43,10 @@ class Unreachable(StoreError):
 
 class NotAttempted(Unreachable):
     """Nothing was sent to MongoDB: it has no primary, or its data needs a later version of Confab."""
+
+
+class TimeLimit(Unreachable):
+    """MongoDB stopped a read, because it took longer than its caller allowed."""
 
 
 class LockTimeout(StoreError):
@@ -78,6 +84,8 @@ class translate_errors:  # a class, because a generator costs ten times as much
             case BulkWriteError(details=details):
                 if details["writeConcernErrors"] or any(e["code"] != _DUPLICATE_KEY for e in details["writeErrors"]):
                     raise Unreachable(f"a batch of writes was not confirmed: {_codes(details)}") from None
+            case OperationFailure(code=code) if code == _TIME_LIMIT:
+                raise TimeLimit("a read took too long") from None
             case OperationFailure(code=code):
                 # Its text may quote the document, and would end up in the log.
                 failures["mongodb"] += 1

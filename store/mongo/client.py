@@ -33,7 +33,6 @@ Sort = Sequence[tuple[str, int]]
 _ROWS_PER_BATCH = 10_000
 _HEARTBEAT_MS = 1_000
 
-
 _grouped: ContextVar[bool] = ContextVar("mongo_grouped", default=False)
 
 
@@ -185,11 +184,15 @@ class Mongo:
         limit: int = 0,
         hint: Sort | None = None,
         session: Any = None,
+        seconds: float | None = None,
     ) -> list[Document]:
-        """Return all documents that match, in order. One round trip for up to 16 MiB. hint: the index to use."""
+        """Return all documents that match, in order. One round trip for up to 16 MiB.
+
+        hint: the index to use. seconds: a shorter time limit than usual; TimeLimit is raised when it is over.
+        """
         self._count()
         size = limit + 1 if limit else _ROWS_PER_BATCH
-        with _translate_outside(session):
+        with _translate_outside(session), nullcontext() if seconds is None else timeout(seconds):
             if self._direct is None or session is not None:
                 cursor = self._database[collection].find(
                     query, projection, sort=sort, limit=limit, batch_size=size, hint=hint, session=session
@@ -204,10 +207,11 @@ class Mongo:
                 command["limit"] = limit
             if hint is not None:
                 command["hint"] = dict(hint)
-            return await self._read(self._direct, command)
+            return await self._read(self._direct, command, seconds)
 
-    async def _read(self, direct: DirectCommands, command: Document) -> list[Document]:
-        limits = {"maxTimeMS": self._timeout_ms, "readConcern": {"level": "majority"}}
+    async def _read(self, direct: DirectCommands, command: Document, seconds: float | None = None) -> list[Document]:
+        limit = self._timeout_ms if seconds is None else max(1, int(seconds * 1000))
+        limits = {"maxTimeMS": limit, "readConcern": {"level": "majority"}}
         rows: list[Document] = (await direct.read(command | limits))["cursor"]["firstBatch"]
         return rows
 

@@ -38,6 +38,8 @@ BLOB_FILES = "blobs.files"
 BLOB_CHUNKS = "blobs.chunks"
 """Bytes of blobs."""
 FILES = "files"
+SEARCH = "search"
+"""Rows of the index of messages (ADR 85)."""
 PREVIEWS = "previews"
 """The cache of link previews."""
 DEVICES = "devices"
@@ -113,6 +115,13 @@ BY_TIDYING = (("ta", 1),)
 
 BY_SCANNING = (("st", 1), ("_id", 1))
 """Fields of the index of files for which the scanner has not answered."""
+
+# Short names of fields of rows of the index of messages: `IndexField`.
+BY_TERM = (("c", 1), ("t", 1), ("l", 1))
+"""Fields of the index of `search` for terms and their beginnings."""
+
+BY_NEWEST = (("c", 1), ("l", 1))
+"""Fields of the index of the newest rows of `search`. Also its shard key."""
 
 BY_MEMBER_NAME = (("w", 1), ("sn", 1))
 """Fields of the index of the members of a workspace in order of names."""

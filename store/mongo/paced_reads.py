@@ -58,10 +58,18 @@ class PacedMongo(Mongo):
         limit: int = 0,
         hint: Sort | None = None,
         session: Any = None,
+        seconds: float | None = None,
     ) -> list[Document]:
         """Return all documents that match, as `Mongo.find` does, and wait for the pace."""
         rows = await super().find(
-            collection, query, projection=projection, sort=sort, limit=limit, hint=hint, session=session
+            collection,
+            query,
+            projection=projection,
+            sort=sort,
+            limit=limit,
+            hint=hint,
+            session=session,
+            seconds=seconds,
         )
         if session is None:
             await self._pace.spend(len(rows))

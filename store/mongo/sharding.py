@@ -9,6 +9,7 @@ from store.mongo.collections import (
     BLOB_CHUNKS,
     BLOB_FILES,
     BY_CHUNK,
+    BY_NEWEST,
     CHANNELS,
     CLAIMS,
     CONVERSATIONS,
@@ -24,6 +25,7 @@ from store.mongo.collections import (
     PUSH_TOKENS,
     REACTIONS,
     RECEIPTS,
+    SEARCH,
     SESSIONS,
     USERS,
     WORKSPACE_MEMBERS,
@@ -53,6 +55,7 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     DEVICES: {"_id": 1},
     INVITES: {"_id": 1},
     MESSAGES: {"c": 1, "b": 1},
+    SEARCH: dict(BY_NEWEST),
 }
 """Shard key of each sharded collection.
 
@@ -81,7 +84,7 @@ def shell_lines(database: str) -> list[str]:
         if collection == BLOB_CHUNKS:
             chunk = ", ".join(f"{name}: {_as_javascript(order)}" for name, order in BY_CHUNK)
             lines.append(f'db.getSiblingDB("{database}").{collection}.createIndex({{ {chunk} }}, {{ unique: true }})')
-        if "hashed" in key.values():
+        if "hashed" in key.values() or collection == SEARCH:
             lines.append(f'db.getSiblingDB("{database}").{collection}.createIndex({{ {fields} }})')
         elif collection == MESSAGES:
             place = ", ".join(f"{name}: {order}" for name, order in PLACE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import httpx
 
@@ -36,20 +37,29 @@ def find_links(text: str) -> list[str]:
     address in angle brackets (`<https://…>`) is a link without a preview. Punctuation after an address, and a closing
     bracket that it does not open, are not part of it. Takes time in proportion to the length of the text.
     """
-    if "://" not in text:
-        return []
     links: dict[str, None] = {}
-    text = _without_code(text) if "`" in text else text
-    for match in _LINK.finditer(text):
-        start, end = match.span()
-        if text[start - 1 : start] == "<" and text[end : end + 1] == ">":
-            continue
-        link = _without_trailing(match[0])
-        if link not in links and is_link(link):
+    for link, is_bracketed in _addresses(text):
+        if not is_bracketed and link not in links and is_link(link):
             links[link] = None
             if len(links) == MAX_LINKS:
                 break
     return list(links)
+
+
+def has_link(text: str) -> bool:
+    """Return whether a text has an http or https address outside of code, with or without a preview."""
+    return any(is_link(link) for link, _ in _addresses(text))
+
+
+def _addresses(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield what looks like an address outside of code, and whether it is in angle brackets."""
+    if "://" not in text:
+        return
+    text = _without_code(text) if "`" in text else text
+    for match in _LINK.finditer(text):
+        start, end = match.span()
+        is_bracketed = text[start - 1 : start] == "<" and text[end : end + 1] == ">"
+        yield (match[0] if is_bracketed else _without_trailing(match[0])), is_bracketed
 
 
 def is_link(url: str) -> bool:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from enum import StrEnum
 
 from store.base.ids import UserId
-from store.messages.message import Message
+from store.base.workspace_ids import RoleId
+from store.messages.message import Message, MessageKind
+from store.previews.links import has_link
+from store.text.words import terms_of
+
+_MARK = "\x01"
 
 
 class Contained(StrEnum):
-    """What a message can have besides words. The values are those of the contract's SearchHas."""
+    """Things that a message can have in addition to words. The values are those of the contract's SearchHas."""
 
     FILE = "FILE"
     IMAGE = "IMAGE"
@@ -17,21 +22,65 @@ class Contained(StrEnum):
     LINK = "LINK"
 
 
+EVERYBODY_TERM = f"{_MARK}e"
+"""The term of messages that mention everybody."""
+
+
 def sender_term(user: UserId) -> str:
     """Return the term of messages from a user."""
-    raise NotImplementedError
+    return f"{_MARK}s{user}"
+
+
+def mention_term(user: UserId) -> str:
+    """Return the term of messages that mention a user by name."""
+    return f"{_MARK}m{user}"
+
+
+def role_term(role: RoleId) -> str:
+    """Return the term of messages that mention a role."""
+    return f"{_MARK}r{role}"
 
 
 def contained_term(contained: Contained) -> str:
     """Return the term of messages that contain something."""
-    raise NotImplementedError
+    return f"{_MARK}h{contained.value}"
+
+
+def is_filter_term(term: str) -> bool:
+    """Return whether a term is none of a text."""
+    return term.startswith(_MARK)
 
 
 def contains(message: Message, contained: Contained) -> bool:
     """Return whether a message contains something. FILE: any attachment. LINK: an address in its text."""
-    raise NotImplementedError
+    match contained:
+        case Contained.FILE:
+            return bool(message.attachments)
+        case Contained.IMAGE:
+            return any(attachment.content.content_type.startswith("image/") for attachment in message.attachments)
+        case Contained.VIDEO:
+            return any(attachment.content.content_type.startswith("video/") for attachment in message.attachments)
+        case Contained.LINK:
+            return bool(message.text and has_link(message.text))
+
+
+def filter_terms(message: Message) -> set[str]:
+    """Return the terms of a message's sender, of the users and roles it mentions, and of what it contains."""
+    terms = {sender_term(message.sender)}
+    terms.update(map(mention_term, message.mentions))
+    terms.update(map(role_term, message.mentioned_roles))
+    if message.mentions_all:
+        terms.add(EVERYBODY_TERM)
+    terms.update(contained_term(contained) for contained in Contained if contains(message, contained))
+    return terms
 
 
 def message_terms(message: Message) -> set[str]:
-    """Return all terms of a message: of its text, its sender, the users and roles it mentions, and what it contains."""
-    raise NotImplementedError
+    """Return all terms of a message, those of `filter_terms` too. Empty if no search can find it.
+
+    Searches need a word. So announcements, recalled messages, and messages without words have no terms.
+    """
+    if message.kind is MessageKind.SYSTEM or not message.text:
+        return set()
+    words = terms_of(message.text)
+    return words | filter_terms(message) if words else words

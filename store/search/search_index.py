@@ -42,7 +42,7 @@ class Wanted:
 
 
 class Proposals(NamedTuple):
-    """What an index proposes: newest ids first, each id once.
+    """Proposals of an index: newest ids first, each id once.
 
     Attributes:
         found: The proposals.

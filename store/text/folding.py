@@ -2,15 +2,133 @@
 
 from __future__ import annotations
 
+import unicodedata
+from itertools import pairwise
+
+_REPLACED = {
+    # Letters that Unicode does not decompose, but for which users type plain ones.
+    "ø": "o",
+    "đ": "d",
+    "ð": "d",
+    "ł": "l",
+    "ħ": "h",
+    "ŧ": "t",
+    "\u0131": "i",
+    "æ": "ae",
+    "œ": "oe",
+    "þ": "th",
+    "ŋ": "n",
+    # Keyboards and editors replace quotes and hyphens by finer ones.
+    **dict.fromkeys("\u00b4\u02bb\u02bc\u2018\u2019\u201b\u2032\u05f3", "'"),
+    **dict.fromkeys("\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033\u301d\u301e\u301f\u05f4", '"'),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+}
+
+_UNCHANGED = frozenset("\u2122\u2120") | {chr(code) for code in range(0x3131, 0x318F)} - {"\u3164"}
+"""Trademark signs, which are no part of a word; and Hangul letters, which Unicode would compose with their neighbours:
+then ㅠㅠ would not be found in ㅋㅋㅠㅠ."""
+
+_INVISIBLE = frozenset("\u034f\u115f\u1160\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+"""Joiners and fillers that are no format characters; and skin tones of emoji."""
+
+_LETTER_MARKS = frozenset({0, 6, 7, 8, 9, 84, 91, 103, 107, 118, 122, 129, 130, 132})
+"""Combining classes of marks that make another letter: vowel signs, tones of Thai and Lao, viramas, nuktas, and the
+voicing marks of kana. Marks of other classes are diacritics."""
+
+
+_MOST_KEPT = 20_000
+"""Folded characters that are kept, about 2 MB."""
+
+
+class _FoldedCharacters(dict[int, str]):
+    """Folded forms of single characters, by code point."""
+
+    def __missing__(self, code: int) -> str:
+        folded = _fold_character(chr(code))
+        if len(self) < _MOST_KEPT:
+            self[code] = folded
+        return folded
+
 
 def fold(text: str) -> str:
-    """Return a text in the form in which texts are compared. Idempotent."""
-    raise NotImplementedError
+    """Return a text in the form in which texts are compared. Idempotent.
+
+    Of white space and control characters it has only spaces.
+    """
+    if text.isascii():
+        return text.lower().translate(_ASCII_SPACES)
+    return unicodedata.normalize("NFC", text.translate(_FOLDED))
 
 
 def fold_with_origins(text: str) -> tuple[str, list[int]]:
     """Return `fold(text)`, and for each of its characters the position in `text` that it comes from.
 
-    The list has one more item, the length of `text`.
+    The list has one more item, the length of `text`. A character that was made from several comes from the first.
     """
-    raise NotImplementedError
+    if text.isascii():
+        return fold(text), list(range(len(text) + 1))
+    pieces = [_FOLDED[ord(character)] for character in text]
+    origins = [position for position, piece in enumerate(pieces) for _ in piece]
+    folded = "".join(pieces)
+    if not unicodedata.is_normalized("NFC", folded):
+        folded, origins = _compose(folded, origins)
+    return folded, [*origins, len(text)]
+
+
+def _compose(text: str, origins: list[int]) -> tuple[str, list[int]]:
+    """Return the NFC form of a text, and the origins of its characters."""
+    composed: list[str] = []
+    composed_origins: list[int] = []
+    for start, end in pairwise([*_sequence_starts(text), len(text)]):
+        sequence = unicodedata.normalize("NFC", text[start:end])
+        composed.append(sequence)
+        composed_origins += [origins[start]] * len(sequence)
+    return "".join(composed), composed_origins
+
+
+def _sequence_starts(text: str) -> list[int]:
+    """Return where the parts of a text begin whose NFC forms, joined, are the NFC form of the text."""
+    starts = [0]
+    for position in range(1, len(text)):
+        character = text[position]
+        if character.isascii():
+            starts.append(position)
+        elif not unicodedata.combining(character):
+            pair = text[starts[-1] : position + 1]
+            if unicodedata.normalize("NFC", pair) == unicodedata.normalize("NFC", pair[:-1]) + character:
+                starts.append(position)
+    return starts
+
+
+def _fold_character(character: str) -> str:
+    """Return the folded form of a character, which may be empty or several characters."""
+    if character in _UNCHANGED or "\uac00" <= character <= "\ud7a3":
+        return character
+    if "\uffa1" <= character <= "\uffdc" and (decomposition := unicodedata.decomposition(character)):
+        # Half-width Hangul letters.
+        return chr(int(decomposition.split()[1], 16))
+    plain = _strip(unicodedata.normalize("NFKD", _REPLACED.get(character, character)))
+    return _strip(unicodedata.normalize("NFKD", plain.casefold()))
+
+
+def _strip(decomposed: str) -> str:
+    """Return decomposed characters without diacritics and invisible ones, with the replacements of `_REPLACED`."""
+    return "".join(_REPLACED.get(character, _stripped(character)) for character in decomposed)
+
+
+def _stripped(character: str) -> str:
+    category = unicodedata.category(character)
+    if category in ("Cc", "Cs") or category[0] == "Z":
+        return " "
+    if category in ("Cf", "Me") or character in _INVISIBLE or _is_variation_selector(character):
+        return ""
+    is_diacritic = category == "Mn" and unicodedata.combining(character) not in _LETTER_MARKS
+    return "" if is_diacritic else character
+
+
+def _is_variation_selector(character: str) -> bool:
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+
+
+_FOLDED = _FoldedCharacters()
+_ASCII_SPACES = dict.fromkeys((*range(32), 127), " ")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.previews.links import MAX_LINKS, find_links
+from store.previews.links import MAX_LINKS, find_links, has_link
 
 TEXTS: dict[str, list[str]] = {
     "no link": [],
@@ -94,3 +94,15 @@ def test_links_take_time_in_proportion_to_the_length_of_the_text() -> None:
                 runs.append(time.thread_time() - start)
             seconds.append(min(runs))
         assert seconds[1] < max(40 * seconds[0], 0.05), (first, second, seconds)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_with_previews_has_a_link(text: str) -> None:
+    assert has_link(text) or not TEXTS[text]
+
+
+def test_an_address_without_a_preview_is_a_link_unless_it_is_code() -> None:
+    assert find_links("<https://a.example/>") == []
+    assert has_link("<https://a.example/>")
+    for text in ("`https://a.example/`", "https://", "<https://user@a.example/>", "a.example"):
+        assert not has_link(text)

@@ -11,13 +11,16 @@ import pytest
 from graphql import FieldNode, OperationDefinitionNode, build_schema, parse
 
 from schema.sdl import print_sdl
-from store.base.ids import UserId, kind_of
+from store.base.ids import ConversationId, MessageId, UserId, kind_of
 from store.devices.device import MAX_DEVICES
 from store.mongo.collections import CONVERSATIONS, DEVICES, ORIGINS, SESSIONS
 from store.mongo.sharding import SHARD_KEYS
 from store.presence.presence_record import DevicePresence, DeviceType, PresenceSetting
 from store.presence.presence_store import DeviceChange
 from store.previews.preview_cache import CachedPreview
+from store.search.index_rows import IndexedMessage
+from store.search.mongo_search_index import MongoSearchIndex
+from store.search.search_index import Wanted
 from store.store import Store
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.policy import MemberFacts, Policy
@@ -143,6 +146,19 @@ async def use_devices(api: Api, alice: str, bob: str) -> None:
     assert len(await list_devices(api, alice)) == MAX_DEVICES
     await api.data(alice, REMOVE, id="d_19")
     connection.end()
+
+
+async def use_search_index(store: Store) -> None:
+    index, group = MongoSearchIndex(store.mongo), ConversationId("g_1")
+    for rebuild, seq in enumerate((1, 2, 3)):
+        await index.index_terms([IndexedMessage(MessageId(seq), group, seq, {"word", "words"})], rebuild)
+    for terms, beginning in ((["word"], ""), ([], "wor"), (["word"], "w"), (["word"], "words")):
+        for before_id in (None, 3):
+            wanted = Wanted([group], terms, [], beginning, 0, before_id, 1)
+            assert (await index.propose(wanted, 10)).found
+    await index.forget_earlier(1)
+    await index.forget_messages(group, [MessageId(2)])
+    await index.forget(group)
 
 
 async def use_presence(store: Store, user: UserId) -> None:
@@ -278,6 +294,7 @@ async def test_every_operation_names_its_shards(
     await use_blobs(api.services.app.store)
     await use_presence(api.services.app.store, UserId(alice))
     await use_preview_cache(api.services.app.store)
+    await use_search_index(api.services.app.store)
     await use_devices(api, alice, bob)
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])
     await resumed.next()

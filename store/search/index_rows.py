@@ -1,0 +1,147 @@
+"""Rows of the index of messages in MongoDB (ADR 85)."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from store.base.ids import ConversationId, MessageId
+from store.mongo.client import Document
+from store.search.search_index import Proposal
+
+MOST_MESSAGES = 64
+"""Messages of a row."""
+
+MOST_TERMS = 2_000
+"""Terms of all messages of a row, added up, unless it has only one message."""
+
+SPREAD = 3_600_000 << 22
+"""The largest difference between the ids of two messages of a row: one hour."""
+
+_PLACE = struct.Struct("<QQH")
+"""Id, seq, number of hashes."""
+
+
+class IndexField:
+    """Stored names of the fields of `search`, sharded by (CONVERSATION, NEWEST). MongoDB chooses the `_id`s."""
+
+    CONVERSATION = "c"
+    NEWEST = "l"
+    """Id of the newest message."""
+    OLDEST = "f"
+    """Id of the oldest message. Absent if there is only one."""
+    TERMS = "t"
+    """Terms of all messages, each once."""
+    MESSAGES = "m"
+    """For each message id, seq, and hashes of its terms; no hashes if there is only one message."""
+    REBUILD = "g"
+    """Number of the rebuild that the row belongs to."""
+
+
+_F = IndexField
+
+
+class IndexedMessage(NamedTuple):
+    """A message with its terms."""
+
+    id: MessageId
+    conversation: ConversationId
+    seq: int
+    terms: Collection[str]
+
+
+class PlaceInRow(NamedTuple):
+    """A message of a row that was read. `hashes`: None if it is the only one, so it has all terms of the row."""
+
+    id: MessageId
+    seq: int
+    hashes: frozenset[int] | None
+
+
+def hash_of(term: str) -> int:
+    """Return the hash of a term in a row: 16 bits, the same in all processes."""
+    return zlib.crc32(term.encode()) & 0xFFFF
+
+
+def rows_of(messages: Iterable[IndexedMessage], rebuild: int) -> list[Document]:
+    """Return the rows of messages. Each belongs to one conversation, and has at most `MOST_MESSAGES`."""
+    by_conversation: dict[ConversationId, list[IndexedMessage]] = {}
+    for message in messages:
+        by_conversation.setdefault(message.conversation, []).append(message)
+    return [
+        _row(part, rebuild)
+        for same in by_conversation.values()
+        for part in _parts(sorted(same, key=lambda message: message.id))
+    ]
+
+
+def places_in(row: Mapping[str, bytes]) -> Iterator[PlaceInRow]:
+    """Yield the messages of a row that was read."""
+    data, at = row[_F.MESSAGES], 0
+    is_only = None
+    while at < len(data):
+        id, seq, number = _PLACE.unpack_from(data, at)
+        at += _PLACE.size
+        if is_only is None:
+            is_only = len(data) == _PLACE.size
+        hashes = None if is_only else frozenset(struct.unpack_from(f"<{number}H", data, at))
+        at += 2 * number
+        yield PlaceInRow(MessageId(id), seq, hashes)
+
+
+def without_messages(row: Document, ids: Collection[MessageId]) -> list[Document]:
+    """Return the rows that replace a whole row without some of its messages: none, or one.
+
+    Terms with the same hash as a term of a message that stays are kept.
+    """
+    by_hash: dict[int, list[str]] = {}
+    for term in row[_F.TERMS]:
+        by_hash.setdefault(hash_of(term), []).append(term)
+    conversation = ConversationId(row[_F.CONVERSATION])
+    kept = [
+        IndexedMessage(place.id, conversation, place.seq, {t for h in place.hashes or () for t in by_hash.get(h, ())})
+        for place in places_in(row)
+        if place.id not in ids
+    ]
+    return [_row(kept, row[_F.REBUILD])] if kept else []
+
+
+def proposal_of(row: Document, place: PlaceInRow) -> Proposal:
+    """Return the proposal of a message of a row."""
+    return Proposal(place.id, ConversationId(row[_F.CONVERSATION]), place.seq)
+
+
+def _parts(messages: Sequence[IndexedMessage]) -> Iterator[list[IndexedMessage]]:
+    """Yield the messages of each row. Takes them in the order of ids."""
+    part: list[IndexedMessage] = []
+    terms = 0
+    for message in messages:
+        is_full = len(part) == MOST_MESSAGES or terms + len(message.terms) > MOST_TERMS
+        if part and (is_full or message.id - part[0].id > SPREAD):
+            yield part
+            part, terms = [], 0
+        part.append(message)
+        terms += len(message.terms)
+    if part:
+        yield part
+
+
+def _row(messages: Sequence[IndexedMessage], rebuild: int) -> Document:
+    is_only = len(messages) == 1
+    row: Document = {
+        _F.CONVERSATION: messages[0].conversation,
+        _F.NEWEST: int(messages[-1].id),
+        _F.TERMS: sorted(set().union(*(message.terms for message in messages))),
+        _F.MESSAGES: b"".join(_place(message, () if is_only else message.terms) for message in messages),
+        _F.REBUILD: rebuild,
+    }
+    if not is_only:
+        row[_F.OLDEST] = int(messages[0].id)
+    return row
+
+
+def _place(message: IndexedMessage, terms: Collection[str]) -> bytes:
+    hashes = sorted({hash_of(term) for term in terms})
+    return _PLACE.pack(message.id, message.seq, len(hashes)) + struct.pack(f"<{len(hashes)}H", *hashes)
