@@ -34,9 +34,9 @@ class Client:
     def __init__(self, server: ServerProcess, user: str) -> None:
         self._client = server.client(user, timeout=30.0)
 
-    async def run(self, query: str, **variables: Any) -> Any:
+    async def run(self, document: str, /, **variables: Any) -> Any:
         """Return the answer's data. Raises httpx.HTTPError if the server dies, ValueError for an error."""
-        response = await self._client.post("/graphql", json={"query": query, "variables": variables})
+        response = await self._client.post("/graphql", json={"query": document, "variables": variables})
         answer = response.json()
         if "errors" in answer:
             raise ValueError(answer["errors"])
