@@ -71,7 +71,7 @@ async def is_member(api: Api, user: str, workspace: str) -> bool:
 
 @pytest.mark.parametrize(
     ("worlds", "rounds"),
-    [pytest.param(2, 40, id="short"), pytest.param(20, 150, marks=pytest.mark.long, id="long")],
+    [pytest.param(2, 40, id="short"), pytest.param(8, 100, marks=pytest.mark.long, id="long")],
 )
 async def test_searches_find_what_a_naive_reader_finds(open_api: OpenApi, worlds: int, rounds: int) -> None:
     tally = Tally()
