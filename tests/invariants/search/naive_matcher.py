@@ -14,7 +14,7 @@ from functools import cache
 
 
 class Verdict(IntEnum):
-    """Whether a text has to be found."""
+    """Demand on a search for one text: it has to find it, may find it, or must not."""
 
     NO = 0
     MAY = 1
