@@ -248,10 +248,10 @@ async def test_too_many_notes_become_a_part_of_the_past(open_api: OpenApi, monke
 async def test_the_copy_of_a_broadcast_reply_is_indexed_with_its_edits(open_api: OpenApi) -> None:
     async with open_api("search-10") as api:
         await api.services.housekeeper.close()
-        alice, bob = await api.create_users("alice", "bob")
-        group = await api.create_group(alice, bob)
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
+        group = await api.create_group(alice, bob, carol)
         parent = await api.send(alice, group, "parent")
-        reply = await api.send(bob, group, "a zebra", threadOf=parent["message"]["id"], broadcast=True)
+        reply = await api.send(bob, parent["message"]["id"], "a zebra", broadcast=True)
         await api.services.housekeeper.indexing.index_delivered()
         assert len(await found(api, group, "zebra")) == 1
 
