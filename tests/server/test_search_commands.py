@@ -1,4 +1,4 @@
-"""`confab search rebuild` and `confab search status`, beside a server."""
+"""`confab search rebuild` and `confab search status` while a server runs."""
 
 from __future__ import annotations
 
