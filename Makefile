@@ -42,7 +42,7 @@ help:
 	@echo "make attack  attack a server while a bystander uses it, 15 minutes (ATTACK='users/sends --seconds 20')"
 	@echo "make cluster run tests on a Redis Cluster of three nodes, and as with a sharded MongoDB (4 minutes)"
 	@echo "make audit   look up security advisories for the pinned versions (needs network access)"
-	@echo "make bench   measure Confab and other servers (PEERS=1: with Node and ejabberd; BENCH=growth; BENCH=workspaces; BENCH=files)"
+	@echo "make bench   measure Confab and other servers (PEERS=1: with Node, ejabberd; BENCH=growth, workspaces, files, search)"
 	@echo "make budgets check round trips and CPU of some operations against the budgets (15 s)"
 	@echo "make chaos   run a load while caches, servers and databases fail at random, 10 minutes (CHAOS='--seed 7')"
 	@echo "make web     build the web pages with npm (make run and make test do it too)"

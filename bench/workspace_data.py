@@ -50,6 +50,8 @@ class BenchWorkspace:
     small: ConversationId
     opened: ConversationId
     """A channel with a history."""
+    channels: Sequence[ConversationId]
+    """All channels, these three first."""
 
 
 def insert_workspace(
@@ -63,7 +65,8 @@ def insert_workspace(
     settings = [
         Channel(channel_id(workspace, n + 1), f"channel-{n}", ChannelKind.PUBLIC, n, now) for n in range(channels)
     ]
-    made = BenchWorkspace(workspace, names, *(channel.id for channel in settings[:3]))
+    ids = [channel.id for channel in settings]
+    made = BenchWorkspace(workspace, names, large=ids[0], small=ids[1], opened=ids[2], channels=ids)
     everyone = Role(everyone_id(workspace), "everyone", 0, OF_EVERYONE)
     by_id = {channel.id: channel for channel in settings}
     policy = Policy(workspace, 1, UserId(names[0]), {everyone.id: everyone}, {}, by_id)
@@ -74,12 +77,12 @@ def insert_workspace(
         row = channel_document(workspace, channel)
         database[CHANNELS].insert_one(row | {"mc": len(followers.get(channel.id, ()))})
         database[CONVERSATIONS].insert_one(_head(channel.id, history if channel.id == made.opened else 0, now))
-    _insert(database, WORKSPACE_MEMBERS, (_member(workspace, name, now) for name in names))
-    _insert(database, WORKSPACES_OF, (row for name in names for row in _of_user(workspace, name, now)))
+    insert_rows(database, WORKSPACE_MEMBERS, (_member(workspace, name, now) for name in names))
+    insert_rows(database, WORKSPACES_OF, (row for name in names for row in _of_user(workspace, name, now)))
     for followed, users in followers.items():
-        _insert(database, MEMBERS, (_follower(followed, name, now) for name in users))
-        _insert(database, SESSIONS, (_session(followed, name, now) for name in users))
-    _insert(database, MESSAGES, _messages(made.opened, names, history, now - _HISTORY_MS))
+        insert_rows(database, MEMBERS, (follower_row(followed, name, now) for name in users))
+        insert_rows(database, SESSIONS, (follow_session_row(followed, name, now) for name in users))
+    insert_rows(database, MESSAGES, _messages(made.opened, names, history, now - _HISTORY_MS))
     return made
 
 
@@ -110,12 +113,14 @@ def _of_user(workspace: WorkspaceId, name: str, at_ms: int) -> list[Row]:
     ]
 
 
-def _follower(channel: ConversationId, name: str, at_ms: int) -> Row:
+def follower_row(channel: ConversationId, name: str, at_ms: int) -> Row:
+    """Return the membership of a follower."""
     member = Member(UserId(name), "", ((1, None),), at_ms)
     return {"_id": member_row_id(channel, member.user)} | member.to_fields()
 
 
-def _session(channel: ConversationId, name: str, at_ms: int) -> Row:
+def follow_session_row(channel: ConversationId, name: str, at_ms: int) -> Row:
+    """Return the session of a follower."""
     fields: Row = {"_id": session_row_id(UserId(name), channel)}
     for values in follow_change(channel).row_updates(at_ms)[channel].values():
         fields |= values
@@ -129,7 +134,8 @@ def _messages(channel: ConversationId, names: Sequence[str], count: int, at_ms: 
         yield Message(id, channel, sender, MessageKind.TEXT, text, seq=seq, n=seq).to_document()
 
 
-def _insert(database: Database[Row], collection: str, rows: Iterable[Row]) -> None:
+def insert_rows(database: Database[Row], collection: str, rows: Iterable[Row]) -> None:
+    """Insert rows in batches."""
     waiting = iter(rows)
     while batch := list(islice(waiting, _BATCH)):
         database[collection].insert_many(batch, ordered=False)

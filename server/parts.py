@@ -43,6 +43,7 @@ from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.delivery.search.indexing import SearchIndexing
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
@@ -99,11 +100,13 @@ class Parts:
     preview_fetcher: PreviewFetcher
     livekit: LiveKitParts | None
     missing_records: MissingRecords
+    indexing: SearchIndexing
 
     async def open(self) -> None:
         """Begin to receive, deliver and tidy up."""
         await self.app.bus.open()
         await self.app.delivery.open()
+        self.indexing.open()
         await self.housekeeper.open()
         await self.app.inspector.open()
         if self.livekit is not None:
@@ -122,6 +125,7 @@ class Parts:
         await app.reactions.close()
         await app.reaction_events.close()
         await app.delivery.close()
+        await self.indexing.close()
         await app.threads.close()
         await app.receipt_release.close()
         await app.receipts.close()
@@ -171,6 +175,7 @@ def connect(settings: Settings, clock: Clock) -> Databases:
         lease_mongo=lease_mongo,
         has_directory=settings.user_directory,
         blobs=open_blob_store(settings, mongo),
+        has_search=settings.search != "off",
     )
     return Databases(mongo, lease_mongo, cache, fallback_redis, store)
 
@@ -190,8 +195,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     receipt_release = ReceiptRelease(store, receipts)
     viewers = partial(list_message_viewers, store), partial(select_viewers, store)
     threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
-    delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1])
-    revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers))
+    indexing = SearchIndexing(store)
+    delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1], indexing)
+    revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers, indexing))
     pins = PinAnnouncements(store, bus, delivery, shared_events, *viewers)
     reaction_events = ReactionEvents(store, bus, shared_events, *viewers)
     reactions = Reactions(store, delivery)
@@ -255,6 +261,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         pins,
         reactions,
         previews,
+        indexing,
         threads,
         ring,
         live_servers,
@@ -308,6 +315,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         preview_fetcher,
         livekit,
         missing_records,
+        indexing,
     )
 
 

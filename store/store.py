@@ -61,8 +61,11 @@ from store.receipts.held_receipts import HeldReceiptStore
 from store.receipts.receipt_store import ReceiptStore
 from store.redis.cache import Cache
 from store.redis.keys import Keys
+from store.search.completeness import SearchCompleteness
+from store.search.index_states import IndexStates
 from store.search.mongo_search_index import MongoSearchIndex
 from store.search.search_index import SearchIndex
+from store.search.waiting_messages import WaitingMessages
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
 from store.sessions.threads.thread_access import ThreadAccess
@@ -168,7 +171,11 @@ class Store:
     server_times: ServerTimes
     online_members: OnlineMembers
     voice: VoiceStore
-    search_index: SearchIndex
+    search_index: SearchIndex | None
+    """None: search is switched off."""
+    waiting_messages: WaitingMessages
+    index_states: IndexStates
+    search_completeness: SearchCompleteness
 
 
 def build_store(
@@ -182,6 +189,7 @@ def build_store(
     lease_mongo: Mongo | None = None,
     has_directory: bool = False,
     blobs: BlobStore | None = None,
+    has_search: bool = True,
 ) -> Store:
     """Connect the repositories with each other.
 
@@ -197,11 +205,23 @@ def build_store(
         lease_mongo: See Deployment.
         has_directory: Users may search the directory.
         blobs: Keeps the bytes of files; None: `mongo`.
+        has_search: Messages are indexed, and can be searched.
     """
     keys = cache.keys
     files, file_claims = FileStore(mongo), FileClaims(mongo)
     pins = PinStore(mongo, keys, file_claims)
-    deployment = Deployment(mongo, cache, keys, clock, fallback, lease_mongo=lease_mongo, has_directory=has_directory)
+    deployment = Deployment(
+        mongo,
+        cache,
+        keys,
+        clock,
+        fallback,
+        lease_mongo=lease_mongo,
+        has_directory=has_directory,
+        has_search=has_search,
+    )
+    search_index = MongoSearchIndex(mongo) if has_search else None
+    waiting_messages = WaitingMessages(cache, keys, clock)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     rows = SessionRows(mongo, clock, channel_rights.find_visible)
@@ -237,7 +257,11 @@ def build_store(
         deployment=deployment,
         users=UserStore(mongo, has_directory=has_directory),
         user_search=UserSearch(
-            mongo, clock, has_directory=has_directory, refresh_members=member_search.refresh_changed
+            mongo,
+            clock,
+            has_directory=has_directory,
+            refresh_members=member_search.refresh_changed,
+            refresh_workspaces=workspaces.refresh_search_fields,
         ),
         conversations=conversations,
         messages=messages,
@@ -310,5 +334,8 @@ def build_store(
         server_times=ServerTimes(cache, keys, clock),
         online_members=OnlineMembers(cache, keys),
         voice=VoiceStore(cache, keys, clock),
-        search_index=MongoSearchIndex(mongo),
+        search_index=search_index,
+        waiting_messages=waiting_messages,
+        index_states=deployment.index_states,
+        search_completeness=SearchCompleteness(waiting_messages, deployment.index_states, clock),
     )

@@ -111,8 +111,16 @@ def start_server(
 
     `python` are the arguments of Python that run the command line. `environment` adds variables to the settings.
     """
+    given = command_environment(databases, database, settings) | dict(environment or {})
+    return launch_server([sys.executable, *python, "serve", "--port", str(port)], port, log, given)
+
+
+def command_environment(
+    databases: Addresses, database: str, settings: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the environment of commands of Confab on a database. `settings` are by field name."""
     given = {name: value for name, value in os.environ.items() if not name.startswith("CONFAB_")}
-    given |= {
+    return given | {
         "PYTHONPATH": str(ROOT),
         "CONFAB_MONGO_URL": databases.mongo_url,
         "CONFAB_MONGO_DATABASE": database,
@@ -120,9 +128,7 @@ def start_server(
         "CONFAB_REDIS_PREFIX": f"{database}:",
         "CONFAB_JWT_SECRET": SECRET,
         **{variable(field): str(value) for field, value in (UNLIMITED | dict(settings or {})).items()},
-        **(environment or {}),
     }
-    return launch_server([sys.executable, *python, "serve", "--port", str(port)], port, log, given)
 
 
 def launch_server(command: Sequence[str], port: int, log: Path, environment: Mapping[str, str]) -> ServerProcess:

@@ -39,6 +39,8 @@ RANGED = {CHANNELS, DEVICES, INVITES, MEMBERS, REACTIONS, RECEIPTS, SESSIONS, WO
 
 EXCEPTIONS: dict[str, str] = {
     "messages {'_id': {'$gt": "loss recovery reads recent messages once (loss_recovery.py)",
+    "messages {'et'": "edited messages are read once after a loss of Redis (past_indexing.py)",
+    "messages {}": "the command `search rebuild` reads the oldest message (search.py)",
     "users {'k':": "the directory is searched on every shard, each of which reads one page (user_search.py)",
     "users {'_id': {'$gt'": "users without current search fields are looked for once an hour (user_search.py)",
     "messages {'em.p'": "links that no server has fetched are looked for every five seconds (embed_store.py)",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from server.blob_store import open_blob_store
+from server.cli.clocks import read_clock
 from server.errors import CommandError, short_reason
 from server.settings import Settings
 from store.base.clock import DeploymentClock
@@ -20,10 +20,7 @@ from store.checking.check import Difference, Objects
 from store.checking.check_run import SETTLE_SECONDS, CheckResult, CheckRun, OnProgress
 from store.checking.registry import CHECKS
 from store.checking.workspaces.role_counts import leave_to_servers
-from store.deployment.deployment_time import MONGO_NOW
 from store.deployment.redis_generations import use_present_generation
-from store.mongo.client import Mongo
-from store.mongo.collections import DEPLOYMENT
 from store.mongo.migrations import NewerData, check_version
 from store.mongo.paced_reads import PacedMongo, RowPace
 from store.redis.cache import Cache
@@ -91,7 +88,7 @@ async def _opened(settings: Settings, options: CheckOptions) -> AsyncIterator[Ca
     cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
     try:
         await check_version(primary)
-        clock = DeploymentClock(await _read_clock(primary, database))
+        clock = DeploymentClock(await read_clock(primary, database))
         first, store = (
             build_store(mongo, cache, clock, settings.data_center, blobs=open_blob_store(settings, mongo))
             for mongo in (secondary, primary)
@@ -115,25 +112,6 @@ async def _opened(settings: Settings, options: CheckOptions) -> AsyncIterator[Ca
         await cache.close()
         await primary.close()
         await secondary.close()
-
-
-class _Clock:
-    """The time of MongoDB: that of this machine may be wrong."""
-
-    def __init__(self, now_ms: int) -> None:
-        self._offset_ms = now_ms - int(time.monotonic() * 1000)
-
-    def now_ms(self) -> int:
-        """Milliseconds since the Unix epoch."""
-        return int(time.monotonic() * 1000) + self._offset_ms
-
-
-async def _read_clock(mongo: Mongo, database: str) -> _Clock:
-    """Return a clock with the time of MongoDB, or with the deployment's if that is later. Raises CommandError."""
-    rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection={"time": 1, "now": MONGO_NOW})
-    if not rows:
-        raise CommandError(f"The database {database} has no deployment of Confab: check CONFAB_MONGO_DATABASE.")
-    return _Clock(max(int(rows[0]["now"]), int(rows[0].get("time", 0))))
 
 
 @contextmanager

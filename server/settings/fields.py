@@ -245,6 +245,8 @@ class RuleSettings(Section):
     user_directory: bool = False
     """`searchUsers` finds all users. If false, it finds only people who share a conversation or workspace with the
     caller."""
+    search: Literal["mongodb", "off"] = "mongodb"
+    """Where messages are indexed for `searchMessages`: MongoDB, or nowhere. With `off` it answers UNAVAILABLE."""
 
 
 class FileSettings(Section):

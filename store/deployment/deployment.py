@@ -7,6 +7,7 @@ Fields of the row `deployment` {_id 1}, in addition to those of `redis_generatio
     lost   ms: when Redis last lost its contents
     mend   ms: messages stored since then have to be checked by loss recovery; absent if there is nothing to check
     fkey   random, in hexadecimal digits: signs addresses of files, unless a setting has the key (ADR 76)
+    search the state of the index of messages: see `store/search/index_state.py`
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from store.mongo.indexes import Indexes
 from store.mongo.migrations import check_version, known_version
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
+from store.search.index_state import new_state
+from store.search.index_states import NAME as SEARCH
+from store.search.index_states import IndexStates
 
 _MAX_DELIVERY_MS = 30_000
 """Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
@@ -45,6 +49,7 @@ class Deployment:
         *,
         lease_mongo: Mongo | None = None,
         has_directory: bool = False,
+        has_search: bool = True,
     ) -> None:
         """Connect the parts; `open` reads the state.
 
@@ -56,6 +61,7 @@ class Deployment:
             fallback: Used while Redis is unavailable.
             lease_mongo: The same MongoDB with connections of its own, for the lease of the worker number.
             has_directory: Users may search the directory.
+            has_search: This process writes the index of messages.
         """
         self._mongo = mongo
         self._lease_mongo = lease_mongo or mongo
@@ -67,9 +73,16 @@ class Deployment:
         self.owner = secrets.token_hex(8)
         """Random name of this process."""
         self._time = DeploymentTime(mongo, clock)
+        self._has_search = has_search
         self.worker_numbers = WorkerNumbers(
-            self._lease_mongo, clock, DeploymentTime(self._lease_mongo, clock), self.owner
+            self._lease_mongo,
+            clock,
+            DeploymentTime(self._lease_mongo, clock),
+            self.owner,
+            notes_messages=has_search,
         )
+        self.index_states = IndexStates(mongo, clock, self.owner, lambda: self.redis_epoch)
+        self.generations.on_row = lambda row: self.index_states.note(row, self.redis_epoch)
         self.name = ""
         self._check_lock = asyncio.Lock()
         self.file_address_key: bytes | None = None
@@ -101,7 +114,13 @@ class Deployment:
         await self._mongo.update_one(
             DEPLOYMENT,
             {"_id": 1},
-            {"$setOnInsert": {"name": secrets.token_hex(4), "version": known_version()}},
+            {
+                "$setOnInsert": {
+                    "name": secrets.token_hex(4),
+                    "version": known_version(),
+                    SEARCH: new_state(self._clock.now_ms()),
+                }
+            },
             upsert=True,
         )
         # Rows of earlier versions have no key.
@@ -116,6 +135,14 @@ class Deployment:
         except Unreachable:
             if self._cache.is_shared:
                 raise
+        if self._has_search:
+            # Before this process takes the worker number of one that has noted no messages.
+            await self.watch_others()
+
+    async def watch_others(self) -> None:
+        """Make messages of servers that note none for the index part of its past. Raises Unreachable."""
+        seen_at = self._clock.now_ms()
+        await self.index_states.watch(await self.worker_numbers.find_end_of_others(), seen_at)
 
     async def check_redis(self) -> None:
         """Check whether the contents of Redis were lost or became invalid. Then `redis_epoch` changes.

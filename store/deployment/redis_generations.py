@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -45,7 +45,7 @@ AWAY_AFTER_MS = 4_000
 
 _SEEN_INTERVAL_MS = 1_000
 _NOW = {"$toLong": "$$NOW"}
-_PROJECTION = {"gen": 1, "run": 1, "runs": 1, "since": 1, "seen": 1, "mend": 1, "now": _NOW}
+_PROJECTION = {"gen": 1, "run": 1, "runs": 1, "since": 1, "seen": 1, "mend": 1, "search": 1, "now": _NOW}
 
 
 class FallbackServer(Protocol):
@@ -73,6 +73,8 @@ class Generations:
         """Time at which this generation began, by `time.monotonic`, as far as known."""
         self.recover_from_ms: int | None = None
         """Messages stored since then may not be delivered completely. None: there is nothing to recover."""
+        self.on_row: Callable[[dict[str, Any]], object] = lambda _: None
+        """Called with each row that `check` reads."""
         cache.admit_with(self.admit)
 
     async def admit(self, run: str, shard: str = "") -> None:
@@ -131,6 +133,7 @@ class Generations:
         """
         row = await self._read_row()
         self.recover_from_ms = row.get("mend")
+        self.on_row(row)
         if self._run not in (None, row.get("run")) or row.get("gen", self.number) != self.number:
             self.reconnect()
         try:

@@ -6,6 +6,7 @@ Fields of a row of `leases` {_id worker number}:
     from   ms of the deployment's time: the owner makes ids of later times only
     used   ms of the deployment's time: the owner makes ids of earlier times only
     ring   the owner, if it is in the ring of servers (servers of earlier versions leave the field as it is)
+    notes  the owner, if it notes messages for the index (others leave the field as it is)
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ VALID_MS = LEASE_MS * 2 // 3
 class WorkerNumbers:
     """Leases worker numbers for one process."""
 
-    def __init__(self, mongo: Mongo, clock: DeploymentClock, time: DeploymentTime, owner: str) -> None:
-        """Lease nothing yet. owner: names the process in its leases."""
+    def __init__(
+        self, mongo: Mongo, clock: DeploymentClock, time: DeploymentTime, owner: str, *, notes_messages: bool = True
+    ) -> None:
+        """Lease nothing yet. owner: names the process in its leases. notes_messages: for the index (ADR 85)."""
+        self._notes_messages = notes_messages
         self._mongo = mongo
         self._clock = clock
         self._time = time
@@ -78,6 +82,8 @@ class WorkerNumbers:
             "used": valid_until_ms,
             "ring": self._owner,
         }
+        if self._notes_messages:
+            fields["notes"] = self._owner
         change = {name: {"$cond": [free, value, f"${name}"]} for name, value in fields.items()}
         try:
             row = await self._mongo.find_one_and_update(
@@ -92,6 +98,15 @@ class WorkerNumbers:
         """Return the processes with a lease that are in the ring of servers. Raises Unreachable."""
         held = {"$and": [{"$gt": ["$until", MONGO_NOW]}, {"$eq": ["$ring", "$owner"]}]}
         return [row["owner"] for row in await self._mongo.find(LEASES, {"$expr": held}, projection={"owner": 1})]
+
+    async def find_end_of_others(self) -> int | None:
+        """Return the time (ms) before which processes that note no messages for the index make ids; None: none do.
+
+        It is in the past if they have ended. Raises Unreachable.
+        """
+        others = {"$expr": {"$ne": ["$notes", "$owner"]}}
+        rows = await self._mongo.find(LEASES, others, projection={"used": 1})
+        return max((row.get("used", 0) for row in rows), default=None)
 
     async def release(self, ids: Snowflakes, data_center: int) -> None:
         """Give the worker number back, and report the time for the last time."""

@@ -59,6 +59,9 @@ from store.mongo.collections import (
 
 _log = structlog.get_logger()
 
+_COMPRESSED = {"wiredTiger": {"configString": "block_compressor=snappy"}}
+"""Options of an index whose blocks are compressed. By default MongoDB compresses only beginnings of keys."""
+
 REQUIRED = ((MESSAGES, IndexModel(list(PLACE), unique=True)),)
 """Have to exist before the first write."""
 
@@ -66,6 +69,8 @@ OPTIONAL = (
     (MESSAGES, IndexModel([("u", 1), ("ik", 1)], partialFilterExpression={"ik": {"$exists": True}})),
     # Few messages have links that were not fetched yet.
     (MESSAGES, IndexModel(list(BY_LINKS_DUE), sparse=True)),
+    # Few messages are edited.
+    (MESSAGES, IndexModel([("et", 1)], sparse=True)),
     (CLAIMS, IndexModel([("until", 1)], expireAfterSeconds=0)),
     (PREVIEWS, IndexModel([("until", 1)], expireAfterSeconds=0)),
     # Most rows have no end.
@@ -95,8 +100,8 @@ OPTIONAL = (
     (FILES, IndexModel(list(BY_OWNER_AND_REMOVAL), partialFilterExpression={"rm": {"$exists": True}})),
     (FILES, IndexModel(list(BY_TIDYING), sparse=True)),
     (FILES, IndexModel(list(BY_SCANNING), partialFilterExpression={"st": "S"})),
-    # Compressed, it has a third of the size. MongoDB compresses collections in this way, but not indexes.
-    (SEARCH, IndexModel(list(BY_TERM), storageEngine={"wiredTiger": {"configString": "block_compressor=snappy"}})),
+    # It has an entry for each term of each row: compressed it takes a quarter of the bytes, for the same CPU.
+    (SEARCH, IndexModel(list(BY_TERM), storageEngine=_COMPRESSED)),
     (SEARCH, IndexModel(list(BY_NEWEST))),
 )
 """Built in the background."""

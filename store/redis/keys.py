@@ -50,6 +50,15 @@ class Keys:
         """Key of the times at which servers were last heard from."""
         return f"{self.namespace}{{servers}}:times"
 
+    def waiting_for_index(self, place: int) -> str:
+        """Return one of the keys of messages that wait for the index. place: which of them."""
+        return f"{self.namespace}{{i:{place}}}:waiting"
+
+    @property
+    def indexing_lock(self) -> str:
+        """Key of the lock of the server that indexes messages which have waited for long."""
+        return f"{self.namespace}indexer"
+
     @property
     def voice_checks(self) -> str:
         """Key of the workspaces with voice states, by the time of the next check."""

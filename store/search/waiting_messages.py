@@ -1,18 +1,28 @@
-"""Messages that wait for the index: notes in Redis (ADR 85)."""
+"""Messages that wait for the index: notes in Redis (ADR 85).
+
+Each note is a member of a sorted set, `<id> <seq> <edits> <conversation>`, with the time at which it was noted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import asyncio
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from store.base.clock import Clock
 from store.base.ids import ConversationId, MessageId
+from store.base.snowflakes import created_at_ms
 from store.messages.message import Message
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 MOST_READ = 1_000
 """Notes that a search reads."""
+
+_PLACES_IN_CLUSTER = 8
+"""Keys in a cluster, so that its nodes share the notes. A single Redis has one."""
 
 
 class WaitingMessage(NamedTuple):
@@ -24,34 +34,131 @@ class WaitingMessage(NamedTuple):
     edits: int
     since_ms: int
 
+    @property
+    def changed_at_ms(self) -> int:
+        """A time before which the message had this text: when it was sent, or noted after an edit."""
+        return self.since_ms if self.edits else created_at_ms(self.id)
 
-class WaitingList(NamedTuple):
-    """Messages that wait, the oldest first. `is_whole`: there are no others."""
 
-    messages: list[WaitingMessage]
+@dataclass(frozen=True, slots=True)
+class WaitingList:
+    """Messages that wait, the oldest first.
+
+    Attributes:
+        messages: The messages.
+        is_whole: There are no others in this Redis.
+        epoch: The epoch of Redis when they were read; "" if it has none, or is unavailable. Messages that were sent
+            before this epoch may not be noted.
+    """
+
+    messages: Sequence[WaitingMessage]
     is_whole: bool
+    epoch: str = ""
 
 
 class WaitingMessages:
-    """Notes of messages that wait for the index. All are lost with Redis: then loss recovery indexes the messages."""
+    """Notes of messages that wait for the index. All are lost with Redis: then the messages are indexed again."""
 
     def __init__(self, cache: Cache, keys: Keys, clock: Clock) -> None:
         self._cache = cache
         self._keys = keys
         self._clock = clock
+        self._places = _PLACES_IN_CLUSTER if cache.is_cluster else 1
+        self._shared: asyncio.Task[WaitingList] | None = None
 
-    def note_call(self, message: Message) -> Call:
-        """Return the call that notes a message. It has to succeed before the message leaves the outbox."""
-        raise NotImplementedError
+    def note_calls(self, messages: Iterable[Message]) -> list[Call]:
+        """Return the calls that note messages, at most one for each key.
 
-    async def remove(self, messages: Sequence[Message]) -> None:
-        """Remove the notes of messages that were indexed as they are here. One round trip."""
-        raise NotImplementedError
+        They have to succeed before the messages, or their edits, leave the outbox. Messages without text, and SYSTEM
+        messages, are not noted.
+        """
+        now = self._clock.now_ms()
+        by_place: dict[int, list[int | bytes]] = {}
+        for message in messages:
+            if is_indexed(message):
+                by_place.setdefault(self._place_of(message), []).extend((now, _member(message)))
+        return [Call("ZADD", (self._keys.waiting_for_index(place),), tuple(args)) for place, args in by_place.items()]
+
+    async def remove(self, messages: Iterable[Message | WaitingMessage]) -> None:
+        """Remove the notes of messages that were indexed as they are here. One round trip that nobody waits for."""
+        by_place: dict[int, list[bytes]] = {}
+        for message in messages:
+            by_place.setdefault(self._place_of(message), []).append(_member(message))
+        calls = [Call("ZREM", (self._keys.waiting_for_index(p),), tuple(members)) for p, members in by_place.items()]
+        if calls:
+            await self._cache.run_in_background(calls)
 
     async def list_all(self, limit: int = MOST_READ) -> WaitingList:
-        """Return the messages that wait now, at most `limit`. One round trip, shared by concurrent callers."""
-        raise NotImplementedError
+        """Return the messages that wait now, at most `limit`.
+
+        One round trip, shared with the callers of the same moment. It begins after the call, so it finds each message
+        that was noted before. Raises Unreachable.
+        """
+        if limit != MOST_READ:
+            return await self._read(limit)
+        if self._shared is None:
+            self._shared = asyncio.create_task(self._read_shared())
+            # Its callers may have been cancelled.
+            self._shared.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._shared)
 
     async def list_older(self, age_ms: int, limit: int) -> list[WaitingMessage]:
-        """Return messages that have waited longer than a time."""
-        raise NotImplementedError
+        """Return messages that have waited longer than a time, the oldest first. Raises Unreachable."""
+        until = self._clock.now_ms() - age_ms
+        calls = [
+            Call("ZRANGEBYSCORE", (key,), ("-inf", until, "WITHSCORES", "LIMIT", 0, limit)) for key in self._keys_of_all
+        ]
+        return _ordered(await self._cache.run_in_background(calls))[:limit]
+
+    async def measure(self) -> tuple[int, int]:
+        """Return the number of notes, and the age of the oldest (ms). One round trip that no request waits for."""
+        keys = self._keys_of_all
+        calls = [Call("ZCARD", (key,)) for key in keys]
+        calls += [Call("ZRANGE", (key,), (0, 0, "WITHSCORES")) for key in keys]
+        answers = await self._cache.run_in_background(calls)
+        oldest = _ordered(answers[len(keys) :])[:1]
+        age = max(0, self._clock.now_ms() - oldest[0].since_ms) if oldest else 0
+        return sum(answers[: len(keys)]), age
+
+    async def _read_shared(self) -> WaitingList:
+        # A later caller needs a read of its own: what was noted before its call may come after this read.
+        self._shared = None
+        return await self._read(MOST_READ)
+
+    async def _read(self, limit: int) -> WaitingList:
+        calls = [Call("ZRANGE", (key,), (0, limit, "WITHSCORES")) for key in self._keys_of_all]
+        epoch, *answers = await self._cache.run([Call("GET", (self._keys.epoch,)), *calls])
+        found = _ordered(answers)
+        return WaitingList(found[:limit], len(found) <= limit, epoch.decode() if epoch else "")
+
+    @property
+    def _keys_of_all(self) -> list[str]:
+        return [self._keys.waiting_for_index(place) for place in range(self._places)]
+
+    def _place_of(self, message: Message | WaitingMessage) -> int:
+        return zlib.crc32(message.conversation.encode()) % self._places if self._places > 1 else 0
+
+
+def is_indexed(message: Message) -> bool:
+    """Return whether a message belongs into the index: it has text, and is no SYSTEM message."""
+    return bool(message.text) and message.kind.countable
+
+
+def _member(message: Message | WaitingMessage) -> bytes:
+    return f"{message.id} {message.seq} {message.edits} {message.conversation}".encode()
+
+
+def _ordered(answers: Sequence[Sequence[Any]]) -> list[WaitingMessage]:
+    """Return the messages of answers with scores, the oldest first."""
+    found = []
+    for answer in answers:
+        for member, score in zip(answer[::2], answer[1::2], strict=True):
+            message, seq, edits, conversation = member.decode().split(" ", 3)
+            found.append(
+                WaitingMessage(
+                    MessageId(int(message)), ConversationId(conversation), int(seq), int(edits), int(float(score))
+                )
+            )
+    if len(answers) > 1:
+        found.sort(key=lambda message: message.since_ms)
+    return found

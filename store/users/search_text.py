@@ -15,8 +15,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-_NORMALIZATION_VERSION = 2
-"""Has to be raised with every change of `normalize`, so that all rows get new search fields."""
+from store.text.folding import fold
+
+_NORMALIZATION_VERSION = 3
+"""Has to be raised with every change of `normalize` or `fold`, so that all rows get new search fields."""
 
 _MAX_LENGTH = 100
 """Characters of a normalized name, id or query. Further ones are ignored."""
@@ -27,27 +29,12 @@ _MAX_WORDS = 25
 _KEY_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64)
 """Lengths of the beginnings in k. A query of another length is compared with s and i too."""
 
-# Letters that Unicode does not decompose, but for which users type a plain letter; and apostrophes, which are removed.
-_PLAIN = str.maketrans(
-    {
-        "ø": "o",
-        "đ": "d",
-        "ð": "d",
-        "ł": "l",
-        "ħ": "h",
-        "ŧ": "t",
-        "\u0131": "i",
-        "æ": "ae",
-        "œ": "oe",
-        "þ": "th",
-        "ŋ": "n",
-    }
-    | dict.fromkeys("'`\u00b4\u02bc\u2018\u2019", "")
-)
+_APOSTROPHES = frozenset("'`")
+"""Apostrophes of folded texts. They are removed."""
 
 
 def normalize(text: str) -> str:
-    """Return the words of a text in lower case, without diacritics and punctuation, separated by one space.
+    """Return the words of a folded text, without punctuation, separated by one space.
 
     Each Han character and each symbol, such as an emoji, is a word of its own. Punctuation stays in a text that has
     nothing else.
@@ -55,10 +42,11 @@ def normalize(text: str) -> str:
     if text.isascii():
         words = text.lower().translate(_ASCII).split()
     else:
-        plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text.translate(_PLAIN)).casefold())
-        words = "".join(map(_normalize_character, plain.translate(_PLAIN))).split()
-    # MongoDB refuses regular expressions that contain NUL.
-    words = words or ["".join(text.casefold().replace("\0", "").split())]
+        # Hangul syllables are decomposed: the first letter of a syllable finds the name already.
+        folded = unicodedata.normalize("NFD", fold(unicodedata.normalize("NFKD", text)))
+        words = "".join(map(_normalize_character, folded)).split()
+    # Folding replaces NUL, which MongoDB refuses in regular expressions.
+    words = words or ["".join(fold(text).split())]
     return " ".join(words)[:_MAX_LENGTH].rstrip()
 
 
@@ -67,9 +55,9 @@ def _normalize_character(character: str) -> str:
         return f" {character} " if _is_han(character) else character
     category = unicodedata.category(character)
     if category[0] == "M":
-        # A vowel sign is part of its word; a diacritic has a combining class.
-        return "" if unicodedata.combining(character) else character
-    if category == "Cf":
+        # Folding has removed diacritics. A vowel sign is part of its word.
+        return character
+    if character in _APOSTROPHES:
         return ""
     return f" {character} " if category == "So" else " "
 
@@ -78,8 +66,8 @@ def _is_han(character: str) -> bool:
     return "\u3400" <= character <= "\u9fff" or "\U00020000" <= character <= "\U0003ffff"
 
 
-_ASCII = {code: "".join(map(_normalize_character, chr(code).translate(_PLAIN))) for code in range(128)}
-"""Results of `_PLAIN` and `_normalize_character` for ASCII, in one table."""
+_ASCII = {code: _normalize_character(chr(code)) for code in range(128)}
+"""Results of `_normalize_character` for ASCII."""
 
 
 class SearchQuery(NamedTuple):

@@ -57,11 +57,17 @@ class UserSearch:
         *,
         has_directory: bool,
         refresh_members: Callable[[Sequence[UserId]], Awaitable[int]],
+        refresh_workspaces: Callable[[], Awaitable[int]],
     ) -> None:
-        """Create a search. refresh_members: updates the search fields of these users' memberships if necessary."""
+        """Create a search.
+
+        refresh_members: updates the search fields of these users' memberships if necessary; refresh_workspaces: those
+        of all open workspaces.
+        """
         self._mongo = mongo
         self._clock = clock
         self._refresh_members = refresh_members
+        self._refresh_workspaces = refresh_workspaces
         self.has_directory = has_directory
 
     async def find_among(
@@ -103,7 +109,7 @@ class UserSearch:
     async def fill_when_due(self) -> None:
         """Make the search fields that are missing or out of date, once an hour in the whole deployment.
 
-        Such rows were written by older servers, or by servers with another setting.
+        Such rows were written by older servers, or by servers with another setting. Open workspaces are included.
         """
         now = self._clock.now_ms()
         # Servers with another setting make other fields, so each setting has its own time.
@@ -113,6 +119,7 @@ class UserSearch:
             filled = await self.fill()
             if filled:
                 _log.info("users_made_searchable", users=filled)
+            await self._refresh_workspaces()
 
     async def fill(self) -> int:
         """Make the search fields of all users, and of their memberships, that lack current ones.

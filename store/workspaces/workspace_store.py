@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from pymongo import DeleteOne
+from pymongo import DeleteOne, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from store.base.errors import Refused
@@ -14,6 +14,7 @@ from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, everyone_id
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import (
+    BY_ID,
     BY_OPEN_SIZE,
     BY_OPEN_SIZE_AND_KEY,
     CLAIMS,
@@ -29,7 +30,7 @@ from store.workspaces.permissions import OF_EVERYONE
 from store.workspaces.policy import MemberFacts, Policy, Role
 from store.workspaces.user_workspaces import UserWorkspaces
 from store.workspaces.workspace_fields import WorkspaceField
-from store.workspaces.workspace_info import OPEN_FIELDS, WorkspaceInfo, info_fields, info_from
+from store.workspaces.workspace_info import OPEN_FIELDS, WorkspaceInfo, info_fields, info_from, open_fields
 
 CLAIM_SECONDS = 24 * 3600
 """Time for which a creator's idempotency key returns the first workspace."""
@@ -38,6 +39,9 @@ FIRST_POLICY_VERSION = 1
 
 EVERYONE = "everyone"
 """Name of the role that all members have."""
+
+_OPEN = {WorkspaceField.IS_OPEN: True}
+_ROWS_PER_STEP = 1_000
 
 
 class DomainTaken(Refused):
@@ -150,6 +154,33 @@ class WorkspaceStore:
         hint = BY_OPEN_SIZE if query is None else BY_OPEN_SIZE_AND_KEY
         return [info_from(row) for row in await self._mongo.find(WORKSPACES, wanted, sort=order, limit=size, hint=hint)]
 
+    async def refresh_search_fields(self) -> int:
+        """Make the search fields of open workspaces that do not belong to their names: older servers made others.
+
+        Reads all open workspaces. Returns how many were changed.
+        """
+        changed, after = 0, ""
+        while True:
+            rows = await self._mongo.find(
+                WORKSPACES,
+                {"_id": {"$gt": after}, **_OPEN},
+                projection={WorkspaceField.NAME: 1, WorkspaceField.SEARCH_NAME: 1},
+                sort=BY_ID,
+                limit=_ROWS_PER_STEP,
+                hint=BY_ID,
+            )
+            updates = [
+                # If the name has changed since it was read, that change has updated the fields.
+                UpdateOne({"_id": row["_id"], WorkspaceField.NAME: row[WorkspaceField.NAME], **_OPEN}, {"$set": fields})
+                for row in rows
+                if (fields := open_fields(row[WorkspaceField.NAME]))[WorkspaceField.SEARCH_NAME]
+                != row.get(WorkspaceField.SEARCH_NAME)
+            ]
+            changed += await self._mongo.bulk_write(WORKSPACES, updates) if updates else 0
+            if len(rows) < _ROWS_PER_STEP:
+                return changed
+            after = rows[-1]["_id"]
+
 
 def existing(workspace: WorkspaceId) -> dict[str, Any]:
     """Return the query for a workspace that was not deleted."""
@@ -162,7 +193,7 @@ def open_filter(query: SearchQuery | None, after: OpenPosition | None) -> dict[s
     if after is not None:
         count, later = WorkspaceField.MEMBER_COUNT, {"_id": {"$gt": after.workspace}}
         conditions.append({"$or": [{count: {"$lt": after.member_count}}, {count: after.member_count} | later]})
-    wanted: dict[str, Any] = {WorkspaceField.IS_OPEN: True}
+    wanted: dict[str, Any] = dict(_OPEN)
     if query is not None:
         wanted[WorkspaceField.SEARCH_KEYS] = query.keys[0]
         if not query.has_exact_keys:

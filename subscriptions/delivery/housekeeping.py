@@ -9,6 +9,7 @@
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
 - It releases the receipts of users who are not INVISIBLE any more.
 - It fetches the link previews that other servers left, and asks the virus scanner again.
+- It indexes messages that other servers left, and those of the past.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.delivery.search.indexing import OLD_INTERVAL_SECONDS, PAST_INTERVAL_SECONDS, SearchIndexing
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
 from subscriptions.presence.online_users import EXTEND_SECONDS, WRITE_SECONDS, OnlineUsers
@@ -93,6 +95,7 @@ class Housekeeper:
         pins: PinAnnouncements,
         reactions: Reactions,
         previews: PreviewWorker,
+        indexing: SearchIndexing,
         threads: ThreadEvents,
         ring: ServerRing,
         live_servers: LiveServers,
@@ -117,6 +120,7 @@ class Housekeeper:
         self._pins = pins
         self._reactions = reactions
         self._previews = previews
+        self._indexing = indexing
         self._threads = threads
         self._ring = ring
         self._live_servers = live_servers
@@ -155,6 +159,9 @@ class Housekeeper:
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
                 (_HELD_RECEIPTS_SECONDS, "held_receipts", self._receipt_release.release_due),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
+                (OLD_INTERVAL_SECONDS, "search_index", self._indexing.index_old),
+                (PAST_INTERVAL_SECONDS, "search_past", self._indexing.index_past),
+                (_LEASE_SECONDS, "search_others", self._indexing.watch_others),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (1.0, "voice_devices", self._voice_devices.renew),
                 (CHECK_MS / 1000, "voice_checks", self._voice_checks.check),

@@ -46,6 +46,8 @@ class LossRecovery:
         epoch = store.deployment.redis_epoch
         if await store.cache.one(self._lock("NX")) is None:
             return
+        # Their notes for the index are lost too.
+        await store.index_states.extend(from_ms)
         delivered = await self._deliver_from(from_ms)
         await store.deployment.end_loss_recovery(from_ms, epoch)
         await store.cache.one(Call("DEL", (store.keys.loss_recovery_lock,)))

@@ -30,6 +30,7 @@ from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightM
 from subscriptions.delivery.large_group_stage import LargeGroupStage
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.recipients import SelectViewers
+from subscriptions.delivery.search.indexing import SearchIndexing
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.shared.shared_events import SharedEvents
 
@@ -58,6 +59,7 @@ class MessageDelivery:
         shared_events: SharedEvents,
         threads: ThreadEvents,
         select_viewers: SelectViewers,
+        indexing: SearchIndexing,
     ) -> None:
         self._store = store
         self.in_flight = InFlightMessages()
@@ -65,7 +67,7 @@ class MessageDelivery:
         self.large_group_stage = LargeGroupStage(store, self._publisher, select_viewers)
         large_groups = self.large_group_stage.queue
         self.fanout_stage = FanoutStage(
-            store, receipts, self.in_flight, self._publisher, large_groups, shared_events, threads
+            store, receipts, self.in_flight, self._publisher, large_groups, shared_events, threads, indexing
         )
         self.commit_stage = CommitStage(store, self.in_flight, self.fanout_stage.queue)
         self._closed = False

@@ -58,4 +58,5 @@ def test_named_settings_targets_modules_and_commands_exist(page: Path) -> None:
     for module in found(r"python -m ((?:tests|bench|server)[\w.]*)", page):
         assert importlib.util.find_spec(module), f"{page.name}: python -m {module}"
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    commands |= {str(group.typer_instance.info.name) for group in app.registered_groups if group.typer_instance}
     assert found(r"`(?:\.venv/bin/)?confab ([a-z][a-z-]*)", page) <= commands

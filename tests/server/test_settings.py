@@ -125,6 +125,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "max_workspaces_per_user": "5",
         "max_voice_channel_users": "2",
         "user_directory": "true",
+        "search": "off",
         "max_downloads": "1",
         "file_address_previous_keys": json.dumps([GOOD_SECRET]),
         "blob_store": "s3",

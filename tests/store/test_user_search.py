@@ -23,7 +23,13 @@ from store.users.user_search import IN_ORDER, among_filter, directory_filter
 
 PEOPLE = 100
 VIEWER = UserId("viewer")
-NAMES = st.text(st.sampled_from("aAbß\u00e9 \u0130.-_|\u738b\U0001f525\u0301\u200d*$\t"), min_size=1, max_size=8)
+NAMES = st.text(
+    st.sampled_from(
+        "aAbß\u00e9 \u0130.-_|\u738b\ud55c\u3131\u304c\u0915\u094d\u093f\u0e21\u0e49\U0001f525\u0301\u200d*$\t"
+    ),
+    min_size=1,
+    max_size=8,
+)
 
 
 @pytest.fixture

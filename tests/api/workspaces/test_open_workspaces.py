@@ -53,6 +53,20 @@ async def test_open_workspaces_are_listed_by_member_count_and_found_by_name(alon
     assert "COLLSCAN" not in str(plan) and "'stage': 'SORT'" not in str(plan)
 
 
+async def test_an_open_workspace_that_an_older_server_named_is_found_after_the_next_pass(alone: Api) -> None:
+    api = alone
+    (alice,) = await api.create_users("alice")
+    workspaces = api.services.app.store.workspaces
+    for name in ("Gärten", "Gassen"):
+        await create_workspace(api, alice, name, isOpen=True)
+    await create_workspace(api, alice, "Garagen")
+    api.database.workspaces.update_one({"name": "Gärten"}, {"$set": {"sn": "gärten", "k": ["g", "gä"]}})
+    assert await listed(api, alice, query="ga") == ["Gassen"]
+    assert await workspaces.refresh_search_fields() == 1
+    assert await workspaces.refresh_search_fields() == 0
+    assert sorted(await listed(api, alice, query="ga")) == ["Gassen", "Gärten"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [

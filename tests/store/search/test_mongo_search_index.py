@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pymongo import MongoClient
 
 from store.base.ids import ConversationId, MessageId
+from store.mongo.client import Mongo
 from store.mongo.collections import SEARCH
+from store.mongo.indexes import ensure_indexes
 from store.search import index_queries, index_rows, mongo_search_index
 from store.search.index_rows import IndexedMessage
 from store.search.mongo_search_index import MongoSearchIndex
@@ -210,6 +214,17 @@ async def test_rows_of_earlier_rebuilds_are_removed(
         await index.index_terms([a_message(rebuild, "x")], rebuild)
     await index.forget_earlier(2)
     assert [row["g"] for row in await store.mongo.find(SEARCH, {})] == [2, 2, 2]
+
+
+async def test_the_index_of_terms_is_compressed(mongo_url: str, mongo_database_name: str) -> None:
+    mongo = Mongo(mongo_url, mongo_database_name)
+    await ensure_indexes(mongo)
+    # A second time, as at the start of the next server.
+    await ensure_indexes(mongo)
+    await mongo.close()
+    with MongoClient[dict[str, Any]](mongo_url) as client:
+        details = client[mongo_database_name].command("collStats", SEARCH, indexDetails=True)["indexDetails"]
+    assert "block_compressor=snappy" in details["c_1_t_1_l_1"]["creationString"]
 
 
 async def test_a_search_that_takes_too_long_is_stopped(index: MongoSearchIndex) -> None:

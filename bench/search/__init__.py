@@ -1,0 +1,1 @@
+"""The cost of searching messages, measured on chat logs and on text that the program makes."""

@@ -1,0 +1,57 @@
+"""Completeness of a search at one moment."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from store.base.clock import Clock
+from store.search.index_states import IndexStates
+from store.search.waiting_messages import WaitingList, WaitingMessages
+
+
+class Completeness(NamedTuple):
+    """Completeness of a search.
+
+    Attributes:
+        is_complete_past: All messages that do not wait are in the index. False also if that is not known.
+        waiting: The messages that wait for the index. A search has to look at them too.
+        indexed_up_to_ms: All messages that were sent before this time are in the index as they were then.
+    """
+
+    is_complete_past: bool
+    waiting: WaitingList
+    indexed_up_to_ms: int
+
+    @property
+    def is_complete(self) -> bool:
+        """True if a search that looks at the index and at the waiting messages misses none."""
+        return self.is_complete_past and self.waiting.is_whole
+
+
+class SearchCompleteness:
+    """Finds how far the index is complete.
+
+    It does so from the notes in Redis, and from the state in MongoDB as this process has read it a second or two ago.
+    """
+
+    def __init__(self, waiting: WaitingMessages, states: IndexStates, clock: Clock) -> None:
+        self._waiting = waiting
+        self._states = states
+        self._clock = clock
+
+    async def read(self) -> Completeness:
+        """Return the completeness of a search that asks the index after this call. One round trip to Redis.
+
+        Messages that were sent or edited before the call wait, or are in the index, or `is_complete` is false. Raises
+        Unreachable.
+        """
+        now = self._clock.now_ms()
+        waiting, known = await self._waiting.list_all(), self._states.known
+        times = [message.changed_at_ms for message in waiting.messages]
+        past = known.state.indexed_up_to_ms if known is not None else 0
+        is_known = known is not None and known.is_fresh and not known.is_recovering
+        if known is None or not is_known or not waiting.epoch or known.epoch != waiting.epoch:
+            # Redis may have been lost: messages that were sent before its present epoch may not be noted.
+            begin = int(waiting.epoch.partition("-")[0]) if waiting.epoch else 0
+            return Completeness(False, waiting, min([now, *times, begin if past is None else min(past, begin)]))
+        return Completeness(past is None, waiting, min([now, *times, *([] if past is None else [past])]))

@@ -1,0 +1,122 @@
+"""Indexes messages of the past, oldest first: after an upgrade, after a loss of Redis, or for a rebuild (ADR 85)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from store.base.clock import Clock
+from store.base.errors import StoreError
+from store.base.snowflakes import first_id_at
+from store.messages.message import Message, MessageField, message_from
+from store.mongo.client import Mongo
+from store.mongo.collections import MESSAGES
+from store.search.index_state import IndexState
+from store.search.index_states import DELIVERY_MS, SETTLING_MS, IndexStates
+from store.search.search_index import SearchIndex
+from store.search.waiting_messages import is_indexed
+
+PAGE = 2_000
+"""Messages that are read together. Those of a conversation share rows."""
+
+_AT_ONCE = 64
+"""Messages that are indexed without a pause."""
+
+_WAITING_SECONDS = 0.5
+
+Report = Callable[[IndexState], None]
+"""Called with the state after each step."""
+
+
+class PastIndexing:
+    """Indexes the past of one deployment, in one process at a time. Another one continues if it dies.
+
+    Attributes:
+        indexed: Messages that this process has indexed.
+    """
+
+    def __init__(self, mongo: Mongo, index: SearchIndex, states: IndexStates, clock: Clock, rest: float) -> None:
+        """Index nothing yet. rest: seconds of pause for each second of work, so that requests are not delayed."""
+        self._mongo = mongo
+        self._index = index
+        self._states = states
+        self._clock = clock
+        self._rest = rest
+        self.indexed = 0
+
+    async def run(self, report: Report = lambda _: None) -> bool:
+        """Index until nothing of the past is left. Return false if another process does it. Raises StoreError."""
+        try:
+            while await self._states.take_lease():
+                state = await self._states.read()
+                report(state)
+                if state.is_complete:
+                    return True
+                began = time.perf_counter()
+                has_worked = await self._step(state)
+                await asyncio.sleep((time.perf_counter() - began) * self._rest if has_worked else _WAITING_SECONDS)
+            return False
+        finally:
+            with suppress(StoreError):
+                await self._states.release_lease()
+
+    async def run_if_due(self) -> None:
+        """Index the past, if there is any that no other process indexes."""
+        state = await self._states.find()
+        if not state.is_complete and not state.is_owned:
+            await self.run()
+
+    async def _step(self, state: IndexState) -> bool:
+        """Index a page. Return false if it has to be waited for other servers."""
+        if state.is_full and state.now_ms < state.begun_ms + SETTLING_MS:
+            return False
+        now = self._clock.now_ms()
+        has_others = state.others_until_ms > now
+        # Others may still store messages with earlier ids, which nobody notes.
+        end = min(state.last_id, first_id_at(now - DELIVERY_MS)) if has_others else state.last_id
+        assert state.position is not None
+        if state.position < end:
+            await self._index_ids(state, state.position, end)
+        elif has_others:
+            return False
+        elif state.edited_since_ms is None or await self._index_edits(state, state.edited_since_ms):
+            if state.is_full:
+                await self._index.forget_earlier(state.rebuild)
+            await self._states.end(state)
+        return True
+
+    async def _index_ids(self, state: IndexState, position: int, end: int) -> None:
+        query = {MessageField.ID: {"$gt": position, "$lte": end}}
+        page = await self._read(query, MessageField.ID, PAGE)
+        await self._index_all(page, state.rebuild)
+        await self._states.advance(state, page[-1].id if len(page) == PAGE else end)
+
+    async def _index_edits(self, state: IndexState, since_ms: int) -> bool:
+        """Index a page of edited messages. Return whether it was the last one."""
+        query, limit = {MessageField.EDITED_AT: {"$gte": since_ms}}, PAGE
+        page = await self._read(query, MessageField.EDITED_AT, limit)
+        while len(page) == limit and page[-1].edited_at_ms == since_ms:
+            limit *= 2
+            page = await self._read(query, MessageField.EDITED_AT, limit)
+        await self._index_all(page, state.rebuild)
+        if len(page) < limit:
+            return True
+        assert page[-1].edited_at_ms is not None
+        await self._states.advance_edits(state, page[-1].edited_at_ms)
+        return False
+
+    async def _read(self, query: Mapping[str, Any], order: str, limit: int) -> list[Message]:
+        """Read a page of messages. On a sharded cluster the query goes to every shard."""
+        rows = await self._mongo.find(MESSAGES, query, sort=[(order, 1)], limit=limit)
+        return [message_from(row) for row in rows]
+
+    async def _index_all(self, page: Sequence[Message], rebuild: int) -> None:
+        found = sorted(filter(is_indexed, page), key=lambda message: (message.conversation, message.seq))
+        for start in range(0, len(found), _AT_ONCE):
+            await self._index.index(found[start : start + _AT_ONCE], rebuild)
+            self.indexed += len(found[start : start + _AT_ONCE])
+            # Requests of this process go on in between.
+            await asyncio.sleep(0)

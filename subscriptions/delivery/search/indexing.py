@@ -1,0 +1,160 @@
+"""Writes the index of messages behind their delivery (ADR 85)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from store.base.errors import StoreError, Unreachable
+from store.base.ids import MessageId
+from store.base.tasks import end_tasks
+from store.messages.message import Message
+from store.redis.cache import Call
+from store.search.past_indexing import PastIndexing
+from store.search.waiting_messages import is_indexed
+from store.store import Store
+
+_log = structlog.get_logger()
+
+INTERVAL_SECONDS = 1.0
+"""Messages of this time are indexed together, so that those of a conversation share rows."""
+
+_MOST_REMEMBERED = 10_000
+"""Delivered messages that one process remembers. Others are read from MongoDB when their notes are old."""
+
+_AT_ONCE = 128
+"""Messages that are indexed without a pause. Their terms take a few milliseconds, in which no request is answered."""
+
+OLD_MS = 5_000
+"""Age from which on a note belongs to a server that has died, or failed to index the message."""
+
+_OLD_AT_ONCE = 500
+OLD_INTERVAL_SECONDS = 2.0
+"""Interval at which one server looks for old notes."""
+
+_LOCK_MS = 1_900
+
+PAST_INTERVAL_SECONDS = 5.0
+"""Interval at which each server looks whether messages of the past have to be indexed."""
+
+_PAST_REST = 4.0
+"""Seconds of pause for each second of work on the past."""
+
+_WRITE_SECONDS = 10.0
+"""Time limit for writing. Later a rebuild would remove the rows: see `SETTLING_MS`."""
+
+
+class SearchIndexing:
+    """Indexes messages that this process has delivered, and those that others have left."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._delivered: dict[tuple[MessageId, int], Message] = {}
+        """By id and number of edits."""
+        self._filled = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+        self._is_failing = False
+        self._indexed = 0
+        index = store.search_index
+        self._past = PastIndexing(store.mongo, index, store.index_states, store.clock, _PAST_REST) if index else None
+
+    @property
+    def indexed(self) -> int:
+        """Messages that this process has indexed since its start."""
+        return self._indexed + (self._past.indexed if self._past is not None else 0)
+
+    def open(self) -> None:
+        """Start."""
+        if self._store.search_index is not None:
+            self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Index what is remembered, then stop. What fails is left to other servers."""
+        if self._task is not None:
+            await end_tasks([self._task])
+            self._task = None
+            await self.index_delivered()
+
+    def note_calls(self, messages: Sequence[Message]) -> list[Call]:
+        """Return the calls that note messages as waiting: see `WaitingMessages.note_calls`."""
+        return self._store.waiting_messages.note_calls(messages) if self._store.search_index is not None else []
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Take messages that were noted as waiting, to index them soon."""
+        if self._store.search_index is None:
+            return
+        for message in messages:
+            if is_indexed(message) and len(self._delivered) < _MOST_REMEMBERED:
+                self._delivered[message.id, message.edits] = message
+        self._filled.set()
+
+    async def index_delivered(self) -> None:
+        """Index all messages that were taken. A failure is logged: their notes stay."""
+        async with self._lock:
+            delivered, self._delivered = self._delivered, {}
+            ordered = sorted(delivered.values(), key=lambda message: (message.conversation, message.seq))
+            try:
+                for start in range(0, len(ordered), _AT_ONCE):
+                    part = ordered[start : start + _AT_ONCE]
+                    await self.index(part)
+                    await self._store.waiting_messages.remove(part)
+                self._is_failing = False
+            except StoreError as error:
+                if not self._is_failing:
+                    _log.warning("messages_not_indexed_yet", messages=len(ordered), reason=str(error))
+                self._is_failing = True
+            except Exception:
+                _log.exception("messages_not_indexed_yet", messages=len(ordered))
+
+    async def index(self, messages: Sequence[Message]) -> None:
+        """Index messages under the number of the present rebuild. Raises StoreError."""
+        index = self._store.search_index
+        assert index is not None
+        state = await self._store.index_states.find()
+        try:
+            async with asyncio.timeout(_WRITE_SECONDS):
+                await index.index(messages, state.rebuild)
+        except TimeoutError:
+            raise Unreachable("the index was not written in time") from None
+        self._indexed += len(messages)
+
+    async def index_old(self) -> int:
+        """Index messages whose notes are old, on one server at a time. Return their number. Raises StoreError."""
+        store = self._store
+        if store.search_index is None:
+            return 0
+        store.cache.require_shared()
+        lock = Call("SET", (store.keys.indexing_lock,), (store.deployment.owner, "NX", "PX", _LOCK_MS))
+        if await store.cache.one(lock) is None:
+            return 0
+        done = 0
+        while notes := await store.waiting_messages.list_older(OLD_MS, _OLD_AT_ONCE):
+            messages = await store.messages.find_many([(note.conversation, note.seq) for note in notes])
+            found = [message for message in messages.values() if is_indexed(message)]
+            for start in range(0, len(found), _AT_ONCE):
+                await self.index(found[start : start + _AT_ONCE])
+            await store.waiting_messages.remove(notes)
+            done += len(notes)
+            if len(notes) < _OLD_AT_ONCE:
+                break
+        return done
+
+    async def index_past(self) -> None:
+        """Index messages of the past, if there are any that no other process indexes. Raises StoreError."""
+        if self._past is not None:
+            await self._past.run_if_due()
+
+    async def watch_others(self) -> None:
+        """Look for servers that note no messages. Raises StoreError."""
+        if self._store.search_index is not None:
+            await self._store.deployment.watch_others()
+
+    async def _run(self) -> None:
+        while True:
+            await self._filled.wait()
+            self._filled.clear()
+            await asyncio.sleep(INTERVAL_SECONDS)
+            await self.index_delivered()
