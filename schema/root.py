@@ -34,6 +34,7 @@ from schema.presence.presence_mutations import PresenceMutations
 from schema.presence.presence_queries import PresenceQueries
 from schema.reactions.reaction_mutations import ReactionMutations
 from schema.reactions.reaction_queries import ReactionQueries
+from schema.search.search_queries import SearchQueries
 from schema.sending.send_message import SendingMutations
 from schema.sessions.session_mutations import SessionMutations
 from schema.sessions.session_queries import SessionQueries
@@ -117,6 +118,7 @@ class Query(
     ReadyQueries,
     PresenceQueries,
     DeviceQueries,
+    SearchQueries,
 ):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:

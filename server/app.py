@@ -236,6 +236,7 @@ async def _build_routes(
                     lambda: auth_guard.refused,
                 ),
                 FileMetrics(app, files, services.housekeeper.files, services.fetched_links),
+                services.housekeeper.indexing,
             )
         )
         address = (settings.metrics_host, settings.metrics_port, settings.metrics_port_count)

@@ -61,6 +61,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "list_followed": _USER,
     "list_names": _USER,
     "list_page": _USER,
+    "list_searched": _USER,
     "list_undelivered": _USER,
     "list_unread": _USER,
     "load_begin": _USER,

@@ -220,14 +220,14 @@ def build_store(
         has_directory=has_directory,
         has_search=has_search,
     )
-    search_index = MongoSearchIndex(mongo) if has_search else None
+    index = MongoSearchIndex(mongo)
     waiting_messages = WaitingMessages(cache, keys, clock)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     rows = SessionRows(mongo, clock, channel_rights.find_visible)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
-    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock)
+    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock, index)
     presence_rows = PresenceRows(mongo)
     presence_records = PresenceCache(presence_rows, cache, keys, clock)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, presence_records.reload)
@@ -334,7 +334,7 @@ def build_store(
         server_times=ServerTimes(cache, keys, clock),
         online_members=OnlineMembers(cache, keys),
         voice=VoiceStore(cache, keys, clock),
-        search_index=search_index,
+        search_index=index if has_search else None,
         waiting_messages=waiting_messages,
         index_states=deployment.index_states,
         search_completeness=SearchCompleteness(waiting_messages, deployment.index_states, clock),

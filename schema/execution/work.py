@@ -6,6 +6,8 @@
     a list in the arguments    one unit for each item
     an analysis of costs       SELECTION_UNITS for each selection of the document
     a search among people      `resolvers.users.people.SEARCH_UNITS` for each person that may match
+    a search for messages      CONVERSATION_UNITS for each conversation, MESSAGE_UNITS for each message that is compared
+                               (`resolvers.search`)
 
 Before an operation begins, the units for full pages are taken. At its end the units for values that were not produced
 are given back. So are those of an analysis whose result is remembered. Sizes of lists without `first` are declared at

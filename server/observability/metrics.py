@@ -20,11 +20,13 @@ from resolvers.base.app import Confab
 from server.observability.buckets import buckets_of
 from server.observability.limit_metrics import LimitSources, collect_limits
 from server.observability.presence_metrics import collect_presence
+from server.observability.search_metrics import collect_search
 from server.observability.workspace_metrics import collect_workspaces
 from server.overload.load_shedding import LoadShedding
 from server.overload.operation_meter import OperationMeter
 from store.base.counters import SECONDS, Histogram, HitCounter
 from store.base.errors import StoreError, failures
+from subscriptions.delivery.search.indexing import SearchIndexing
 
 _AGE_CACHE_SECONDS = 10.0
 """Time for which the age of the outboxes is cached. It is the same on all servers."""
@@ -44,6 +46,7 @@ class MetricSources:
     migrated_row_count: Callable[[], int]
     limits: LimitSources
     files: Collector
+    indexing: SearchIndexing
     loop_delay: Histogram = field(default_factory=lambda: Histogram(SECONDS))
 
 
@@ -53,6 +56,7 @@ class Metrics(Collector):
     def __init__(self, sources: MetricSources) -> None:
         self._sources = sources
         self._age_ms: int | None = None
+        self._waiting: tuple[int, int] | None = None
         self._age_at = -_AGE_CACHE_SECONDS
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -67,8 +71,9 @@ class Metrics(Collector):
             try:
                 async with asyncio.timeout(_AGE_TIMEOUT_SECONDS):
                     self._age_ms = await self._sources.app.store.outbox.oldest_age_ms()
+                    self._waiting = await self._sources.app.store.waiting_messages.measure()
             except (StoreError, TimeoutError):
-                self._age_ms = None
+                self._age_ms = self._waiting = None
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
@@ -80,6 +85,7 @@ class Metrics(Collector):
         yield from self._collect_writes()
         yield from collect_workspaces(self._sources.app)
         yield from collect_presence(self._sources.app)
+        yield from collect_search(self._sources.app.store, self._sources.indexing, self._waiting)
         yield from self._collect_databases()
         yield from self._collect_connections()
         migrated = self._sources.migrated_row_count()

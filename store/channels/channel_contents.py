@@ -1,6 +1,6 @@
-"""The rows of a deleted channel: sessions, reactions, messages, memberships, and its head. Removed in small steps.
+"""The rows of a deleted channel: sessions, reactions, messages, memberships, its head, and its part of the index.
 
-The files of its messages are left to the sweeper.
+They are removed in small steps. The files of its messages are left to the sweeper.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from store.mongo.collections import (
     reactions_of,
 )
 from store.redis.cache import Cache, Call
+from store.search.search_index import SearchIndex
 from store.sessions.changes import INVALIDATE, ForgetChannel, LoggedChange, logged_change
 from store.sessions.fields import CHANNEL, GONE, threads_mark
 from store.sessions.session_store import SessionStore
@@ -49,8 +50,10 @@ class ChannelContents:
         sessions: SessionStore,
         file_claims: FileClaims,
         clock: Clock,
+        index: SearchIndex,
     ) -> None:
         self._mongo = mongo
+        self._index = index
         self._origins = origins
         self._cache = cache
         self._sessions = sessions
@@ -64,6 +67,7 @@ class ChannelContents:
         thread = await self._first_thread(channel)
         if await self._remove_rows(thread or channel):
             return True
+        await self._index.forget(thread or channel)
         await self._mongo.delete_one(CONVERSATIONS, {"_id": thread or channel})
         if thread is not None:
             await self._cache.one(Call("head_drop", self._cache.keys.conversation(thread), (ANY_SEQ,)))

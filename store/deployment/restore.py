@@ -7,6 +7,7 @@ import secrets
 from store.deployment.redis_generations import AWAY
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
+from store.search.index_states import DELIVERY_MS, IndexStates
 
 _NOW = {"$toLong": "$$NOW"}
 _NOW_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}
@@ -28,4 +29,23 @@ async def reset_after_restore(mongo: Mongo) -> bool:
         # Idempotency keys in Redis are lost too: for a day, MongoDB is asked for the message of a key.
         "lost": {"$max": ["$lost", _NOW]},
     }
-    return bool(await mongo.update_one(DEPLOYMENT, {"_id": 1}, [{"$set": change}, {"$unset": ["epoch"]}]))
+    if not await mongo.update_one(DEPLOYMENT, {"_id": 1}, [{"$set": change}, {"$unset": ["epoch"]}]):
+        return False
+    # Messages that waited for the index when the backup was made are in the backup, but their notes are not.
+    rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection={"time": 1, "now": _NOW})
+    now_ms = int(rows[0]["now"])
+    time_ms = int(rows[0].get("time", now_ms))
+    states = IndexStates(mongo, _FixedClock(max(time_ms, now_ms)), owner="", find_epoch=lambda: "")
+    await states.extend(time_ms - DELIVERY_MS)
+    return True
+
+
+class _FixedClock:
+    """One moment."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch."""
+        return self._now_ms

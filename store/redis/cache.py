@@ -5,8 +5,10 @@ The one place that selects the Redis fallback while the deployment's Redis is un
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from typing import Any
 
 from store.base.errors import Unreachable
@@ -20,10 +22,24 @@ from store.redis.keys import Keys
 __all__ = ["Cache", "Call"]
 
 
+class _Trips:
+    """Round trips of one of several calls that run at the same time."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+_own_trips: ContextVar[_Trips | None] = ContextVar("cache_trips", default=None)
+"""The round trips of the current call, if it was made through `Cache.gather`."""
+
+
 class Cache:
     """Runs commands and scripts on the deployment's Redis, or on the Redis fallback while `use_fallback` is in effect.
 
-    `trips` counts the round trips that callers wait for, `background_trips` the others.
+    `trips` counts the round trips that callers wait for, `background_trips` the others. Of calls made through `gather`
+    only those of the longest one count.
     """
 
     def __init__(self, url: str, read_scripts: ReadScripts, *, prefix: str = "") -> None:
@@ -75,7 +91,7 @@ class Cache:
 
     async def run_in_background(self, calls: Sequence[Call]) -> list[Any]:
         """Like `run`, for work that no request waits for."""
-        self.trips -= 1
+        self._count(-1)
         self.background_trips += 1
         return await self.run(calls)
 
@@ -88,10 +104,35 @@ class Cache:
 
         Raises Unreachable if replies are missing.
         """
-        self.trips += 1
+        self._count(1)
         if not calls:
             return []
         return await self._backend.run(calls)
+
+    async def gather(self, *calls: Awaitable[Any]) -> list[Any]:
+        """Run calls concurrently and return their results. Counts as many round trips as the call that needs most.
+
+        Raises the first failure after all calls have ended.
+        """
+        counters = [_Trips() for _ in calls]
+
+        async def run_one(call: Awaitable[Any], trips: _Trips) -> Any:
+            _own_trips.set(trips)
+            return await call
+
+        results = await asyncio.gather(*map(run_one, calls, counters), return_exceptions=True)
+        self._count(max((trips.count for trips in counters), default=0))
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return results
+
+    def _count(self, trips: int) -> None:
+        own = _own_trips.get()
+        if own is None:
+            self.trips += trips
+        else:
+            own.count += trips
 
     async def load_scripts(self) -> None:
         """Load all scripts before they are called.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 
 from store.base.ids import UserId
-from store.base.workspace_ids import RoleId
 from store.messages.message import Message, MessageKind
 from store.previews.links import has_link
 from store.text.words import terms_of
@@ -25,6 +24,9 @@ class Contained(StrEnum):
 EVERYBODY_TERM = f"{_MARK}e"
 """The term of messages that mention everybody."""
 
+ANY_ROLE_TERM = f"{_MARK}r"
+"""The term of messages that mention a role. Whether a reader has the role is found out when the message is read."""
+
 
 def sender_term(user: UserId) -> str:
     """Return the term of messages from a user."""
@@ -34,11 +36,6 @@ def sender_term(user: UserId) -> str:
 def mention_term(user: UserId) -> str:
     """Return the term of messages that mention a user by name."""
     return f"{_MARK}m{user}"
-
-
-def role_term(role: RoleId) -> str:
-    """Return the term of messages that mention a role."""
-    return f"{_MARK}r{role}"
 
 
 def contained_term(contained: Contained) -> str:
@@ -67,9 +64,10 @@ def contains(message: Message, contained: Contained) -> bool:
 def filter_terms(message: Message) -> set[str]:
     """Return the terms of a message's sender, of the users and roles it mentions, and of what it contains."""
     terms = {sender_term(message.sender)}
-    terms.update(map(mention_term, message.mentions))
-    terms.update(map(role_term, message.mentioned_roles))
-    if message.mentions_all:
+    terms.update(map(mention_term, message.shown_mentions))
+    if message.shown_roles:
+        terms.add(ANY_ROLE_TERM)
+    if message.shows_mention_of_all:
         terms.add(EVERYBODY_TERM)
     terms.update(contained_term(contained) for contained in Contained if contains(message, contained))
     return terms

@@ -90,6 +90,7 @@ class IndexStates:
                 _F.OTHERS_UNTIL: {"$max": [f"${_path(_F.OTHERS_UNTIL)}", others_until_ms]},
             }
         )
+        await self.read()
 
     async def watch(self, others_until_ms: int | None, seen_at_ms: int) -> None:
         """Note that servers without notes were looked for.

@@ -128,7 +128,7 @@ class SessionStore:
 
     async def list_followed(self, user: UserId, name: str) -> Snapshot:
         """Return the sessions of a list of followed channels, or of all these lists. One round trip if cached."""
-        answer = await self._run_on_channels(user, "list_followed", (name,))
+        answer = await self.run_on_channels(user, "list_followed", (name,))
         return _snapshot_from(user, answer[:3], answer[3:])
 
     async def list_names(self, user: UserId, name: str) -> list[ConversationId]:
@@ -161,7 +161,7 @@ class SessionStore:
 
     async def list_changed_channels(self, user: UserId, after: int, limit: int) -> ChannelChanges:
         """Return sessions in channels whose `active_ts` is past a position, oldest change first. See ChannelChanges."""
-        answer = await self._run_on_channels(user, "list_changed_channels", (after, limit))
+        answer = await self.run_on_channels(user, "list_changed_channels", (after, limit))
         found = parse_changed_channels(user, answer)
         assert found is not None
         return found
@@ -190,7 +190,7 @@ class SessionStore:
 
     async def read_all_totals(self, user: UserId) -> AllTotals:
         """Return the unread messages, mentions and threads of a user, at one moment. One round trip if cached."""
-        return _totals_from(await self._run_on_channels(user, "get_totals", (1,)))
+        return _totals_from(await self.run_on_channels(user, "get_totals", (1,)))
 
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
         """Return the user's sessions of some conversations, including deleted ones. Missing ones are left out."""
@@ -201,7 +201,7 @@ class SessionStore:
             part = conversations[start : start + NAMES_PER_CALL]
             args = tuple(part) or ("",)
             if in_channels:
-                found: list[Any] | LoadedState = await self._run_on_channels(user, "get_sessions", args)
+                found: list[Any] | LoadedState = await self.run_on_channels(user, "get_sessions", args)
             else:
                 found = await self._read(user, "get_sessions", args)
             if isinstance(found, LoadedState):
@@ -311,7 +311,7 @@ class SessionStore:
             await self.load(user)
         raise _evicted()
 
-    async def _run_on_channels(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
+    async def run_on_channels(self, user: UserId, script: str, args: tuple[Any, ...]) -> list[Any]:
         """Return a script's answer on the user's state with the sessions in channels, which are loaded if needed."""
         for _ in range(_LOADS):
             answer = await self._try(user, script, args)

@@ -18,9 +18,10 @@ _REPLACED = {
     "œ": "oe",
     "þ": "th",
     "ŋ": "n",
-    # Keyboards and editors replace quotes and hyphens by finer ones.
+    # Keyboards and editors replace quotes, hyphens and the slash of fractions by finer ones.
     **dict.fromkeys("\u00b4\u02bb\u02bc\u2018\u2019\u201b\u2032\u05f3", "'"),
     **dict.fromkeys("\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033\u301d\u301e\u301f\u05f4", '"'),
+    "\u2044": "/",
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
 }
 
@@ -28,8 +29,8 @@ _UNCHANGED = frozenset("\u2122\u2120") | {chr(code) for code in range(0x3131, 0x
 """Trademark signs, which are no part of a word; and Hangul letters, which Unicode would compose with their neighbours:
 then ㅠㅠ would not be found in ㅋㅋㅠㅠ."""
 
-_INVISIBLE = frozenset("\u034f\u115f\u1160\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
-"""Joiners and fillers that are no format characters; and skin tones of emoji."""
+_INVISIBLE = frozenset("\u034f\u0640\u115f\u1160\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+"""Joiners and fillers that are no format characters, the sign that makes Arabic words longer, skin tones of emoji."""
 
 _LETTER_MARKS = frozenset({0, 6, 7, 8, 9, 84, 91, 103, 107, 118, 122, 129, 130, 132})
 """Combining classes of marks that make another letter: vowel signs, tones of Thai and Lao, viramas, nuktas, and the

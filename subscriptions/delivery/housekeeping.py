@@ -120,7 +120,7 @@ class Housekeeper:
         self._pins = pins
         self._reactions = reactions
         self._previews = previews
-        self._indexing = indexing
+        self.indexing = indexing
         self._threads = threads
         self._ring = ring
         self._live_servers = live_servers
@@ -159,9 +159,9 @@ class Housekeeper:
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
                 (_HELD_RECEIPTS_SECONDS, "held_receipts", self._receipt_release.release_due),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
-                (OLD_INTERVAL_SECONDS, "search_index", self._indexing.index_old),
-                (PAST_INTERVAL_SECONDS, "search_past", self._indexing.index_past),
-                (_LEASE_SECONDS, "search_others", self._indexing.watch_others),
+                (OLD_INTERVAL_SECONDS, "search_index", self.indexing.index_old),
+                (PAST_INTERVAL_SECONDS, "search_past", self.indexing.index_past),
+                (_LEASE_SECONDS, "search_others", self.indexing.watch_others),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (1.0, "voice_devices", self._voice_devices.renew),
                 (CHECK_MS / 1000, "voice_checks", self._voice_checks.check),

@@ -72,6 +72,9 @@ HISTORY = f"""query (
         }} }} }}"""
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
     cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
+_WRITTEN_BEHIND = {"deployment", "leases", "search"}
+"""Collections that servers write at any time: for themselves, and the index of messages behind the deliveries."""
+
 _CONVERSATIONS = ("p_", "g_", "b_", "c_", "t_")
 LIVE_MESSAGES = (
     f"subscription ($since: Cursor, $id: ID) {{ messageEvents(since: $since, conversationId: $id) {{ {EVENT} }} }}"
@@ -314,16 +317,16 @@ class Api(SessionCalls, GroupCalls):
         return [milliseconds / 3_600_000 for milliseconds in lifetimes]
 
     async def stored_documents(self) -> dict[str, dict[Any, Json]]:
-        """Return every document of the database except those that housekeeping writes."""
+        """Return every document of the database except those that are written behind requests."""
         await self.wait_until_idle()
-        names = set(self.database.list_collection_names()) - {"deployment", "leases"}
+        names = set(self.database.list_collection_names()) - _WRITTEN_BEHIND
         return {name: {row["_id"]: row for row in self.database[name].find()} for name in sorted(names)}
 
     async def stored_hashes(self) -> dict[str, str]:
         """Return a hash of each collection: to compare them takes less time than to compare `stored_documents`."""
         await self.wait_until_idle()
         hashes: dict[str, str] = self.database.command("dbHash")["collections"]
-        return {name: digest for name, digest in hashes.items() if name not in ("deployment", "leases")}
+        return {name: digest for name, digest in hashes.items() if name not in _WRITTEN_BEHIND}
 
 
 def message_input(to: str, content: str = "hello", **more: Any) -> Json:

@@ -13,7 +13,7 @@ from tests.schema.schema_shape import demanded, descriptions_of, different, miss
 ROOT = Path(__file__).parents[2]
 CONTRACT = ROOT / "docs" / "contract.graphql"
 NOT_BUILT = Path(__file__).with_name("not_built.txt")
-MOST_NOT_BUILT = 72
+MOST_NOT_BUILT = 66
 """The length of the list when the contract last grew. Lower it when something is built: the list only shrinks."""
 COMMITTED = ROOT / "schema" / "schema.graphql"
 ORIGINAL = ROOT.parent / "shared" / "contract.graphql"

@@ -26,6 +26,7 @@ from tests.security.rules import (
 )
 
 _GROUP = {"id": "@group"}
+_SEARCH = 'searchMessages(query: "everybody", filter: {%s}) { edges { node { id } } }'
 
 ROOT_FIELDS = [
     query("me", "me { id }", SIGNED_IN),
@@ -172,6 +173,12 @@ ROOT_FIELDS = [
         id="@channel"),
     query("pinnedMessages", "pinnedMessages(conversationId: $id) { edges { cursor } }",
         in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    query("searchMessages", 'searchMessages(query: "everybody") { edges { node { id } } }', SIGNED_IN),
+    query("searchMessages", _SEARCH % "conversationIds: [$id]", OWN_SESSION, **_GROUP),
+    query("searchMessages", _SEARCH % "conversationIds: [$id]", THREAD_VIEWERS, id="@thread"),
+    query("searchMessages", _SEARCH % "conversationIds: [$id]", in_workspace(INVISIBLE, OK, OK), id="@channel"),
+    query("searchMessages", _SEARCH % "conversationIds: [$id]", in_workspace(INVISIBLE, INVISIBLE, OK), id="@secret"),
+    query("searchMessages", _SEARCH % "workspaceId: $id", in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     mutation("addReaction", 'addReaction(messageId: $id, emoji: ":wave:") { id }', MEMBERS, id="@message"),
     mutation("removeReaction", 'removeReaction(messageId: $id, emoji: ":wave:") { id }', MEMBERS, id="@message"),
     mutation("clearReactions", "clearReactions(messageId: $id) { id }", ADMINS, id="@message"),

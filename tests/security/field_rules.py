@@ -39,6 +39,9 @@ VISIBLE_WITH_OBJECT = """
     SystemEvent: kind actor targets text
     MessageConnection: edges pageInfo
     MessageEdge: node cursor
+    SearchConnection: edges pageInfo totalAtLeast complete indexedUpTo
+    SearchEdge: node cursor highlights
+    TextRange: start end
     MessageCreated: message cursor
     Mentioned: message cursor
     MessageUpdated: message cursor

@@ -124,6 +124,7 @@ def valid_for(sample: SampleGroup) -> Json:
         "setPresence.status": "DND",
         "registerDevice.input": {"type": "WEB"},
         "markChannelsRead.workspaceId": "w_1", "followedChannels.workspaceId": "w_1",
+        "searchMessages.query": "hello", "searchMessages.filter": {},
     }  # fmt: skip
 
 

@@ -120,6 +120,7 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
             "pinnedMessages": f'conversationId: "{sample.group}", ',
             "threads": f'conversationId: "{sample.group}", ',
             "searchUsers": 'query: "", ',
+            "searchMessages": 'query: "word", ',
             "reactors": f'messageId: "{sample.message}", emoji: ":wave:", ',
             "followedChannels": f'workspaceId: "{sample.workspace}", ',
         }

@@ -35,9 +35,12 @@ OF_GROUPS = {
     "startTyping": "mutation ($id: ID!) { startTyping(conversationId: $id) }",
     "createUpload": """mutation ($id: ID!) {
         createUpload(input: {conversationId: $id, filename: "x", sizeBytes: 1}) { id } }""",
+    "searchMessages": """query ($id: ID!) {
+        searchMessages(query: "hidden", filter: {conversationIds: [$id]}) { edges { cursor } } }""",
 }
 OF_THREADS = {
-    name: OF_GROUPS[name] for name in ("conversation", "node", "messages", "session", "sendMessage", "markRead")
+    name: OF_GROUPS[name]
+    for name in ("conversation", "node", "messages", "session", "sendMessage", "markRead", "searchMessages")
 } | {
     "thread": "query ($id: ID!) { found: thread(id: $id) { id } }",
     "followThread": "mutation ($id: ID!) { followThread(threadId: $id) { id } }",
@@ -142,7 +145,7 @@ async def test_messages_and_sessions_of_others_cost_a_stranger_the_same_as_unkno
         unknown = await trips_of(api, sample.outsider, query, UNKNOWN_MESSAGE)
         for hidden in (sample.message, sample.later, private):
             assert await trips_of(api, sample.outsider, query, hidden) == unknown, name
-    for name in ("conversation", "node", "session", "messages"):
+    for name in ("conversation", "node", "session", "messages", "searchMessages"):
         query = OF_GROUPS[name]
         existing = await trips_of(api, sample.outsider, query, private_id(sample.owner, sample.member))
         assert existing == await trips_of(api, sample.outsider, query, private_id(sample.owner, "nobody")), name

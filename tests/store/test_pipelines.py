@@ -254,3 +254,34 @@ async def test_any_failure_to_open_a_connection_reaches_the_caller(
 async def test_a_script_on_a_key_without_a_hash_tag_is_refused(cache: Cache) -> None:
     with pytest.raises(ValueError, match="hash tag"):
         await cache.one(Call("voice_claim", (f"{cache.keys.namespace}voices",), (0, 1, 1)))
+
+
+async def test_calls_at_the_same_time_count_as_many_round_trips_as_the_longest(redis_url: str) -> None:
+    cache = Cache(redis_url, read_scripts)
+
+    async def ping(times: int) -> int:
+        for _ in range(times):
+            await cache.one(PING)
+        return times
+
+    async def fail() -> None:
+        await ping(1)
+        raise Unreachable("on purpose")
+
+    async def ping_together() -> list[int]:
+        return await cache.gather(ping(2), ping(1))
+
+    try:
+        assert await cache.gather(ping(1), ping(3), ping(0)) == [1, 3, 0]
+        assert cache.trips == 3
+        assert await cache.gather(ping(1), ping_together()) == [1, [2, 1]]
+        assert cache.trips == 5
+        await cache.gather(ping(1), cache.run_in_background([PING]))
+        assert (cache.trips, cache.background_trips) == (6, 1)
+        with pytest.raises(Unreachable):
+            await cache.gather(fail(), ping(2))
+        assert cache.trips == 8
+        await ping(1)
+        assert cache.trips == 9
+    finally:
+        await cache.close()

@@ -1633,6 +1633,16 @@ export type Query = {
   presences: Array<Presence>;
   /** The caller's own: connected ones first, then the one seen last. */
   devices: Array<Device>;
+  /**
+   * Messages the caller may read at this moment, newest first: the index proposes, the current rights decide. query, 1 to
+   * 256 characters: words (all must occur; a prefix of the last one is enough), "exact phrase", -without; only exclusions,
+   * or no word at all: INVALID_INPUT. Words are separated as Unicode does, and where scripts meet; names, addresses and
+   * code are also found as typed (foo_bar, 10.0.0.1, C++). Case and diacritics are ignored. Chinese, Japanese and Korean
+   * text is found by any part of two characters or more. Without conversationIds: the caller's present conversations,
+   * followed channels and followed threads; others they may read only when named. A message is found within 5 s of being
+   * sent, as edited, and no longer once recalled. A cursor of another search: INVALID_INPUT.
+   */
+  searchMessages: SearchConnection;
   node?: Maybe<Node>;
 };
 
@@ -1797,6 +1807,14 @@ export type QueryPresencesArgs = {
 };
 
 
+export type QuerySearchMessagesArgs = {
+  query: Scalars['String']['input'];
+  filter?: InputMaybe<SearchFilter>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
@@ -1896,6 +1914,46 @@ export type RoleInput = {
   isMentionable?: InputMaybe<Scalars['Boolean']['input']>;
   isHoisted?: InputMaybe<Scalars['Boolean']['input']>;
 };
+
+/**
+ * complete: false means something was not searched (the index is behind, or over its time limit). totalAtLeast: a lower
+ * bound. indexedUpTo: the index is complete up to then.
+ */
+export type SearchConnection = {
+  __typename: 'SearchConnection';
+  edges: Array<SearchEdge>;
+  pageInfo: PageInfo;
+  totalAtLeast: Scalars['Int']['output'];
+  complete: Scalars['Boolean']['output'];
+  indexedUpTo: Scalars['Timestamp']['output'];
+};
+
+/** highlights: where the words occur in content. */
+export type SearchEdge = {
+  __typename: 'SearchEdge';
+  node: Message;
+  cursor: Scalars['String']['output'];
+  highlights: Array<TextRange>;
+};
+
+/** after and before are exclusive. FILE includes images. At most 100 conversationIds; c_…, t_… too. */
+export type SearchFilter = {
+  conversationIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  senderIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+  mentionsMe?: InputMaybe<Scalars['Boolean']['input']>;
+  after?: InputMaybe<Scalars['DateTime']['input']>;
+  before?: InputMaybe<Scalars['DateTime']['input']>;
+  has?: InputMaybe<Array<SearchHas>>;
+  pinned?: InputMaybe<Scalars['Boolean']['input']>;
+  inThreads?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+export type SearchHas =
+  | 'FILE'
+  | 'IMAGE'
+  | 'VIDEO'
+  | 'LINK';
 
 /**
  * Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given)
@@ -2153,6 +2211,13 @@ export type SystemEventKind =
   | 'CHANNEL_ARCHIVED'
   | 'CHANNEL_UNARCHIVED'
   | 'CUSTOM';
+
+/** [start, end) in code points. */
+export type TextRange = {
+  __typename: 'TextRange';
+  start: Scalars['Int']['output'];
+  end: Scalars['Int']['output'];
+};
 
 export type Thread = Conversation & Node & {
   __typename: 'Thread';

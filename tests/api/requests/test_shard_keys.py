@@ -35,6 +35,7 @@ from tests.api.presence.connections import PRESENCE_EVENTS
 from tests.api.previews.site import SUPPRESS, FakeSite, send
 from tests.api.reactions.calls import clear, react, reactors_of, take_back
 from tests.api.requests.workspace_operations import WorkspaceOperations
+from tests.api.search.calls import search
 from tests.api.threads.calls import FOLLOW, LOCK, find_thread, list_threads
 from tests.api.voice.calls import JOIN, LEAVE, MODERATE, UPDATE, Device, make_voice_workspace
 from tests.files.blobs.contents import all_names, in_parts, read_all
@@ -209,6 +210,8 @@ async def test_every_operation_names_its_shards(
             await api.data(alice, "query ($id: ID!) { node(id: $id) { id } }", id=node)
         await api.data(alice, "query ($id: ID!) { user(id: $id) { id } users(ids: [$id]) { id } }", id=bob)
         await api.data(alice, '{ searchUsers(query: "b") { edges { node { id } } } }')
+        await search(api, alice, "again")
+        await search(api, alice, "aga", conversationIds=[conversation, group], senderIds=[bob], has=["LINK"])
         await api.data(alice, 'mutation { updateMe(displayName: "Alice", metadata: 1) { id } }')
         await api.sessions(alice)
         await api.own_session(alice, conversation)

@@ -52,6 +52,8 @@ MESSAGES = "query ($id: ID!) { messages(conversationId: $id) { edges { node { id
 MESSAGE = "query ($id: ID!) { message(id: $id) { id content } }"
 SESSION = "query ($id: ID!) { session(conversationId: $id) { id } }"
 SEARCH = 'query ($id: ID!) { searchUsers(query: "target", workspaceId: $id) { edges { cursor } } }'
+SEARCH_MESSAGES = """query ($id: ID!) {
+    searchMessages(query: "hello", filter: {conversationIds: [$id]}) { edges { cursor } } }"""
 WORKSPACE = (
     "query ($id: ID!) { workspace(id: $id) { name members { edges { cursor } } channels { edges { cursor } } } }"
 )
@@ -74,6 +76,7 @@ READS = {
     ),
     "listing pinned messages": in_channel(pin_calls.PINNED, P.READ_HISTORY, refused=EMPTY, done=EMPTY, **_HISTORY),
     "listing threads": in_channel(thread_calls.LIST, P.READ_HISTORY, refused=EMPTY, done=EMPTY, **_HISTORY),
+    "searching messages": in_channel(SEARCH_MESSAGES, P.READ_HISTORY, refused=EMPTY, **_HISTORY),
     "seeing no thread by the id of its channel": in_channel(thread_calls.FIND, outside=NULL, done=NULL),
     "seeing an own file": in_channel(file_calls.ATTACHMENT, outside=OK, variables={"id": "@file"}),
     "seeing the own session": in_channel(SESSION, outside=NULL, done=NULL),

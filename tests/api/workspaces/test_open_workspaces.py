@@ -57,14 +57,14 @@ async def test_an_open_workspace_that_an_older_server_named_is_found_after_the_n
     api = alone
     (alice,) = await api.create_users("alice")
     workspaces = api.services.app.store.workspaces
-    for name in ("Gärten", "Gassen"):
+    for name in ("Xärten", "Xassen"):
         await create_workspace(api, alice, name, isOpen=True)
-    await create_workspace(api, alice, "Garagen")
-    api.database.workspaces.update_one({"name": "Gärten"}, {"$set": {"sn": "gärten", "k": ["g", "gä"]}})
-    assert await listed(api, alice, query="ga") == ["Gassen"]
+    await create_workspace(api, alice, "Xaragen")
+    api.database.workspaces.update_one({"name": "Xärten"}, {"$set": {"sn": "xärten", "k": ["x", "xä"]}})
+    assert await listed(api, alice, query="xa") == ["Xassen"]
     assert await workspaces.refresh_search_fields() == 1
     assert await workspaces.refresh_search_fields() == 0
-    assert sorted(await listed(api, alice, query="ga")) == ["Gassen", "Gärten"]
+    assert sorted(await listed(api, alice, query="xa")) == ["Xassen", "Xärten"]
 
 
 @pytest.mark.parametrize(

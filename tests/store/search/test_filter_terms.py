@@ -7,8 +7,10 @@ import pytest
 from store.base.ids import ConversationId, FileId, MessageId, UserId
 from store.base.workspace_ids import RoleId
 from store.files.file import Attachment, FileContent
+from store.messages.broadcasts import BroadcastOf
 from store.messages.message import Message, MessageKind
 from store.search.filter_terms import (
+    ANY_ROLE_TERM,
     EVERYBODY_TERM,
     Contained,
     contained_term,
@@ -17,7 +19,6 @@ from store.search.filter_terms import (
     is_filter_term,
     mention_term,
     message_terms,
-    role_term,
     sender_term,
 )
 from store.search.search_index import Wanted
@@ -39,16 +40,21 @@ def with_files(*content_types: str) -> Message:
 
 def test_a_message_has_the_terms_of_its_text_and_of_filters() -> None:
     message = TEXT._replace(mentions=(ALICE, BOB), mentioned_roles=(RoleId("e"),), mentions_all=True)
-    expected = {sender_term(ALICE), mention_term(ALICE), mention_term(BOB), role_term(RoleId("e")), EVERYBODY_TERM}
+    expected = {sender_term(ALICE), mention_term(ALICE), mention_term(BOB), ANY_ROLE_TERM, EVERYBODY_TERM}
     assert filter_terms(message) == expected
     assert message_terms(message) == expected | {"hello", "there"}
     assert message_terms(TEXT) == {sender_term(ALICE), "hello", "there"}
 
 
+def test_the_copy_of_a_reply_has_the_terms_of_what_the_reply_mentions() -> None:
+    copy = TEXT._replace(broadcast_of=BroadcastOf(MessageId(1), 1, (BOB,), True, (RoleId("e"),)))
+    assert filter_terms(copy) == {sender_term(ALICE), mention_term(BOB), ANY_ROLE_TERM, EVERYBODY_TERM}
+
+
 def test_terms_of_filters_differ_from_each_other_and_from_words() -> None:
     names = ["e", "s", "m", "alice", "FILE", "LINK"]
-    terms = [make(name) for name in names for make in (sender_term, mention_term, role_term)]  # type: ignore[operator]
-    terms += [EVERYBODY_TERM, *map(contained_term, Contained)]
+    terms = [make(name) for name in names for make in (sender_term, mention_term)]
+    terms += [EVERYBODY_TERM, ANY_ROLE_TERM, *map(contained_term, Contained)]
     assert len(set(terms)) == len(terms)
     assert all(map(is_filter_term, terms))
     assert not any(is_filter_term(word) for word in terms_of(" ".join(terms)))
