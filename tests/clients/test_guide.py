@@ -26,7 +26,7 @@ from server.settings import Settings
 from tests.clients.programs import GUIDE, ROOT, ProgramResult, Workshop, missing
 from tests.server.served_app import serving_app
 
-PROGRAMS = ("signing_in", "ids", "socket", "plain", "sse", "apollo", "urql", "relay", "storms")
+PROGRAMS = ("signing_in", "ids", "socket", "plain", "sse", "apollo", "urql", "relay", "storms", "searching")
 TEXT = (ROOT / "docs" / "clients.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 

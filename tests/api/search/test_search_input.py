@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.api.client import Api, Refusal, private_id
-from tests.api.search.calls import found, refused, search
+from tests.api.conftest import OpenApi
+from tests.api.search.calls import SEARCH, found, refused, search
 
 BAD_QUERIES = {
     "empty": "",
@@ -123,3 +124,15 @@ async def test_the_order_and_repetition_of_ids_make_no_other_search(api: Api) ->
     after = first["pageInfo"]["endCursor"]
     rest = await search(api, alice, "green", first=1, cursor=after, senderIds=[bob, alice, bob])
     assert len(rest["edges"]) == 1 and not rest["pageInfo"]["hasNextPage"]
+
+
+async def test_a_deployment_without_an_index_says_so(open_api: OpenApi) -> None:
+    async with open_api("without", search="off") as api:
+        alice, bob = await api.create_users("alice", "bob")
+        await api.send(alice, bob, "green")
+        response = await api.run(alice, SEARCH, query="green")
+        (error,) = response["errors"]
+        assert error["extensions"]["code"] == "UNAVAILABLE"
+        assert error["message"] == "messages cannot be searched: the operator has switched the search off"
+        assert (await refused(api, alice, "")).code == "INVALID_INPUT"
+        assert api.database["search"].count_documents({}) == 0

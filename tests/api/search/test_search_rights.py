@@ -6,10 +6,11 @@ import pytest
 
 from store.workspaces.permissions import Permission
 from tests.api.broadcast.calls import broadcast
+from tests.api.channels.follow_calls import interrupt
 from tests.api.channels.session_calls import FOLLOW
 from tests.api.client import Api, Refusal, private_id
 from tests.api.sample_channels import SampleChannels
-from tests.api.search.calls import found, refused, search
+from tests.api.search.calls import found, refused, search, wait_until_indexed
 from tests.api.search.conftest import Settle
 from tests.api.session_calls import DELETE
 from tests.api.threads.calls import FOLLOW as FOLLOW_THREAD
@@ -223,3 +224,25 @@ async def test_a_copy_mentions_whom_the_reply_mentions(api: Api, settle: Settle)
 async def one_user(api: Api) -> str:
     (user,) = await api.create_users("other")
     return user
+
+
+async def test_a_message_sent_after_the_caller_was_removed_during_a_search_is_not_found(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    index = api.services.app.store.search_index
+    for filters, expected in ((True, ["tea before"]), (False, [])):
+        group = await api.create_group(alice, bob, carol, await one_user(api))
+        await api.send(alice, group, "tea before")
+        await wait_until_indexed(api)
+
+        async def remove_and_send(group: str = group) -> None:
+            await api.remove(alice, group, carol)
+            await api.send(alice, group, "tea after")
+            await wait_until_indexed(api)
+
+        with monkeypatch.context() as patch:
+            interrupt(patch, index, "propose", remove_and_send, after=False)
+            named = {"conversationIds": [group]} if filters else {}
+            page = await search(api, carol, "tea", **named)
+        assert [edge["node"]["content"] for edge in page["edges"]] == expected

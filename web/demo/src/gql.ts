@@ -110,6 +110,11 @@ export type HistoryVisibility =
   | 'SINCE_JOIN'
   | 'FULL';
 
+export type MessageChange =
+  | 'CREATED'
+  | 'UPDATED'
+  | 'RECALLED';
+
 export type MessageState =
   | 'NORMAL'
   | 'RECALLED';
@@ -180,6 +185,25 @@ export type ReceiptStatus =
   | 'SENT'
   | 'DELIVERED'
   | 'READ';
+
+/** after and before are exclusive. FILE includes images. At most 100 conversationIds; c_…, t_… too. */
+export type SearchFilter = {
+  conversationIds?: Array<string> | null | undefined;
+  workspaceId?: string | null | undefined;
+  senderIds?: Array<string> | null | undefined;
+  mentionsMe?: boolean | null | undefined;
+  after?: string | null | undefined;
+  before?: string | null | undefined;
+  has?: Array<SearchHas> | null | undefined;
+  pinned?: boolean | null | undefined;
+  inThreads?: boolean | null | undefined;
+};
+
+export type SearchHas =
+  | 'FILE'
+  | 'IMAGE'
+  | 'VIDEO'
+  | 'LINK';
 
 /**
  * Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given)
@@ -279,6 +303,60 @@ export type FindPeopleQueryVariables = Exact<{
 
 
 export type FindPeopleQuery = { searchUsers: { edges: Array<{ node: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> }, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null };
+
+export type SearchPeopleQueryVariables = Exact<{
+  query: string;
+}>;
+
+
+export type SearchPeopleQuery = { searchUsers: { edges: Array<{ node: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> } };
+
+export type FoundPartsFragment = { id: string, conversationId: string, seq: number, content: string | null, state: MessageState, editCount: number, createdAt: string, authorName: string, authorAvatarUrl: string | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> };
+
+export type SearchMessagesQueryVariables = Exact<{
+  query: string;
+  filter?: SearchFilter | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type SearchMessagesQuery = { searchMessages: { complete: boolean, edges: Array<{ node: { id: string, conversationId: string, seq: number, content: string | null, state: MessageState, editCount: number, createdAt: string, authorName: string, authorAvatarUrl: string | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> }, highlights: Array<{ start: number, end: number }> }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type ChannelNamesQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ChannelNamesQuery = { workspace: { id: string, name: string, channels: { edges: Array<{ node: { id: string, name: string, topic: string | null, kind: ChannelKind, isArchived: boolean } }> } } | null };
+
+export type RoomQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type RoomQuery = { conversation:
+    | { __typename: 'Channel', name: string, topic: string | null, rev: number, id: string, title: string, workspace: { id: string, name: string } }
+    | { __typename: 'Group', id: string, title: string }
+    | { __typename: 'PrivateConversation', id: string, title: string }
+    | { __typename: 'SubBizGateway', id: string, title: string }
+    | { __typename: 'Thread', rev: number, id: string, title: string, parent: { id: string, conversationId: string, seq: number } }
+   | null };
+
+export type RoomEventsSubscriptionVariables = Exact<{
+  channels: Array<Position> | Position;
+}>;
+
+
+export type RoomEventsSubscription = { channelEvents:
+    | { __typename: 'ChannelMessage', conversationId: string, change: MessageChange, rev: number, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
+    | { __typename: 'ChannelPins' }
+    | { __typename: 'ChannelReactions' }
+    | { __typename: 'ChannelThread' }
+    | { __typename: 'TypingStarted' }
+    | { __typename: 'TypingStopped' }
+    | { __typename: 'AccessEnded', conversationId: string }
+    | { __typename: 'ChannelCaughtUp', conversationId: string, rev: number, reset: boolean }
+   };
 
 export type PersonQueryVariables = Exact<{
   id: string;
@@ -1049,6 +1127,32 @@ fragment PeerMarks on Session {
   peerReadSeq
 }`;
 
+export const FoundParts = gql`fragment FoundParts on Message {
+  id
+  conversationId
+  seq
+  content
+  state
+  editCount
+  createdAt
+  authorName
+  authorAvatarUrl
+  sender {
+    ...UserParts
+  }
+  attachments {
+    id
+    filename
+    contentType
+  }
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}`;
+
 export const HistoryParts = gql`fragment HistoryParts on MessageConnection {
   edges {
     node {
@@ -1286,6 +1390,103 @@ export const FindPeopleDocument: TypedDocumentNode<FindPeopleQuery, FindPeopleQu
   }
 }
 ${UserParts}`;
+
+export const SearchPeopleDocument: TypedDocumentNode<SearchPeopleQuery, SearchPeopleQueryVariables> = gql`query SearchPeople($query: String!) {
+  searchUsers(query: $query, first: 5) {
+    edges {
+      node {
+        ...UserParts
+      }
+    }
+  }
+}
+${UserParts}`;
+
+export const SearchMessagesDocument: TypedDocumentNode<SearchMessagesQuery, SearchMessagesQueryVariables> = gql`query SearchMessages($query: String!, $filter: SearchFilter, $after: String) {
+  searchMessages(query: $query, filter: $filter, first: 20, after: $after) {
+    edges {
+      node {
+        ...FoundParts
+      }
+      highlights {
+        start
+        end
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+    complete
+  }
+}
+${FoundParts}`;
+
+export const ChannelNamesDocument: TypedDocumentNode<ChannelNamesQuery, ChannelNamesQueryVariables> = gql`query ChannelNames($id: ID!) {
+  workspace(id: $id) {
+    id
+    name
+    channels(first: 100) {
+      edges {
+        node {
+          id
+          name
+          topic
+          kind
+          isArchived
+        }
+      }
+    }
+  }
+}`;
+
+export const RoomDocument: TypedDocumentNode<RoomQuery, RoomQueryVariables> = gql`query Room($id: ID!) {
+  conversation(id: $id) {
+    __typename
+    id
+    title
+    ... on Channel {
+      name
+      topic
+      rev
+      workspace {
+        id
+        name
+      }
+    }
+    ... on Thread {
+      rev
+      parent {
+        id
+        conversationId
+        seq
+      }
+    }
+  }
+}`;
+
+export const RoomEventsDocument: TypedDocumentNode<RoomEventsSubscription, RoomEventsSubscriptionVariables> = gql`subscription RoomEvents($channels: [Position!]!) {
+  channelEvents(channels: $channels) {
+    __typename
+    ... on ChannelMessage {
+      conversationId
+      change
+      rev
+      message {
+        ...MessageParts
+      }
+    }
+    ... on AccessEnded {
+      conversationId
+    }
+    ... on ChannelCaughtUp {
+      conversationId
+      rev
+      reset
+    }
+  }
+}
+${MessageParts}`;
 
 export const PersonDocument: TypedDocumentNode<PersonQuery, PersonQueryVariables> = gql`query Person($id: ID!) {
   user(id: $id) {

@@ -6,6 +6,7 @@ import "./ui/base.css";
 import "./ui/chat.css";
 import "./ui/files/files.css";
 import "./ui/presence/presence.css";
+import "./ui/search/search.css";
 import "./ui/workspaces/workspaces.css";
 
 startTheme();

@@ -7,7 +7,7 @@
 import { cacheExchange, type Cache } from "@urql/exchange-graphcache";
 
 import { embeddedTypes, MeDocument, mutations, OwnPresenceDocument, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
-import type { MessageEventsSubscription, ReadyQuery, SessionPartsFragment, SyncSessionSubscription } from "../gql";
+import type { MessageEventsSubscription, ReadyQuery, RoomEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
 import { connectedHistory, newHistory } from "./history";
 import { sessionId } from "./ids";
 
@@ -160,6 +160,11 @@ export function cache(me: string) {
           // A user who joins a group again may read messages from the time between, without events for them.
           if (reason === "MEMBERSHIP") dropHistory(cache, new Set(sessions.map((each) => each.conversation.id)));
           cache.invalidate("Query", "sessionCategories");
+        },
+        channelEvents: (result: RoomEventsSubscription, _args, cache) => {
+          const event = result.channelEvents;
+          if (event.__typename === "ChannelMessage" && event.change === "CREATED") arrive(cache, event.message);
+          if (event.__typename === "ChannelCaughtUp" && event.reset) dropHistory(cache, new Set([event.conversationId]));
         },
         messageEvents: (result: MessageEventsSubscription, _args, cache) => {
           const event = result.messageEvents;

@@ -2,7 +2,7 @@
  * Subscriptions that outlive their connection.
  *
  * Guarantees: after a reconnect, and after an error that passes, a subscription continues after its last event, by `since` or by the
- * `rev` of each workspace. So its reader misses and repeats nothing.
+ * `rev` of each workspace or channel. So its reader misses and repeats nothing.
  */
 import type { SubscriptionForwarder } from "@urql/core";
 import type { GraphQLError } from "graphql";
@@ -15,7 +15,7 @@ interface Position {
   rev?: number | null;
 }
 
-/** The parts of events that say where they are. Of an event of a workspace, `workspaceId` or an object names it. */
+/** The parts of events that say where they are. Of an event of a workspace or channel, an id or an object names it. */
 interface Placed {
   __typename?: string;
   cursor?: string;
@@ -23,6 +23,7 @@ interface Placed {
   workspaceId?: string;
   workspace?: { id: string };
   channel?: { workspace?: { id: string } };
+  conversationId?: string;
   reset?: boolean;
   reason?: string;
   hasMore?: boolean;
@@ -73,11 +74,16 @@ export function forwardedTo(socket: Client, caughtUp: CaughtUp): SubscriptionFor
 const eventOf = ({ data }: Result): Placed => Object.values(data ?? {})[0] ?? {};
 const workspaceOf = ({ workspaceId, workspace, channel }: Placed) => workspaceId ?? workspace?.id ?? channel?.workspace?.id;
 
+const moved = (positions: Position[], id: string | undefined, rev: number) => positions.map((each) => (each.id === id ? { ...each, rev } : each));
+
 function advance(variables: Record<string, unknown>, result: Result): void {
   const event = eventOf(result);
   if (event.cursor) variables.since = event.cursor;
   if (event.rev !== undefined && Array.isArray(variables.workspaces)) {
-    variables.workspaces = (variables.workspaces as Position[]).map((each) => (each.id === workspaceOf(event) ? { ...each, rev: event.rev! } : each));
+    variables.workspaces = moved(variables.workspaces as Position[], workspaceOf(event), event.rev);
+  }
+  if (event.rev !== undefined && Array.isArray(variables.channels)) {
+    variables.channels = moved(variables.channels as Position[], event.conversationId, event.rev);
   }
 }
 

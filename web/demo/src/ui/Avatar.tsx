@@ -9,7 +9,7 @@ interface Props {
   name: string;
   url?: string | null;
   /** A symbol instead of initials. */
-  sign?: "group" | "stack" | undefined;
+  sign?: "group" | "stack" | "hash" | "reply" | undefined;
   small?: boolean;
   /** Shows whether the person with this id is there. */
   live?: boolean;

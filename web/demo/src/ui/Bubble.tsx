@@ -16,13 +16,14 @@ import { useWorld } from "./world";
 
 type Action = (message: MessagePartsFragment) => void;
 
+/** Without an action, its menu item is not there. */
 export interface MessageActions {
-  reply: Action;
-  edit: Action;
-  recall: Action;
+  reply?: Action;
+  edit?: Action;
+  recall?: Action;
   /** Removes the link previews. */
-  suppress: Action;
-  info: Action;
+  suppress?: Action;
+  info?: Action;
   /** Shows the message with this seq. */
   jump: (seq: number) => void;
 }
@@ -30,6 +31,8 @@ export interface MessageActions {
 interface Props extends MessageActions {
   message: MessagePartsFragment;
   session: SessionPartsFragment | null;
+  /** Messages of others have the sender's name and picture. */
+  showsSenders: boolean;
   /** True if the previous message is from the same person. */
   follows: boolean;
   /** Highlighted for a moment. */
@@ -39,7 +42,7 @@ interface Props extends MessageActions {
 
 const RECALL_WITHIN_MS = 120_000;
 
-export function Bubble({ message, session, follows, lit, status, reply, edit, recall, suppress, info, jump }: Props) {
+export function Bubble({ message, session, showsSenders, follows, lit, status, reply, edit, recall, suppress, info, jump }: Props) {
   const { me } = useWorld();
   const menuWasOpen = useRef(false);
   const { sender, replyTo } = message;
@@ -49,7 +52,7 @@ export function Bubble({ message, session, follows, lit, status, reply, edit, re
   const group = session?.conversation.__typename === "Group" ? session.conversation : null;
   const recalled = message.state === "RECALLED";
   const rules = group?.viewerRole === "OWNER" || group?.viewerRole === "ADMIN";
-  const item = (label: string, run: Action, when: boolean): MenuItem[] => (when ? [{ label, run: () => run(message) }] : []);
+  const item = (label: string, run: Action | undefined, when: boolean): MenuItem[] => (run && when ? [{ label, run: () => run(message) }] : []);
   const items = [
     ...item("Reply", reply, !recalled),
     ...item("Edit", edit, own && !recalled),
@@ -57,7 +60,7 @@ export function Bubble({ message, session, follows, lit, status, reply, edit, re
     ...item("Remove link previews", suppress, own && message.embeds.length > 0 && !sender.isBot),
     ...item("Info", info, own),
   ];
-  const named = group && !own && !follows;
+  const named = showsSenders && !own && !follows;
 
   // Without a pointing device the menu's button is not displayed: a tap on the message opens the menu.
   const openMenu = (event: MouseEvent<HTMLElement>) => {
@@ -65,7 +68,7 @@ export function Bubble({ message, session, follows, lit, status, reply, edit, re
     event.currentTarget.parentElement!.querySelector<HTMLElement>(".menu-button")?.click();
   };
   return (
-    <article className={["bubble", own ? "own" : "", group ? "grouped" : "", follows ? "follows" : "", recalled ? "recalled" : "", lit ? "lit" : ""].join(" ")} tabIndex={-1} data-seq={message.seq} data-status={own ? status : undefined}>
+    <article className={["bubble", own ? "own" : "", showsSenders ? "grouped" : "", follows ? "follows" : "", recalled ? "recalled" : "", lit ? "lit" : ""].join(" ")} tabIndex={-1} data-seq={message.seq} data-status={own ? status : undefined}>
       {named && <Avatar id={sender.id} name={sender.displayName} url={sender.avatarUrl} small />}
       <div className="body" onPointerDown={() => (menuWasOpen.current = !!document.querySelector(".menu"))} onClick={openMenu}>
         {named ? (

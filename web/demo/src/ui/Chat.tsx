@@ -5,6 +5,7 @@ import { connect, type Token } from "../confab/client";
 import { nameDevice, thisDevice } from "../confab/device";
 import { openOutbox } from "../confab/outbox";
 import { openPresences } from "../confab/presence";
+import { openSearch } from "../confab/search";
 import { startSync } from "../confab/sync";
 import { openUploads } from "../confab/uploads";
 import { openWorkspaces } from "../confab/workspaces";
@@ -14,7 +15,9 @@ import logo from "../logo.svg";
 import { Confirm } from "./Confirm";
 import { Conversation } from "./Conversation";
 import { textOf } from "./format";
+import { Room } from "./Room";
 import { useRoute } from "./route";
+import { SearchOverEverything } from "./search/SearchOverEverything";
 import { Sidebar } from "./Sidebar";
 import { useConfirm } from "./useConfirm";
 import { useAsked, useLiveEvents, useScreen, useTyping, useWorld, WorldContext, type World } from "./world";
@@ -40,13 +43,15 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
     const uploads = openUploads(connection.client, outbox);
     const presences = openPresences(connection.client);
     const workspaces = openWorkspaces(connection.client, sync, token.userId, place);
+    const search = openSearch(connection.client);
     const offChange = connection.onChange(() => connection.state().connected && (outbox.wake(), uploads.wake()));
     const offScreen = sync.onScreen(() => sync.screen() === "there" && void nameDevice(connection.client, device, `${place}.${token.userId}`));
     void people().then((all) => setCast(all ?? []));
-    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads, device, presences, workspaces });
+    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads, device, presences, workspaces, search });
     return () => {
       offScreen();
       offChange();
+      search.stop();
       workspaces.stop();
       presences.stop();
       uploads.stop();
@@ -74,7 +79,7 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
 }
 
 function Panes({ leave }: { leave: () => void }) {
-  const { workspaceId, conversationId, subBiz } = useRoute();
+  const { workspaceId, conversationId, subBiz, seq } = useRoute();
   const typing = useTyping();
   const { connection } = useWorld();
   const connectionState = useSyncExternalStore(connection.onChange, () => connection.state().connection);
@@ -82,8 +87,10 @@ function Panes({ leave }: { leave: () => void }) {
   return (
     <div className="panes" data-open={conversationId ? "" : undefined} data-connection={connectionState}>
       <Sidebar workspaceId={workspaceId} subBiz={subBiz} current={conversationId} typing={typing} leave={leave} />
-      {conversationId ? (
-        <Conversation key={conversationId} id={conversationId} subBiz={subBiz} typing={typing(conversationId)} />
+      {conversationId?.startsWith("c_") ? (
+        <Room key={conversationId} id={conversationId} workspaceId={workspaceId} subBiz={subBiz} seq={seq} />
+      ) : conversationId ? (
+        <Conversation key={conversationId} id={conversationId} subBiz={subBiz} seq={seq} typing={typing(conversationId)} />
       ) : (
         <main className="nothing-open">
           <img src={logo} alt="" width="72" height="72" />
@@ -91,6 +98,7 @@ function Panes({ leave }: { leave: () => void }) {
           <p>Open this page on a second device, or <a href="?view=two">two side by side</a>: both show the same.</p>
         </main>
       )}
+      <SearchOverEverything />
       <OfflineBanner />
       <Announcer />
     </div>

@@ -11,24 +11,33 @@ import { GroupInfo } from "./GroupInfo";
 import { Icon } from "./Icon";
 import { MessageInfo } from "./MessageInfo";
 import { MessageList } from "./MessageList";
+import { Room } from "./Room";
 import { StatusEmojiOf } from "./presence/CustomStatus";
 import { PresenceWords } from "./presence/PresenceWords";
 import { Profile } from "./presence/Profile";
 import { go } from "./route";
+import { BackButton, SearchHere } from "./search/buttons";
 import { useDo } from "./useDo";
 import { useHistory } from "./useHistory";
 import { useMarkRead, useNewMessagesLine } from "./useReading";
+import { useBeginning, useTarget } from "./useTarget";
 import { useAsked, useOutbox, useWatched, useWorld } from "./world";
 
-export function Conversation({ id, subBiz, typing }: { id: string; subBiz: string | null; typing: string }) {
+interface Props {
+  id: string;
+  subBiz: string | null;
+  /** The message to show. */
+  seq: number | null;
+  typing: string;
+}
+
+export function Conversation({ id, subBiz, seq, typing }: Props) {
   const { me, confirm, tell } = useWorld();
   const run = useDo();
   const [{ data: found, fetching, error }, again] = useAsked({ query: OneSessionDocument, variables: { conversationId: id } });
   const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
   const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
   const [asked, setAsked] = useState<MessagePartsFragment | "group" | "person" | null>(null);
-  const [target, setTarget] = useState<{ seq: number } | null>(null);
-  const [fromEnd, setFromEnd] = useState(false);
   const composer = useRef<HTMLTextAreaElement>(null);
 
   const session = found?.session ?? null;
@@ -41,7 +50,9 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   const person = conversation?.__typename === "PrivateConversation" ? conversation.peer : answer?.user;
   const title = conversation?.title ?? person?.displayName ?? begins ?? "";
 
-  const { messages, loaded, place, loadOlder, loadNewer, goTo, goToNewest } = useHistory(id, session, !fetching);
+  const beginning = useBeginning(seq);
+  const { messages, loaded, place, loadOlder, loadNewer, ...history } = useHistory(id, session, !fetching, beginning?.seq ?? null);
+  const { target, fromEnd, show, toNewest } = useTarget(seq, beginning, history);
   const live = !loadNewer;
   const outgoing = useOutbox(id).filter((each) => !messages.some((message) => message.idempotencyKey === each.key && message.sender.id === me));
   const { heldMessages } = useFiles(id);
@@ -49,14 +60,8 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
   const markRead = useMarkRead(session, watched);
   const [line, see] = useNewMessagesLine({ me, session, messages, outgoing, ready: loaded, live });
 
-  const toNewest = () => {
-    setTarget(null);
-    setFromEnd(true);
-    goToNewest();
-  };
-  const jump = async (seq: number) => {
-    if (await goTo(seq)) setTarget({ seq });
-    else tell("The quoted message didn't load. Try again when you are online.");
+  const jump = async (to: number) => {
+    if (!(await show({ seq: to }))) tell("The quoted message didn't load. Try again when you are online.");
   };
   const recall = async (message: MessagePartsFragment) => {
     const question = { title: "Recall this message?", text: "Its text disappears for everybody. This cannot be undone.", verb: "Recall" };
@@ -72,16 +77,18 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
 
   if (!session && !begins && error && isRetryable(error)) return <main className="nothing-open"><p role="alert">The conversation didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p></main>;
   if (answer && !answer.user) return <main className="nothing-open"><h2>There is no such person</h2><p>Nobody here has the id “{begins}”.</p><p><a href="#/">Back to all sessions</a></p></main>;
+  if (!fetching && !session && id.startsWith("t_")) return <Room id={id} subBiz={subBiz} seq={seq} />;
   if (!fetching && !session && !begins) return <main className="nothing-open"><h2>There is no such conversation</h2><p><a href="#/">Back to all sessions</a></p></main>;
   return (
     <main className={drop.over ? "conversation dropping" : "conversation"} aria-label={title} {...drop.on} onKeyDown={(event) => event.key === "Escape" && leave()}>
       <header>
-        <button className="icon back" aria-label="Back" onClick={leave}><Icon name="back" /></button>
+        <BackButton leave={leave} />
         <Avatar id={person?.id ?? id} name={title} url={group ? group.avatarUrl : person?.avatarUrl} sign={group ? "group" : undefined} live={!!person && !person.isBot} />
         <div className="about">
           <h2>{title} {person && <StatusEmojiOf userId={person.id} />}</h2>
           <p role="status">{typing || (group ? (away ? "You are no longer a member" : plural(group.memberCount, "member")) : person?.isBot ? "Bot" : session?.subBiz ?? (person && <PresenceWords userId={person.id} />))}</p>
         </div>
+        <SearchHere conversationId={id} />
         {person && <button className="icon" aria-label="Profile" title="Profile" onClick={() => setAsked("person")}><Icon name="person" /></button>}
         {group && !away && <button className="icon" aria-label="Group info" title="Group info" onClick={() => setAsked("group")}><Icon name="group" /></button>}
       </header>
@@ -92,6 +99,7 @@ export function Conversation({ id, subBiz, typing }: { id: string; subBiz: strin
         outgoing={live ? outgoing : []}
         heldMessages={live ? heldMessages : []}
         session={session}
+        showsSenders={!!group}
         line={line}
         watched={watched}
         target={target}

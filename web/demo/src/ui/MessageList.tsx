@@ -7,6 +7,7 @@ import { Bubble, HeldBubble, PendingBubble, type MessageActions } from "./Bubble
 import { day, plural } from "./format";
 import { Icon } from "./Icon";
 import { statusOf } from "./Ticks";
+import type { Target } from "./useTarget";
 import { useWorld } from "./world";
 
 interface Props extends MessageActions {
@@ -16,12 +17,14 @@ interface Props extends MessageActions {
   /** Messages that wait for their files. */
   heldMessages: HeldMessage[];
   session: SessionPartsFragment | null;
+  /** Messages of others have the sender's name and picture. */
+  showsSenders: boolean;
   /** The line "New messages" is after this seq. */
   line: number | null;
   /** True while the user looks at the page. */
   watched: boolean;
-  /** The message to show, in the middle and highlighted; each new object shows it again. */
-  target: { seq: number } | null;
+  /** The message to show, in the middle; each new object shows it again. */
+  target: Target | null;
   /** Called with the newest message that is on the screen while the user looks at it. */
   onSeen: (seq: number) => void;
   /** Begins at the newest message, not at the line. */
@@ -37,7 +40,7 @@ const AT_END_PX = 60;
 const TOGETHER_MS = 5 * 60_000;
 const HIGHLIGHT_MS = 2500;
 
-export function MessageList({ messages, loaded, outgoing, heldMessages, session, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, ...actions }: Props) {
+export function MessageList({ messages, loaded, outgoing, heldMessages, session, showsSenders, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, ...actions }: Props) {
   const { me } = useWorld();
   const box = useRef<HTMLDivElement>(null);
   const before = useRef({ first: "", last: "", height: 0, atEnd: true, live: false });
@@ -67,8 +70,10 @@ export function MessageList({ messages, loaded, outgoing, heldMessages, session,
     if (wanted) {
       shown.current = target;
       wanted.scrollIntoView({ block: "center" });
-      wanted.focus({ preventScroll: true });
-      setLit(target.seq);
+      if (!target.isQuiet) {
+        wanted.focus({ preventScroll: true });
+        setLit(target.seq);
+      }
     }
     onScroll();
   });
@@ -119,7 +124,7 @@ export function MessageList({ messages, loaded, outgoing, heldMessages, session,
             <Fragment key={message.id}>
               {newDay && <p className="day"><span>{day(message.createdAt)}</span></p>}
               {message === firstNew && <p className="new-messages"><span>New messages</span></p>}
-              <Bubble message={message} session={session} follows={follows} lit={message.seq === lit} status={statusOf(message, session)} {...actions} />
+              <Bubble message={message} session={session} showsSenders={showsSenders} follows={follows} lit={message.seq === lit} status={statusOf(message, session)} {...actions} />
             </Fragment>
           );
         })}
@@ -145,4 +150,18 @@ function newestOnScreen(list: HTMLElement): number {
     if (articles[index]!.getBoundingClientRect().bottom <= bottom) return Number(articles[index]!.dataset.seq);
   }
   return -1;
+}
+
+/** The seq of the message in the middle of the displayed history; 0 if its newest message is on the screen, null without a history. */
+export function placeOnScreen(): number | null {
+  const list = document.querySelector<HTMLElement>(".messages");
+  const articles = [...(list?.querySelectorAll<HTMLElement>("article[data-seq]") ?? [])];
+  if (!list || !articles.length) return null;
+  if (!document.querySelector(".to-end")) return 0;
+  const { top, height } = list.getBoundingClientRect();
+  const distance = (article: HTMLElement) => {
+    const box = article.getBoundingClientRect();
+    return Math.abs(box.top + box.height / 2 - top - height / 2);
+  };
+  return Number(articles.reduce((best, each) => (distance(each) < distance(best) ? each : best)).dataset.seq);
 }

@@ -7,6 +7,7 @@ import { Icon } from "./Icon";
 import { Menu } from "./Menu";
 import { NewConversation } from "./NewConversation";
 import { NewGroup } from "./NewGroup";
+import { SearchButton } from "./search/buttons";
 import { OwnStatus } from "./presence/OwnStatus";
 import { SessionList } from "./SessionList";
 import { ThemeSwitch } from "./ThemeSwitch";
@@ -56,6 +57,7 @@ export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) 
           <Menu label="More" items={[{ label: "Devices", run: () => setDialog("devices") }, { label: "Two devices", run: () => location.assign("?view=two") }, { label: "Sign out", run: leave }]} />
         </header>
       )}
+      {!subBiz && <SearchButton />}
       {!subBiz && folders.length > 0 && (
         <div className="folders" role="tablist" aria-label="Folders">
           {[null, ...folders].map((each) => (

@@ -7,6 +7,7 @@ import type { Connection } from "../confab/client";
 import { isRetryable, type Outbox } from "../confab/outbox";
 import type { Device } from "../confab/device";
 import type { Presences } from "../confab/presence";
+import type { Search } from "../confab/search";
 import type { LiveEvent, Sync } from "../confab/sync";
 import type { Uploads } from "../confab/uploads";
 import type { Workspaces } from "../confab/workspaces";
@@ -23,6 +24,7 @@ export interface World {
   device: Device;
   presences: Presences;
   workspaces: Workspaces;
+  search: Search;
   people: Person[];
   /** Shows the user why a mutation failed. */
   tell: (what: string) => void;

@@ -1,4 +1,4 @@
-"""The state machine of the demo's connection: `web/tests/machine.test.mjs`."""
+"""The parts of the demo that need no page: `web/tests/*.test.mjs`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from tests.browser.programs import PROGRAMS
 from tests.processes import ROOT
 
 WEB = ROOT / "web"
@@ -14,8 +15,9 @@ WEB = ROOT / "web"
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 @pytest.mark.skipif(not (WEB / "node_modules" / "vite").is_dir(), reason="vite is not installed (make web)")
-def test_the_state_machine_of_the_demo_passes_its_tests() -> None:
+@pytest.mark.parametrize("program", sorted(path.name for path in PROGRAMS.glob("*.test.mjs")))
+def test_a_part_of_the_demo_passes_its_tests(program: str) -> None:
     done = subprocess.run(
-        ["node", "--test", "tests/machine.test.mjs"], cwd=WEB, capture_output=True, text=True, timeout=120, check=False
+        ["node", "--test", f"tests/{program}"], cwd=WEB, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout

@@ -1,0 +1,147 @@
+/**
+ * One search of people and messages, as it is typed.
+ *
+ * Guarantees: a request is sent when typing pauses, and cancelled when the search changes, so an answer never replaces that of a later
+ * search. Until the next answer is there, the last one stays. The state outlives the dialog that displays it, so coming back to the
+ * results shows them as they were left.
+ */
+import type { AnyVariables, Client, CombinedError, TypedDocumentNode } from "@urql/core";
+
+import { SearchMessagesDocument, SearchPeopleDocument, type SearchFilter, type SearchMessagesQuery, type UserPartsFragment } from "../gql";
+
+export type FoundMessage = SearchMessagesQuery["searchMessages"]["edges"][number];
+
+/** What a person can narrow a search to. Null and false do not narrow it. */
+export interface Narrowing {
+  conversationId: string | null;
+  senderId: string | null;
+  has: "FILE" | "IMAGE" | "LINK" | null;
+  pinned: boolean;
+}
+
+export interface SearchState {
+  text: string;
+  narrowing: Narrowing;
+  /** The text that `people` and `messages` belong to; it differs from `text` while an answer is awaited. */
+  answered: string;
+  searching: boolean;
+  people: readonly UserPartsFragment[];
+  messages: readonly FoundMessage[];
+  /** False if the server has not searched everything. */
+  complete: boolean;
+  /** Where the next page begins; null if this is all. */
+  after: string | null;
+  loadingMore: boolean;
+  /** Why there are no messages, or no more of them. */
+  failure: { text: string; isRetryable: boolean } | null;
+  /** The chosen result, by its key. */
+  chosen: string | null;
+}
+
+export interface Search {
+  state(): SearchState;
+  onChange(listener: () => void): () => void;
+  change(to: Partial<Pick<SearchState, "text" | "narrowing">>): void;
+  choose(key: string | null): void;
+  /** Loads the next page. */
+  more(): void;
+  /** Asks again after a failure. */
+  again(): void;
+  stop(): void;
+}
+
+export const PAUSE_MS = 180;
+export const EVERYWHERE: Narrowing = { conversationId: null, senderId: null, has: null, pinned: false };
+
+const NOTHING = { people: [], messages: [], complete: true, after: null, loadingMore: false, failure: null } as const;
+const OFFLINE = "This needs the network.";
+
+export function filterOf({ conversationId, senderId, has, pinned }: Narrowing): SearchFilter {
+  return {
+    ...(conversationId && { conversationIds: [conversationId] }),
+    ...(senderId && { senderIds: [senderId] }),
+    ...(has && { has: [has] }),
+    ...(pinned && { pinned }),
+  };
+}
+
+export function openSearch(client: Pick<Client, "query">): Search {
+  let state: SearchState = { text: "", narrowing: EVERYWHERE, answered: "", searching: false, chosen: null, ...NOTHING };
+  const listeners = new Set<() => void>();
+  const set = (change: Partial<SearchState>) => {
+    state = { ...state, ...change };
+    listeners.forEach((changed) => changed());
+  };
+
+  let running: { unsubscribe(): void }[] = [];
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const cancel = () => {
+    clearTimeout(timer);
+    running.forEach((each) => each.unsubscribe());
+    running = [];
+  };
+  const ask = <Data, Variables extends AnyVariables>(document: TypedDocumentNode<Data, Variables>, variables: Variables, answer: (data: Data | undefined, error?: CombinedError) => void) => {
+    let done = false;
+    const request = client.query(document, variables, { requestPolicy: "network-only" }).subscribe(({ data, error, stale }) => {
+      if (done || stale) return;
+      done = true;
+      // After this call: the request may be answered before there is anything to unsubscribe from.
+      queueMicrotask(() => request.unsubscribe());
+      answer(data, error);
+    });
+    running.push(request);
+  };
+
+  const send = () => {
+    const query = state.text.trim();
+    ask(SearchPeopleDocument, { query }, (data) => data && set({ people: data.searchUsers.edges.map(({ node }) => node) }));
+    ask(SearchMessagesDocument, { query, filter: filterOf(state.narrowing) }, (data, error) => {
+      if (error) return set({ searching: false, answered: query, messages: [], after: null, complete: true, failure: failureOf(error) });
+      const { edges, pageInfo, complete } = data!.searchMessages;
+      set({ searching: false, answered: query, messages: edges, complete, after: pageInfo.hasNextPage ? pageInfo.endCursor : null, failure: null });
+    });
+  };
+  const restart = (afterMs: number) => {
+    cancel();
+    if (!state.text.trim()) return set({ ...NOTHING, answered: "", searching: false });
+    set({ searching: true, loadingMore: false });
+    timer = setTimeout(send, afterMs);
+  };
+
+  return {
+    state: () => state,
+    onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
+    change: (to) => {
+      const isSame = (to.text ?? state.text).trim() === state.text.trim() && !to.narrowing;
+      set({ ...to, ...(!isSame && { chosen: null }) });
+      if (!isSame) restart(PAUSE_MS);
+    },
+    choose: (chosen) => set({ chosen }),
+    more: () => {
+      if (!state.after || state.loadingMore || state.searching) return;
+      set({ loadingMore: true, failure: null });
+      const variables = { query: state.text.trim(), filter: filterOf(state.narrowing), after: state.after };
+      ask(SearchMessagesDocument, variables, (data, error) => {
+        if (error) return set({ loadingMore: false, failure: failureOf(error) });
+        const { edges, pageInfo, complete } = data!.searchMessages;
+        const known = new Set(state.messages.map(({ node }) => node.id));
+        set({
+          loadingMore: false,
+          messages: [...state.messages, ...edges.filter(({ node }) => !known.has(node.id))],
+          complete: state.complete && complete,
+          after: pageInfo.hasNextPage ? pageInfo.endCursor : null,
+        });
+      });
+    },
+    again: () => restart(0),
+    stop: () => {
+      cancel();
+      listeners.clear();
+    },
+  };
+}
+
+function failureOf(error: CombinedError): NonNullable<SearchState["failure"]> {
+  const refusal = error.graphQLErrors[0];
+  return { text: refusal?.message ?? OFFLINE, isRetryable: !refusal || refusal.extensions.retryable === true };
+}

@@ -1,0 +1,120 @@
+import { useEffect, useRef, type ReactNode } from "react";
+
+import { excerptOf } from "../../confab/highlights";
+import { peerIn } from "../../confab/ids";
+import type { FoundMessage } from "../../confab/search";
+import { RoomDocument } from "../../gql";
+import { Avatar } from "../Avatar";
+import { moment, textOf } from "../format";
+import { Icon } from "../Icon";
+import { useAsked, useWorld } from "../world";
+import { useSearchState, type Group, type Names, type Result } from "./useResults";
+
+interface Props {
+  groups: Group[];
+  names: Names;
+  chosen: Result | undefined;
+  idOf: (result: Result) => string;
+  open: (result: Result) => void;
+}
+
+/** The results as one list with headings, of which one result is chosen. */
+export function Results({ groups, names, chosen, idOf, open }: Props) {
+  const { search } = useWorld();
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const option = list.current!.querySelector<HTMLElement>("[aria-selected='true']");
+    // The first one with its heading.
+    if (option === list.current!.querySelector("[role=option]")) list.current!.scrollTop = 0;
+    else option?.scrollIntoView({ block: "nearest" });
+  }, [chosen?.key]);
+  return (
+    <div ref={list} id="search-results" className="results" role="listbox" aria-label="Results" tabIndex={-1}>
+      {groups.map(({ title, results }) => (
+        <div key={title} role="group" aria-label={title}>
+          <p className="group-title" aria-hidden="true">{title}</p>
+          {results.map((result) => (
+            <div
+              key={result.key}
+              id={idOf(result)}
+              className={`result ${result.kind}`}
+              role="option"
+              aria-selected={result === chosen}
+              onPointerMove={() => result !== chosen && search.choose(result.key)}
+              onClick={() => open(result)}
+            >
+              <Shown result={result} names={names} />
+            </div>
+          ))}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function Shown({ result, names }: { result: Result; names: Names }) {
+  const { loadingMore } = useSearchState();
+  switch (result.kind) {
+    case "person":
+      return <Line face={<Avatar id={result.user.id} name={result.user.displayName} url={result.user.avatarUrl} small live={!result.user.isBot} />} name={result.user.displayName} more={result.user.isBot ? "Bot" : result.user.id} />;
+    case "session": {
+      const { conversation } = result.session;
+      const peer = conversation.__typename === "PrivateConversation" ? conversation.peer : null;
+      const group = conversation.__typename === "Group" ? conversation : null;
+      const face = <Avatar id={peer?.id ?? conversation.id} name={conversation.title} url={peer?.avatarUrl ?? group?.avatarUrl ?? null} sign={peer ? undefined : group ? "group" : "stack"} small live={!!peer && !peer.isBot} />;
+      return <Line face={face} name={conversation.title} more={group ? "Group" : ""} />;
+    }
+    case "channel": {
+      const { channel, workspace } = result.channel;
+      return <Line face={<span className="face"><Icon name={channel.kind === "VOICE" ? "speaker" : "hash"} /></span>} name={channel.name} more={workspace.name} />;
+    }
+    case "message":
+      return <Message found={result.found} names={names} />;
+    case "more":
+      return <span className="more-results">{loadingMore ? "Loading…" : "Show more messages"}</span>;
+  }
+}
+
+const Line = ({ face, name, more }: { face: ReactNode; name: string; more: string }) => (
+  <>
+    {face}
+    <span className="name">{name}</span>
+    {more && <small>{more}</small>}
+  </>
+);
+
+function Message({ found: { node, highlights }, names }: { found: FoundMessage; names: Names }) {
+  const { me } = useWorld();
+  const own = node.sender.id === me;
+  const text = node.content ?? "";
+  // In a private conversation, the sender's name is also that of the conversation.
+  const isOthers = peerIn(node.conversationId, me) === node.sender.id;
+  return (
+    <>
+      <Avatar id={node.sender.id} name={node.authorName} url={node.authorAvatarUrl} small />
+      <span className="found">
+        <span className="found-head">
+          <b>{own ? "You" : node.authorName}</b>
+          <span className="where">{!isOthers && <Where conversationId={node.conversationId} names={names} />}</span>
+          <time dateTime={node.createdAt}>{moment(node.createdAt)}</time>
+        </span>
+        <span className="excerpt" dir="auto">
+          {text ? excerptOf(text, highlights).map((part, index) => (part.isFound ? <mark key={index}>{part.text}</mark> : part.text)) : textOf(node)}
+        </span>
+      </span>
+    </>
+  );
+}
+
+/** The name of a conversation. One that is not loaded is asked for. */
+export function Where({ conversationId, names: { sessions, channels } }: { conversationId: string; names: Names }) {
+  const session = sessions.find(({ conversation }) => conversation.id === conversationId);
+  const channel = channels.find((each) => each.channel.id === conversationId);
+  const [{ data }] = useAsked({ query: RoomDocument, variables: { id: conversationId }, pause: !!session || !!channel });
+  if (session) return session.conversation.title;
+  if (channel) return `#${channel.channel.name} · ${channel.workspace.name}`;
+  const other = data?.conversation;
+  if (other?.__typename === "Thread") return `Thread: ${other.title}`;
+  if (other?.__typename === "Channel") return `#${other.title} · ${other.workspace.name}`;
+  return other?.title ?? "";
+}

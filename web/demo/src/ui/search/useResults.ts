@@ -1,0 +1,85 @@
+import { useEffect, useState, useSyncExternalStore } from "react";
+
+import { matching } from "../../confab/folding";
+import { EVERYWHERE, filterOf, type FoundMessage, type SearchState } from "../../confab/search";
+import { ChannelNamesDocument, SessionsDocument, type ChannelNamesQuery, type SessionPartsFragment, type UserPartsFragment } from "../../gql";
+import { useAsked, useScreen, useWorld } from "../world";
+
+type Workspace = NonNullable<ChannelNamesQuery["workspace"]>;
+
+export interface NamedChannel {
+  channel: Workspace["channels"]["edges"][number]["node"];
+  workspace: Pick<Workspace, "id" | "name">;
+}
+
+export type Result =
+  | { kind: "person"; key: string; user: UserPartsFragment }
+  | { kind: "session"; key: string; session: SessionPartsFragment }
+  | { kind: "channel"; key: string; channel: NamedChannel }
+  | { kind: "message"; key: string; found: FoundMessage }
+  | { kind: "more"; key: string };
+
+export interface Group {
+  title: string;
+  results: Result[];
+}
+
+const MOST_PEOPLE = 5;
+const MOST_CONVERSATIONS = 6;
+const NOTHING_KNOWN: NamedChannel[] = [];
+
+/** What the user can name: loaded sessions, and the channels of all workspaces. */
+export function useNames() {
+  const { client, sync } = useWorld();
+  const there = useScreen() === "there";
+  const sessions = useAsked({ query: SessionsDocument, variables: {}, pause: !there })[0].data?.sessions.edges.map(({ node }) => node) ?? [];
+  const [channels, setChannels] = useState(NOTHING_KNOWN);
+  useEffect(() => {
+    if (!there) return;
+    let isWanted = true;
+    const asked = sync.workspaces().map(({ id }) => client.query(ChannelNamesDocument, { id }).toPromise());
+    void Promise.all(asked).then((answers) => {
+      const named = answers.flatMap(({ data }) => (data?.workspace ? data.workspace.channels.edges.map(({ node }) => ({ channel: node, workspace: data.workspace! })) : []));
+      if (isWanted) setChannels(named);
+    });
+    return () => void (isWanted = false);
+  }, [there]);
+  return { sessions, channels };
+}
+
+export type Names = ReturnType<typeof useNames>;
+
+export function useSearchState(): SearchState {
+  const { search } = useWorld();
+  return useSyncExternalStore(search.onChange, search.state);
+}
+
+const peerOf = ({ conversation }: SessionPartsFragment) => (conversation.__typename === "PrivateConversation" ? conversation.peer : null);
+
+/** The results in groups. Without a text: the conversations at the top of the list. */
+export function groupsOf(state: SearchState, { sessions, channels }: Names, me: string): Group[] {
+  const text = state.text.trim();
+  const isNarrowed = Object.keys(filterOf(state.narrowing)).length > 0;
+  const ofSession = (session: SessionPartsFragment): Result => ({ kind: "session", key: `session ${session.id}`, session });
+  if (!text) return isNarrowed ? [] : [{ title: "Recent", results: sessions.slice(0, MOST_CONVERSATIONS).map(ofSession) }];
+
+  const known = sessions.flatMap((session) => peerOf(session) ?? []);
+  const near = matching(known, ({ displayName }) => displayName, text);
+  const found = state.people.filter(({ id }) => id !== me && !near.some((each) => each.id === id));
+  const people = [...near, ...found].slice(0, MOST_PEOPLE);
+
+  const named = [
+    ...sessions.filter((session) => !peerOf(session)).map((session) => ({ name: session.conversation.title, result: ofSession(session) })),
+    ...channels.map((channel): { name: string; result: Result } => ({ name: channel.channel.name, result: { kind: "channel", key: `channel ${channel.channel.id}`, channel } })),
+  ];
+  const conversations = matching(named, ({ name }) => name, text).slice(0, MOST_CONVERSATIONS);
+  const messages: Result[] = state.messages.map((each) => ({ kind: "message", key: each.node.id, found: each }));
+  if (state.after && messages.length) messages.push({ kind: "more", key: "more" });
+  return [
+    { title: "People", results: isNarrowed ? [] : people.map((user): Result => ({ kind: "person", key: `person ${user.id}`, user })) },
+    { title: "Conversations", results: isNarrowed ? [] : conversations.map(({ result }) => result) },
+    { title: "Messages", results: messages },
+  ].filter(({ results }) => results.length > 0);
+}
+
+export const isEverywhere = (state: SearchState) => JSON.stringify(state.narrowing) === JSON.stringify(EVERYWHERE);
