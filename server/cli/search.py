@@ -121,8 +121,9 @@ async def print_status(settings: Settings, report: Callable[[str], None]) -> Non
         cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
         try:
             use_present_generation(mongo, cache)
+            await cache.ping()
             count, age_ms = await WaitingMessages(cache, cache.keys, clock).measure()
-            report(f"{count:,} messages wait, the oldest for {age_ms / 1000:.1f} s.")
+            report(f"Messages that wait: {count:,}, the oldest for {age_ms / 1000:.1f} s.")
         except Unreachable as error:
             report(f"How many messages wait is not known: Redis does not answer ({error}).")
         finally:

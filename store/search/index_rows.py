@@ -66,14 +66,20 @@ def hash_of(term: str) -> int:
 
 
 def rows_of(messages: Iterable[IndexedMessage], rebuild: int) -> list[Document]:
-    """Return the rows of messages. Each belongs to one conversation, and has at most `MOST_MESSAGES`."""
-    by_conversation: dict[ConversationId, list[IndexedMessage]] = {}
+    """Return the rows of messages. Each belongs to one conversation, and has at most `MOST_MESSAGES`.
+
+    If a message is given several times, before and after an edit, it gets all its terms once.
+    """
+    by_conversation: dict[ConversationId, dict[MessageId, IndexedMessage]] = {}
     for message in messages:
-        by_conversation.setdefault(message.conversation, []).append(message)
+        same = by_conversation.setdefault(message.conversation, {})
+        if (other := same.get(message.id)) is not None:
+            message = message._replace(terms={*message.terms, *other.terms})
+        same[message.id] = message
     return [
         _row(part, rebuild)
         for same in by_conversation.values()
-        for part in _parts(sorted(same, key=lambda message: message.id))
+        for part in _parts(sorted(same.values(), key=lambda message: message.id))
     ]
 
 

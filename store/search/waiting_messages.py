@@ -120,6 +120,11 @@ class WaitingMessages:
         age = max(0, self._clock.now_ms() - oldest[0].since_ms) if oldest else 0
         return sum(answers[: len(keys)]), age
 
+    async def drop_until(self, until_ms: int) -> None:
+        """Drop the notes of messages that were noted up to a time. They must be part of the past of the index."""
+        calls = [Call("ZREMRANGEBYSCORE", (key,), ("-inf", until_ms)) for key in self._keys_of_all]
+        await self._cache.run_in_background(calls)
+
     async def _read_shared(self) -> WaitingList:
         # A later caller needs a read of its own: what was noted before its call may come after this read.
         self._shared = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -12,6 +13,7 @@ from store.base.ids import MessageId
 from store.base.tasks import end_tasks
 from store.messages.message import Message
 from store.redis.cache import Call
+from store.search.index_states import DELIVERY_MS
 from store.search.past_indexing import PastIndexing
 from store.search.waiting_messages import is_indexed
 from store.store import Store
@@ -39,8 +41,13 @@ _LOCK_MS = 1_900
 PAST_INTERVAL_SECONDS = 5.0
 """Interval at which each server looks whether messages of the past have to be indexed."""
 
+MOST_NOTES = 200_000
+"""Notes that Redis keeps, about 20 MB. If there are more, the messages are indexed like those of the past."""
+
 _PAST_REST = 4.0
 """Seconds of pause for each second of work on the past."""
+
+_CLOSING_SECONDS = 2.0
 
 _WRITE_SECONDS = 10.0
 """Time limit for writing. Later a rebuild would remove the rows: see `SETTLING_MS`."""
@@ -76,7 +83,10 @@ class SearchIndexing:
         if self._task is not None:
             await end_tasks([self._task])
             self._task = None
-            await self.index_delivered()
+            # Otherwise other servers do it.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSING_SECONDS):
+                    await self.index_delivered()
 
     def note_calls(self, messages: Sequence[Message]) -> list[Call]:
         """Return the calls that note messages as waiting: see `WaitingMessages.note_calls`."""
@@ -130,6 +140,10 @@ class SearchIndexing:
         lock = Call("SET", (store.keys.indexing_lock,), (store.deployment.owner, "NX", "PX", _LOCK_MS))
         if await store.cache.one(lock) is None:
             return 0
+        count, age_ms = await store.waiting_messages.measure()
+        if count > MOST_NOTES:
+            await self._leave_to_past(age_ms)
+            return 0
         done = 0
         while notes := await store.waiting_messages.list_older(OLD_MS, _OLD_AT_ONCE):
             messages = await store.messages.find_many([(note.conversation, note.seq) for note in notes])
@@ -141,6 +155,13 @@ class SearchIndexing:
             if len(notes) < _OLD_AT_ONCE:
                 break
         return done
+
+    async def _leave_to_past(self, age_ms: int) -> None:
+        """Replace the notes by the time of the oldest one: the messages since then become part of the past."""
+        store, now = self._store, self._store.clock.now_ms()
+        await store.index_states.extend(now - age_ms - DELIVERY_MS)
+        await store.waiting_messages.drop_until(now)
+        _log.warning("waiting_messages_left_to_past", seconds=age_ms / 1000)
 
     async def index_past(self) -> None:
         """Index messages of the past, if there are any that no other process indexes. Raises StoreError."""

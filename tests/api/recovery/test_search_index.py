@@ -11,6 +11,7 @@ import pytest
 from resolvers.messages.new_messages import NewMessage
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, message_id
+from store.mongo.collections import at_place
 from store.redis.cache import Call
 from store.search.completeness import Completeness
 from store.search.search_index import Wanted
@@ -160,7 +161,7 @@ async def test_an_edit_of_an_old_message_that_a_loss_of_redis_hid_is_indexed(
         # As if it had been sent long before the loss: only its edit is as new as the loss.
         await store.index_states.extend(store.clock.now_ms())
         edit = {"t": "a giraffe", "e": 1, "et": store.clock.now_ms() + 1_000}
-        await store.mongo.update_one("messages", {"t": "a zebra"}, {"$set": edit})
+        await store.mongo.update_one("messages", at_place(private_id(alice, bob), 1), {"$set": edit})
 
         await index_past(api)
 
@@ -226,3 +227,38 @@ async def test_an_upgraded_deployment_indexes_its_past(open_api: OpenApi) -> Non
         await index_past(api)
 
         assert len(await found(api, private_id(alice, bob), "zebra")) == 1
+
+
+async def test_too_many_notes_become_a_part_of_the_past(open_api: OpenApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("subscriptions.delivery.search.indexing.MOST_NOTES", 2)
+    async with open_api("search-9") as api:
+        await stop_indexing(api)
+        alice, bob = await api.create_users("alice", "bob")
+        for number in range(3):
+            await api.send(alice, bob, f"zebra {number}")
+
+        assert await index_old(api) == 0
+        assert (await completeness(api)).waiting.messages == []
+        assert not (await completeness(api)).is_complete_past
+        await index_past(api)
+
+        assert len(await found(api, private_id(alice, bob), "zebra")) == 3
+        assert (await completeness(api)).is_complete
+
+
+async def test_the_copy_of_a_broadcast_reply_is_indexed_with_its_edits(open_api: OpenApi) -> None:
+    async with open_api("search-10") as api:
+        await api.services.housekeeper.close()
+        alice, bob, carol = await api.create_users("alice", "bob", "carol")
+        group = await api.create_group(alice, bob, carol)
+        parent = await api.send(alice, group, "parent")
+        reply = await api.send(bob, parent["message"]["id"], "a zebra", broadcast=True)
+        await api.services.housekeeper.indexing.index_delivered()
+        assert len(await found(api, group, "zebra")) == 1
+
+        await api.edit(bob, reply["message"]["id"], "a giraffe")
+        await api.wait_until_idle()
+        await api.services.housekeeper.indexing.index_delivered()
+
+        assert len(await found(api, group, "giraffe")) == 1
+        assert (await completeness(api)).waiting.messages == []

@@ -105,7 +105,7 @@ queries = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=batches, wanted_list=st.lists(queries, min_size=1, max_size=8), most_rows=st.sampled_from([3, 1_000]))
 async def test_pages_have_each_message_that_matches_once_in_order(
     index: MongoSearchIndex,
@@ -165,6 +165,16 @@ async def test_a_row_has_at_most_64_messages_of_one_hour_and_conversation(
     rows = await store.mongo.find(SEARCH, {}, sort=(("c", 1), ("l", 1)))
     sizes = [len(list(index_rows.places_in(row))) for row in rows]
     assert sizes == [64, 64, 2, 4, 4, 2]
+
+
+async def test_a_message_that_is_given_before_and_after_an_edit_has_one_place(
+    index: MongoSearchIndex, store: Store
+) -> None:
+    await index.index_terms([a_message(1, "old"), a_message(2, "x"), a_message(1, "new")], 0)
+    (row,) = await store.mongo.find(SEARCH, {})
+    assert [place.seq for place in index_rows.places_in(row)] == [2, 3]
+    for term in ("old", "new"):
+        assert ids_of(await proposed(index, a_query(term))) == [1]
 
 
 async def test_messages_with_thousands_of_terms_have_bounded_rows(index: MongoSearchIndex, store: Store) -> None:
