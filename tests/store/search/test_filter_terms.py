@@ -76,7 +76,7 @@ def test_terms_of_filters_differ_from_each_other_and_from_words() -> None:
         (with_files("image/png")._replace(text="http://a.example/"), "FILE IMAGE LINK"),
     ],
 )
-def test_a_filter_knows_files_and_links(message: Message, expected: str) -> None:
+def test_terms_for_files_and_links_agree_with_the_filter(message: Message, expected: str) -> None:
     assert " ".join(kind for kind in ContentKind if contains(message, kind)) == expected
     assert {content_term(ContentKind(name)) for name in expected.split()} == filter_terms(message) - {
         sender_term(ALICE)

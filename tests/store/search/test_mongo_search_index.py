@@ -145,7 +145,7 @@ async def test_pages_have_each_message_that_matches_once_in_order(
             assert all(wanted.any_of) or not found
 
 
-async def test_few_messages_are_proposed_in_vain(index: MongoSearchIndex) -> None:
+async def test_few_proposed_messages_do_not_match(index: MongoSearchIndex) -> None:
     words = [f"word{number}" for number in range(200)]
     messages = [a_message(minute, *words[minute : minute + 8], "all") for minute in range(190)]
     await index.index_terms(messages, 0)
