@@ -62,7 +62,7 @@ async def search_messages(
 
     If everything is cached: two round trips to MongoDB, and two to Redis, or one if conversations are named.
 
-    Raises InvalidInput, NotFound for a conversation or workspace that the viewer cannot see, RateLimited if the viewer's
+    Raises InvalidInput, NotFound for a conversation or workspace that the viewer can't see, RateLimited if the viewer's
     work budget has too few units, and Unavailable if this deployment has no index.
     """
     deadline = time.monotonic() + SEARCH_SECONDS

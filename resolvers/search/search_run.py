@@ -16,8 +16,8 @@ from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageKind
 from store.search.filter_terms import ANY_ROLE_TERM, EVERYBODY_TERM, content_term, mention_term, sender_term
-from store.search.search_index import Proposal, SearchIndex, TooSlow, Wanted
-from store.search.waiting_messages import WaitingMessage
+from store.search.search_index import Proposal, SearchCriteria, SearchIndex, TooSlow
+from store.search.unindexed_messages import UnindexedMessage
 from store.text.message_query import MessageQuery, TextRange
 
 MESSAGE_UNITS = 20
@@ -69,7 +69,7 @@ class SearchRun:
         self.timed_out = False
         self.last_read: MessageId | None = None
 
-    async def find(self, before: MessageId | None, waiting: Iterable[WaitingMessage], count: int) -> None:
+    async def find(self, before: MessageId | None, waiting: Iterable[UnindexedMessage], count: int) -> None:
         """Find `count` messages with ids below `before`, or all if there are fewer. Stops at the deadline.
 
         waiting: Messages that the index may not propose yet.
@@ -89,7 +89,7 @@ class SearchRun:
             try:
                 if seconds <= 0:
                     raise TooSlow
-                proposed = await self._index.propose(self._wanted(first_id, before_id, size), seconds)
+                proposed = await self._index.propose(self._criteria(first_id, before_id, size), seconds)
             except TooSlow:
                 self.timed_out = True
                 return
@@ -111,14 +111,16 @@ class SearchRun:
             ends.append(first_id_at(min(given.before_ms, latest_ms)))
         return first_id, min(ends, default=None)
 
-    def _wanted(self, first_id: int, before_id: int | None, limit: int) -> Wanted:
+    def _criteria(self, first_id: int, before_id: int | None, limit: int) -> SearchCriteria:
         query, given = self._task.query, self._task.given
         any_of = [] if given.senders is None else [[sender_term(UserId(sender)) for sender in given.senders]]
         if given.mentions_me:
             # The message is compared later with the roles that the viewer has then.
             any_of.append([mention_term(self._task.viewer), EVERYBODY_TERM, ANY_ROLE_TERM])
         terms = [*query.terms, *map(content_term, given.has)]
-        return Wanted(self._task.scope.conversations, terms, any_of, query.beginning, first_id, before_id, limit)
+        return SearchCriteria(
+            self._task.scope.conversations, terms, any_of, query.beginning, first_id, before_id, limit
+        )
 
     async def _compare(self, proposals: Sequence[Proposal], count: int, size: int) -> None:
         """Read proposed messages, at most `size` at once, and add those that match, until there are `count`."""
