@@ -67,7 +67,10 @@ async def _find(app: Confab, viewer: UserId, given: SearchFilter, workspace: Wor
             raise no_conversation("conversationIds")
         accesses[access.head.conversation] = access
     searched = [
-        name for name in accesses if given.accepts_place(name) and (workspace is None or _is_inside(name, workspace))
+        name
+        for name, access in accesses.items()
+        # The time of the answer must say nothing about a channel without READ_HISTORY.
+        if access.ranges and given.accepts_place(name) and (workspace is None or _is_inside(name, workspace))
     ]
     return SearchScope(searched, accesses, is_whole=True)
 
