@@ -90,11 +90,13 @@ def _long_deadlines() -> Iterator[None]:
     """Use long deadlines, so that no test depends on the speed of the machine.
 
     In production, services start after two seconds, and answer UNAVAILABLE until the databases are prepared. Requests
-    wait 12 s for a load, or for a change of a group, before they answer UNAVAILABLE.
+    wait 12 s for a load, or for a change of a group, before they answer UNAVAILABLE. Searches end after two seconds,
+    with what they have found.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("server.services.START_WAIT_SECONDS", 120.0)
         patch.setattr("store.redis.single_flight._TIMEOUT_SECONDS", 60.0)
+        patch.setattr("resolvers.search.message_search.SEARCH_SECONDS", 60.0)
         yield
 
 

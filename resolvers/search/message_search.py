@@ -87,13 +87,13 @@ async def search_messages(
     ]
     has_more = len(run.found) > size
     page = Page(edges, has_next=has_more, has_previous=start is not None)
-    if run.is_over and run.last_read is not None and not has_more:
+    if run.timed_out and run.last_read is not None and not has_more:
         stopped_at = encode_page(*cursors.position(run.last_read, earlier + len(edges)))
         page = _UnfinishedPage(edges, has_next=True, has_previous=start is not None, stopped_at=stopped_at)
     return SearchResults(
         page,
         total_at_least=earlier + len(edges) + has_more,
-        complete=scope.is_whole and completeness.is_complete and not run.is_over,
+        complete=scope.is_whole and completeness.is_complete and not run.timed_out,
         indexed_up_to_ms=completeness.indexed_up_to_ms,
     )
 

@@ -11,7 +11,7 @@ from resolvers.base.times import check_time
 from resolvers.conversations.access import Access
 from store.base.ids import ConversationKind, UserId, kind_of
 from store.messages.message import Message
-from store.search.filter_terms import Contained, contains
+from store.search.filter_terms import ContentKind, contains
 
 MAX_CONVERSATIONS = 100
 MAX_SENDERS = 100
@@ -39,7 +39,7 @@ class SearchFilter:
     mentions_me: bool | None = None
     after_ms: int | None = None
     before_ms: int | None = None
-    has: tuple[Contained, ...] = ()
+    has: tuple[ContentKind, ...] = ()
     pinned: bool | None = None
     in_threads: bool | None = None
 
@@ -58,7 +58,7 @@ class SearchFilter:
             has=tuple(sorted(set(self.has))),
         )
 
-    def accepts_place(self, conversation: str) -> bool:
+    def accepts_conversation(self, conversation: str) -> bool:
         """Return whether messages in a conversation may pass."""
         return self.in_threads is None or self.in_threads is (kind_of(conversation) is ConversationKind.THREAD)
 
@@ -78,7 +78,7 @@ class SearchFilter:
             return False
         if self.mentions_me is not None and mentions(message, viewer, access) is not self.mentions_me:
             return False
-        return all(contains(message, contained) for contained in self.has)
+        return all(contains(message, kind) for kind in self.has)
 
 
 def mentions(message: Message, viewer: UserId, access: Access) -> bool:

@@ -15,7 +15,7 @@ from resolvers.search.search_scope import SearchScope
 from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageKind
-from store.search.filter_terms import ANY_ROLE_TERM, EVERYBODY_TERM, contained_term, mention_term, sender_term
+from store.search.filter_terms import ANY_ROLE_TERM, EVERYBODY_TERM, content_term, mention_term, sender_term
 from store.search.search_index import Proposal, SearchIndex, TooSlow, Wanted
 from store.search.waiting_messages import WaitingMessage
 from store.text.message_query import MessageQuery, TextRange
@@ -55,7 +55,7 @@ class SearchRun:
 
     Attributes:
         found: The messages found so far.
-        is_over: The time was over before everything was searched.
+        timed_out: The time was over before everything was searched.
         last_read: The last message that was compared, and that the viewer may read.
     """
 
@@ -66,7 +66,7 @@ class SearchRun:
         self._task = task
         self._accesses: dict[ConversationId, Access | None] = dict(task.scope.accesses or {})
         self.found: list[FoundMessage] = []
-        self.is_over = False
+        self.timed_out = False
         self.last_read: MessageId | None = None
 
     async def find(self, before: MessageId | None, waiting: Iterable[WaitingMessage], count: int) -> None:
@@ -91,12 +91,12 @@ class SearchRun:
                     raise TooSlow
                 proposed = await self._index.propose(self._wanted(first_id, before_id, size), seconds)
             except TooSlow:
-                self.is_over = True
+                self.timed_out = True
                 return
             end = first_id if proposed.next_id is None else proposed.next_id
             due = [each for each in unindexed if each.id >= end and (before_id is None or each.id < before_id)]
             await self._compare(_newest_first(proposed.found, due), count, size)
-            if self.is_over or len(self.found) >= count or proposed.next_id is None:
+            if self.timed_out or len(self.found) >= count or proposed.next_id is None:
                 return
             before_id, size = proposed.next_id, min(2 * size, _MOST_READ)
 
@@ -117,7 +117,7 @@ class SearchRun:
         if given.mentions_me:
             # The roles that count are those of the moment at which the message is compared.
             any_of.append([mention_term(self._task.viewer), EVERYBODY_TERM, ANY_ROLE_TERM])
-        terms = [*query.terms, *map(contained_term, given.has)]
+        terms = [*query.terms, *map(content_term, given.has)]
         return Wanted(self._task.scope.conversations, terms, any_of, query.beginning, first_id, before_id, limit)
 
     async def _compare(self, proposals: Sequence[Proposal], count: int, size: int) -> None:
@@ -132,13 +132,14 @@ class SearchRun:
                     self._add(message)
                 if len(self.found) >= count:
                     return
-                now = time.monotonic()
-                if now >= self._task.deadline:
-                    self.is_over = True
-                    return
-                if now - began > _BLOCKING_SECONDS:
+                if time.monotonic() - began > _BLOCKING_SECONDS:
+                    if time.monotonic() >= self._task.deadline:
+                        break
                     await asyncio.sleep(0)
                     began = time.monotonic()
+            if time.monotonic() >= self._task.deadline:
+                self.timed_out = True
+                return
 
     async def _read(self, proposals: Sequence[Proposal]) -> dict[tuple[ConversationId, int], Message]:
         """Return proposed messages by place, without those that are known to be unreadable.

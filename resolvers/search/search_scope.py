@@ -69,8 +69,8 @@ async def _find(app: Confab, viewer: UserId, given: SearchFilter, workspace: Wor
     searched = [
         name
         for name, access in accesses.items()
-        # The time of the answer must say nothing about a channel without READ_HISTORY.
-        if access.ranges and given.accepts_place(name) and (workspace is None or _is_inside(name, workspace))
+        # The time of the answer must say nothing about messages in a channel without READ_HISTORY.
+        if access.ranges and given.accepts_conversation(name) and (workspace is None or _is_inside(name, workspace))
     ]
     return SearchScope(searched, accesses, is_whole=True)
 

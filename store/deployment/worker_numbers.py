@@ -34,7 +34,10 @@ class WorkerNumbers:
     def __init__(
         self, mongo: Mongo, clock: DeploymentClock, time: DeploymentTime, owner: str, *, notes_messages: bool = True
     ) -> None:
-        """Lease nothing yet. owner: names the process in its leases. notes_messages: for the index (ADR 85)."""
+        """Lease nothing yet.
+
+        owner: names the process in its leases. notes_messages: the process notes messages for the index (ADR 85).
+        """
         self._notes_messages = notes_messages
         self._mongo = mongo
         self._clock = clock

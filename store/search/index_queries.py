@@ -1,4 +1,4 @@
-"""Queries of the index of messages in MongoDB, and what their rows propose (ADR 85)."""
+"""Queries of the index of messages in MongoDB, and the proposals in their rows (ADR 85)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from store.search.search_index import Wanted
 from store.text.words import LONGEST_TERM
 
 MOST_CONVERSATIONS = 200
-"""Conversations of one query. MongoDB merges so many scans of an index, each in the order of ids.
+"""Most conversations of one query. MongoDB scans the index once for each, in the order of ids, and merges the scans.
 
-Its parameter internalQueryMaxScansToExplode has this value. With more scans MongoDB would read and sort all rows.
+This is MongoDB's parameter internalQueryMaxScansToExplode. For more conversations it would read and sort all rows.
 """
 
 _MOST_READ_TERMS = 20
-"""Terms of a row with the wanted beginning that are read."""
+"""Terms with the wanted beginning that are read of a row."""
 
 _CLEARLY_LONGER = 2
 _FIRST_OF_EAST_ASIA = "\u2e80"
 _EAST_ASIAN_WEIGHT = 3
-"""A Chinese, Japanese or Korean character is about as rare as so many letters."""
+"""Number of letters that are about as rare as one Chinese, Japanese or Korean character."""
 
 _F = IndexField
 _WITH_BEGINNING = "b"
 _OF_TERMS = "h"
-"""Fields of rows that are read: terms with the wanted beginning, and those of the wanted terms that the row has."""
+"""Fields of answers: terms of the row that have the wanted beginning, and wanted terms that the row has."""
 
 
 class IndexQuery(NamedTuple):
@@ -43,13 +43,13 @@ class IndexQuery(NamedTuple):
 
 
 def main_term(wanted: Wanted) -> str | None:
-    """Return the term that is looked up: the word that is probably the rarest, else a filter's. None: there is none."""
+    """Return the term to look up: the word that is probably the rarest, else that of a filter, else None."""
     words = [term for term in wanted.terms if not is_filter_term(term)]
     return max(words or wanted.terms, key=_weight, default=None)
 
 
-def begins_with_range(wanted: Wanted) -> bool:
-    """Return whether the beginning is looked up first: there are no words, or they are clearly shorter."""
+def looks_up_beginning(wanted: Wanted) -> bool:
+    """Return whether the beginning is looked up: there are no words, or all of them are clearly shorter."""
     words = [_weight(term) for term in wanted.terms if not is_filter_term(term)]
     return bool(wanted.beginning) and (not words or _weight(wanted.beginning) > max(words) + _CLEARLY_LONGER)
 
@@ -72,8 +72,8 @@ def overlapping_query(wanted: Wanted, conversations: Sequence[ConversationId], b
     return IndexQuery(query, _projection(wanted), hint, None)
 
 
-def range_query(wanted: Wanted, conversations: Sequence[ConversationId]) -> IndexQuery:
-    """Return the query for the rows that have the beginning. Other terms are compared when they are read."""
+def beginning_query(wanted: Wanted, conversations: Sequence[ConversationId]) -> IndexQuery:
+    """Return the query for the rows that have the beginning. Their other terms are compared by `RowMatcher`."""
     bounds = {"$gte": wanted.first_id}
     if wanted.before_id is not None:
         bounds["$lt"] = wanted.before_id + SPREAD
@@ -85,8 +85,8 @@ def range_query(wanted: Wanted, conversations: Sequence[ConversationId]) -> Inde
     return IndexQuery(query, projection, BY_TERM, None)
 
 
-class RowJudge:
-    """Finds out which messages of a row that was read may match."""
+class RowMatcher:
+    """Finds the messages of a row that may match."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
@@ -100,7 +100,7 @@ class RowJudge:
         if present is not None and not self._may_match(set(present)):
             return
         beginnings = row.get(_WITH_BEGINNING, ())
-        # If not all were read, any message may have one.
+        # If not all terms with the beginning were read, any message may have one.
         compares = 0 < len(beginnings) < _MOST_READ_TERMS
         hashes = frozenset(map(hash_of, beginnings)) if compares else None
         before_id = self._wanted.before_id
@@ -138,7 +138,7 @@ def _matching(wanted: Wanted, conversations: Sequence[ConversationId]) -> Docume
 
 
 def _range(beginning: str) -> dict[str, Any]:
-    # Terms are not longer, so none is after the end of the range.
+    # No term is longer than LONGEST_TERM, so none with this beginning is after the end of the range.
     first = beginning[:LONGEST_TERM]
     return {"$gte": first, "$lte": first + "\U0010ffff" * LONGEST_TERM}
 

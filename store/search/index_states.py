@@ -13,14 +13,14 @@ from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
 from store.search.index_state import IndexState, KnownState, StateField, new_state, state_from
 
-NAME = "search"
-"""Field of the deployment's row."""
+INDEX_STATE = "search"
+"""Field of the deployment's row that has the state of the index."""
 
 SETTLING_MS = 20_000
-"""Time after which no server writes rows of an earlier rebuild. What was stored before is read by the rebuild."""
+"""Time after which no server writes rows of an earlier rebuild. A rebuild begins to read messages after this time."""
 
 DELIVERY_MS = 60_000
-"""Longest time between the making of a message's id and its storage, with differences between servers' clocks."""
+"""Longest time from making the id of a message to storing it, including differences between the clocks of servers."""
 
 LEASE_MS = 15_000
 """Duration of the lease of the process that indexes the past, unless it is renewed."""
@@ -28,18 +28,18 @@ LEASE_MS = 15_000
 _F = StateField
 _ROW = {"_id": 1}
 _NOW = {"$toLong": "$$NOW"}
-_PROJECTION = {NAME: 1, "mend": 1, "time": 1, "now": _NOW}
+_PROJECTION = {INDEX_STATE: 1, "mend": 1, "time": 1, "now": _NOW}
 
 
 def _path(field: str) -> str:
-    return f"{NAME}.{field}"
+    return f"{INDEX_STATE}.{field}"
 
 
 class IndexStates:
     """The state as one process knows it. `note` gets each row of the deployment that the process reads."""
 
     def __init__(self, mongo: Mongo, clock: Clock, owner: str, find_epoch: Callable[[], str]) -> None:
-        """Know nothing yet.
+        """Start without a known state.
 
         Args:
             mongo: The deployment's MongoDB.
@@ -55,7 +55,7 @@ class IndexStates:
 
     def note(self, row: Mapping[str, Any], epoch: str) -> IndexState:
         """Remember the state of a row. epoch: of Redis, as this process knew it before it read the row."""
-        state = state_from(row.get(NAME), row["now"])
+        state = state_from(row.get(INDEX_STATE), row["now"])
         self.known = KnownState(state, epoch, row.get("mend") is not None, time.monotonic())
         return state
 
@@ -93,10 +93,10 @@ class IndexStates:
         await self.read()
 
     async def watch(self, others_until_ms: int | None, seen_at_ms: int) -> None:
-        """Note that servers without notes were looked for.
+        """Store the result of looking for servers that note no messages.
 
         Args:
-            others_until_ms: Until then, those that were found may make ids of messages; None: there are none.
+            others_until_ms: Until then, the servers that were found may make ids of messages; None: none was found.
             seen_at_ms: When they were looked for.
         """
         state = await self._ensure()
@@ -106,11 +106,11 @@ class IndexStates:
         await self._set(watched)
 
     async def begin_rebuild(self) -> IndexState:
-        """Begin the next rebuild, from the first message. One that runs is continued instead. Returns the state."""
+        """Begin the next rebuild, from the first message, or continue one that runs. Returns the state."""
         state = await self._ensure()
         if not state.is_full:
-            # The clock of another server may be ahead. It is not ahead of the latest time that was reported by more
-            # than the interval of these reports.
+            # The clock of another server may be ahead of the latest reported time, but at most by the interval of
+            # these reports.
             time_ms = {"$add": [{"$max": ["$time", self._clock.now_ms()]}, SETTLING_MS + LEASE_MS]}
             last = {"$multiply": [{"$subtract": [time_ms, EPOCH_MS]}, 1 << 22]}
             fields: dict[str, Any] = {
@@ -140,15 +140,15 @@ class IndexStates:
         await self._set({_F.OWNED_UNTIL: 0}, {_path(_F.OWNER): self._owner})
 
     async def advance(self, state: IndexState, position: int) -> None:
-        """Note that all messages of the past up to an id are indexed, unless the past was extended meanwhile."""
+        """Store that all messages of the past up to an id are indexed, unless the past was extended meanwhile."""
         await self._set({_F.POSITION: position}, _unchanged(state))
 
     async def advance_edits(self, state: IndexState, since_ms: int) -> None:
-        """Note that all messages of the past that were edited before a time are indexed, unless it was extended."""
+        """Store that messages of the past edited before a time are indexed, unless the past was extended meanwhile."""
         await self._set({_F.EDITED_SINCE: since_ms}, _unchanged(state))
 
     async def end(self, state: IndexState) -> bool:
-        """Note that the whole past is indexed. Return false if it was extended meanwhile."""
+        """Store that the whole past is indexed. Return False if it was extended meanwhile."""
         names = (_F.POSITION, _F.LAST_ID, _F.EDITED_SINCE, _F.OTHERS_UNTIL, _F.IS_FULL)
         change = {"$unset": {_path(name): "" for name in names}}
         return bool(await self._mongo.update_one(DEPLOYMENT, _ROW | _unchanged(state), change))
@@ -157,7 +157,8 @@ class IndexStates:
         """Return the present state. A deployment of an earlier version gets one: nothing is indexed."""
         now = self._clock.now_ms()
         nothing_indexed = new_state(now) | {_F.POSITION: 0, _F.LAST_ID: first_id_at(now)}
-        await self._mongo.update_one(DEPLOYMENT, _ROW | {NAME: {"$exists": False}}, {"$set": {NAME: nothing_indexed}})
+        without_state = _ROW | {INDEX_STATE: {"$exists": False}}
+        await self._mongo.update_one(DEPLOYMENT, without_state, {"$set": {INDEX_STATE: nothing_indexed}})
         return await self.read()
 
     async def _set(self, fields: Mapping[str, Any], condition: Mapping[str, Any] | None = None) -> bool:
@@ -166,7 +167,7 @@ class IndexStates:
 
 
 def _unchanged(state: IndexState) -> dict[str, Any]:
-    """Return the condition that the past is the same as in a state."""
+    """Return the query for a row whose past is the same as in a state."""
     values = {
         _F.REBUILD: state.rebuild,
         _F.POSITION: state.position,

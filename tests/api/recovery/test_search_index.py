@@ -11,6 +11,7 @@ import pytest
 from resolvers.messages.new_messages import NewMessage
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, message_id
+from store.mongo.collections import at_place
 from store.redis.cache import Call
 from store.search.completeness import Completeness
 from store.search.search_index import Wanted
@@ -160,7 +161,7 @@ async def test_an_edit_of_an_old_message_that_a_loss_of_redis_hid_is_indexed(
         # As if it had been sent long before the loss: only its edit is as new as the loss.
         await store.index_states.extend(store.clock.now_ms())
         edit = {"t": "a giraffe", "e": 1, "et": store.clock.now_ms() + 1_000}
-        await store.mongo.update_one("messages", {"t": "a zebra"}, {"$set": edit})
+        await store.mongo.update_one("messages", at_place(private_id(alice, bob), 1), {"$set": edit})
 
         await index_past(api)
 

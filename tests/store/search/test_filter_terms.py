@@ -12,9 +12,9 @@ from store.messages.message import Message, MessageKind
 from store.search.filter_terms import (
     ANY_ROLE_TERM,
     EVERYBODY_TERM,
-    Contained,
-    contained_term,
+    ContentKind,
     contains,
+    content_term,
     filter_terms,
     is_filter_term,
     mention_term,
@@ -54,7 +54,7 @@ def test_the_copy_of_a_reply_has_the_terms_of_what_the_reply_mentions() -> None:
 def test_terms_of_filters_differ_from_each_other_and_from_words() -> None:
     names = ["e", "s", "m", "alice", "FILE", "LINK"]
     terms = [make(name) for name in names for make in (sender_term, mention_term)]
-    terms += [EVERYBODY_TERM, ANY_ROLE_TERM, *map(contained_term, Contained)]
+    terms += [EVERYBODY_TERM, ANY_ROLE_TERM, *map(content_term, ContentKind)]
     assert len(set(terms)) == len(terms)
     assert all(map(is_filter_term, terms))
     assert not any(is_filter_term(word) for word in terms_of(" ".join(terms)))
@@ -77,8 +77,8 @@ def test_terms_of_filters_differ_from_each_other_and_from_words() -> None:
     ],
 )
 def test_a_filter_knows_files_and_links(message: Message, expected: str) -> None:
-    assert " ".join(contained for contained in Contained if contains(message, contained)) == expected
-    assert {contained_term(Contained(name)) for name in expected.split()} == filter_terms(message) - {
+    assert " ".join(kind for kind in ContentKind if contains(message, kind)) == expected
+    assert {content_term(ContentKind(name)) for name in expected.split()} == filter_terms(message) - {
         sender_term(ALICE)
     }
 

@@ -15,9 +15,9 @@ from store.search import mongo_search_index
 from store.search.index_queries import (
     MOST_CONVERSATIONS,
     IndexQuery,
+    beginning_query,
     newest_query,
     overlapping_query,
-    range_query,
 )
 from store.search.index_rows import IndexedMessage
 from store.search.mongo_search_index import MongoSearchIndex
@@ -135,11 +135,11 @@ async def test_the_longest_word_is_looked_up_and_others_are_compared(index: Mong
 
 async def test_a_rare_beginning_reads_only_its_own_keys(index: MongoSearchIndex, explain: Explain) -> None:
     part = CONVERSATIONS[:MOST_CONVERSATIONS]
-    _, keys, rows, found = explain.plan(range_query(wanted("all", beginning="word11"), part), 1_000)
+    _, keys, rows, found = explain.plan(beginning_query(wanted("all", beginning="word11"), part), 1_000)
     # 11, 110 to 119, and 1,100 to 1,199.
     assert rows == found == 111
     assert keys <= 2 * MOST_CONVERSATIONS + 111
-    _, keys, rows, _ = explain.plan(range_query(wanted(beginning="a"), part), 100)
+    _, keys, rows, _ = explain.plan(beginning_query(wanted(beginning="a"), part), 100)
     assert rows == 100
     assert keys <= 2 * MOST_CONVERSATIONS + 200
 
