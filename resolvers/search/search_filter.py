@@ -1,4 +1,4 @@
-"""Filters of searches: their checks, and whether a message passes."""
+"""Filters of searches: checks of their values, and of messages."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class SearchFilter:
         )
 
     def accepts_conversation(self, conversation: str) -> bool:
-        """Return whether messages in a conversation may pass."""
+        """Return whether messages in a conversation may pass the filter."""
         return self.in_threads is None or self.in_threads is (kind_of(conversation) is ConversationKind.THREAD)
 
     def accepts(self, message: Message, viewer: UserId, access: Access) -> bool:
-        """Return whether a message passes, apart from its conversation.
+        """Return whether a message passes the filter, except for its conversation and workspace.
 
         access: The viewer's access to the message's conversation.
         """
@@ -82,7 +82,7 @@ class SearchFilter:
 
 
 def mentions(message: Message, viewer: UserId, access: Access) -> bool:
-    """Return whether a message mentions a reader: by name, by one of their roles, or everybody but its sender."""
+    """Return whether a message of somebody else mentions the viewer: by name, by a role, or with everybody."""
     if message.sender == viewer:
         return False
     if message.shows_mention_of_all or viewer in message.shown_mentions:

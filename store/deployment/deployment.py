@@ -136,12 +136,12 @@ class Deployment:
                 raise
         if self._has_search:
             # Before this process takes the worker number of one that has noted no messages.
-            await self.watch_others()
+            await self.watch_servers_without_notes()
 
-    async def watch_others(self) -> None:
+    async def watch_servers_without_notes(self) -> None:
         """Look for servers that note no messages for the index: theirs become part of its past. Raises Unreachable."""
         seen_at = self._clock.now_ms()
-        await self.index_states.watch(await self.worker_numbers.find_end_of_others(), seen_at)
+        await self.index_states.watch(await self.worker_numbers.find_unnoted_until_ms(), seen_at)
 
     async def check_redis(self) -> None:
         """Check whether the contents of Redis were lost or became invalid. Then `redis_epoch` changes.

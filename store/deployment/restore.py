@@ -7,7 +7,7 @@ import secrets
 from store.deployment.redis_generations import AWAY
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
-from store.search.index_states import DELIVERY_MS, IndexStates
+from store.search.index_states import MAX_STORE_DELAY_MS, IndexStates
 
 _NOW = {"$toLong": "$$NOW"}
 _NOW_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}
@@ -36,7 +36,7 @@ async def reset_after_restore(mongo: Mongo) -> bool:
     now_ms = int(rows[0]["now"])
     time_ms = int(rows[0].get("time", now_ms))
     states = IndexStates(mongo, _FixedClock(max(time_ms, now_ms)), owner="", find_epoch=lambda: "")
-    await states.extend(time_ms - DELIVERY_MS)
+    await states.extend(time_ms - MAX_STORE_DELAY_MS)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Reads and changes the state of the index."""
+"""Reads and changes the state of the index of messages (ADR 85)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INDEX_STATE = "search"
 SETTLING_MS = 20_000
 """Time after which no server writes rows of an earlier rebuild. A rebuild begins to read messages after this time."""
 
-DELIVERY_MS = 60_000
+MAX_STORE_DELAY_MS = 60_000
 """Longest time from making the id of a message to storing it, including differences between the clocks of servers."""
 
 LEASE_MS = 15_000
@@ -36,7 +36,10 @@ def _path(field: str) -> str:
 
 
 class IndexStates:
-    """The state as one process knows it. `note` gets each row of the deployment that the process reads."""
+    """The state of the index as one process knows it.
+
+    Whenever the process reads the row of the deployment, it passes the row to `note`.
+    """
 
     def __init__(self, mongo: Mongo, clock: Clock, owner: str, find_epoch: Callable[[], str]) -> None:
         """Start without a known state.
@@ -72,36 +75,36 @@ class IndexStates:
         known = self.known
         return known.state if known is not None and known.is_fresh else await self.read()
 
-    async def extend(self, since_ms: int, others_until_ms: int = 0) -> None:
+    async def extend(self, since_ms: int, unnoted_until_ms: int = 0) -> None:
         """Make messages that were sent or edited since a time part of the past, so that they are indexed again.
 
         Args:
             since_ms: The time.
-            others_until_ms: Until then, servers may store further messages without notes.
+            unnoted_until_ms: Until then, servers may store further messages without notes.
         """
         now = self._clock.now_ms()
-        position, last = first_id_at(since_ms), first_id_at(max(now, others_until_ms))
+        position, last = first_id_at(since_ms), first_id_at(max(now, unnoted_until_ms))
         await self._ensure()
         await self._set(
             {
                 _F.POSITION: {"$min": [f"${_path(_F.POSITION)}", position]},
                 _F.LAST_ID: {"$max": [f"${_path(_F.LAST_ID)}", last]},
                 _F.EDITED_SINCE: {"$min": [f"${_path(_F.EDITED_SINCE)}", since_ms]},
-                _F.OTHERS_UNTIL: {"$max": [f"${_path(_F.OTHERS_UNTIL)}", others_until_ms]},
+                _F.UNNOTED_UNTIL: {"$max": [f"${_path(_F.UNNOTED_UNTIL)}", unnoted_until_ms]},
             }
         )
         await self.read()
 
-    async def watch(self, others_until_ms: int | None, seen_at_ms: int) -> None:
+    async def watch(self, unnoted_until_ms: int | None, seen_at_ms: int) -> None:
         """Store the result of looking for servers that note no messages.
 
         Args:
-            others_until_ms: Until then, the servers that were found may make ids of messages; None: none was found.
+            unnoted_until_ms: Until then, the servers that were found may make ids of messages; None: none was found.
             seen_at_ms: When they were looked for.
         """
         state = await self._ensure()
-        if others_until_ms is not None and others_until_ms > state.watched_until_ms:
-            await self.extend(state.watched_until_ms - DELIVERY_MS, others_until_ms + DELIVERY_MS)
+        if unnoted_until_ms is not None and unnoted_until_ms > state.watched_until_ms:
+            await self.extend(state.watched_until_ms - MAX_STORE_DELAY_MS, unnoted_until_ms + MAX_STORE_DELAY_MS)
         watched = {_F.WATCHED_UNTIL: {"$max": [f"${_path(_F.WATCHED_UNTIL)}", seen_at_ms]}}
         await self._set(watched)
 
@@ -149,12 +152,12 @@ class IndexStates:
 
     async def end(self, state: IndexState) -> bool:
         """Store that the whole past is indexed. Return False if it was extended meanwhile."""
-        names = (_F.POSITION, _F.LAST_ID, _F.EDITED_SINCE, _F.OTHERS_UNTIL, _F.IS_FULL)
+        names = (_F.POSITION, _F.LAST_ID, _F.EDITED_SINCE, _F.UNNOTED_UNTIL, _F.IS_FULL)
         change = {"$unset": {_path(name): "" for name in names}}
         return bool(await self._mongo.update_one(DEPLOYMENT, _ROW | _unchanged(state), change))
 
     async def _ensure(self) -> IndexState:
-        """Return the present state. A deployment of an earlier version gets one: nothing is indexed."""
+        """Return the state. A deployment of an earlier version gets its first one: nothing is indexed."""
         now = self._clock.now_ms()
         nothing_indexed = new_state(now) | {_F.POSITION: 0, _F.LAST_ID: first_id_at(now)}
         without_state = _ROW | {INDEX_STATE: {"$exists": False}}

@@ -31,7 +31,7 @@ from store.search.index_rows import (
     rows_of,
     without_messages,
 )
-from store.search.search_index import Proposal, Proposals, SearchIndex, TooSlow, Wanted
+from store.search.search_index import Proposal, Proposals, SearchCriteria, SearchIndex, TooSlow
 
 _MOST_ROWS = 1_000
 """Rows that one query reads. With the most messages each they stay below the 16 MiB of a reply."""
@@ -59,52 +59,52 @@ class MongoSearchIndex(SearchIndex):
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    async def propose(self, wanted: Wanted, seconds: float) -> Proposals:
-        """Return the newest messages that may match. One round trip; two if the wanted beginning is frequent.
+    async def propose(self, criteria: SearchCriteria, seconds: float) -> Proposals:
+        """Return the newest messages that may match. One round trip; two if the beginning is frequent.
 
         Raises:
             TooSlow: It took longer than `seconds`.
             Unreachable: MongoDB does not answer.
         """
-        if not wanted.conversations or not all(wanted.any_of):
+        if not criteria.conversations or not all(criteria.any_of):
             return Proposals([], None)
         if seconds <= 0:
             raise TooSlow
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         try:
-            if looks_up_beginning(wanted):
-                rows = await self._find_beginning(wanted, seconds)
+            if looks_up_beginning(criteria):
+                rows = await self._find_beginning(criteria, seconds)
                 if rows is not None:
-                    return Proposals(_newest_first(wanted, rows), None)
-            return await self._find_newest(wanted, max(0.001, deadline - loop.time()))
+                    return Proposals(_newest_first(criteria, rows), None)
+            return await self._find_newest(criteria, max(0.001, deadline - loop.time()))
         except TimeLimit:
             raise TooSlow from None
 
-    async def _find_beginning(self, wanted: Wanted, seconds: float) -> list[Document] | None:
-        """Return all rows with the wanted beginning; None if there are too many."""
-        parts = _parts(wanted.conversations)
-        limit = _rows_of_beginning(wanted.beginning) // len(parts) or 1
+    async def _find_beginning(self, criteria: SearchCriteria, seconds: float) -> list[Document] | None:
+        """Return all rows with the beginning; None if there are too many."""
+        parts = _parts(criteria.conversations)
+        limit = _rows_of_beginning(criteria.beginning) // len(parts) or 1
         found: list[list[Document]] = await self._mongo.gather(
-            *(self._find(beginning_query(wanted, part), limit, seconds) for part in parts)
+            *(self._find(beginning_query(criteria, part), limit, seconds) for part in parts)
         )
         if any(len(rows) == limit for rows in found):
             return None
         return [row for rows in found for row in rows]
 
-    async def _find_newest(self, wanted: Wanted, seconds: float) -> Proposals:
+    async def _find_newest(self, criteria: SearchCriteria, seconds: float) -> Proposals:
         """Return messages of the newest rows."""
-        parts = _parts(wanted.conversations)
-        limit = max(1, min(wanted.limit, _MOST_ROWS))
-        reads = [self._find(newest_query(wanted, part), limit, seconds) for part in parts]
-        if wanted.before_id is not None:
-            overlapping = (overlapping_query(wanted, part, wanted.before_id) for part in parts)
+        parts = _parts(criteria.conversations)
+        limit = max(1, min(criteria.limit, _MOST_ROWS))
+        reads = [self._find(newest_query(criteria, part), limit, seconds) for part in parts]
+        if criteria.before_id is not None:
+            overlapping = (overlapping_query(criteria, part, criteria.before_id) for part in parts)
             reads += [self._find(query, 0, seconds) for query in overlapping]
         found: list[list[Document]] = await self._mongo.gather(*reads)
         # The rows that were not read are not newer than the last one of their query.
         last_rows = [rows[-1] for rows in found[: len(parts)] if len(rows) == limit]
         last = max(last_rows, key=lambda row: int(row[_F.NEWEST]), default=None)
-        proposals = _newest_first(wanted, (row for rows in found for row in rows))
+        proposals = _newest_first(criteria, (row for rows in found for row in rows))
         if last is None:
             return Proposals(proposals, None)
         next_id = int(last[_F.NEWEST])
@@ -206,8 +206,8 @@ def _rows_of_beginning(beginning: str) -> int:
     return int(min(_MOST_ROWS, _ROWS_OF_ONE_LETTER << len(beginning) - 1))
 
 
-def _newest_first(wanted: Wanted, rows: Iterable[Document]) -> list[Proposal]:
-    matcher = RowMatcher(wanted)
+def _newest_first(criteria: SearchCriteria, rows: Iterable[Document]) -> list[Proposal]:
+    matcher = RowMatcher(criteria)
     found = {place.id: proposal_of(row, place) for row in rows for place in matcher.places(row)}
     return sorted(found.values(), reverse=True)
 

@@ -19,7 +19,7 @@ class Proposal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SearchCriteria:
     """Conditions for the messages that an index proposes. All of them apply.
 
     Attributes:
@@ -57,11 +57,11 @@ class Proposals(NamedTuple):
 class SearchIndex(Protocol):
     """An index of messages. It may propose messages that do not match, or that do not exist any more."""
 
-    async def propose(self, wanted: Wanted, seconds: float) -> Proposals:
+    async def propose(self, criteria: SearchCriteria, seconds: float) -> Proposals:
         """Return the newest messages that may match. One round trip, with rare exceptions.
 
         Args:
-            wanted: Conditions for the messages.
+            criteria: Conditions for the messages.
             seconds: Time that the database may take.
 
         Raises:

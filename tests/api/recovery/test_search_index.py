@@ -14,7 +14,7 @@ from store.base.ids import ConversationId, message_id
 from store.mongo.collections import at_place
 from store.redis.cache import Call
 from store.search.completeness import Completeness
-from store.search.search_index import Wanted
+from store.search.search_index import SearchCriteria
 from store.store import Store
 from tests.api.client import Api, private_id
 from tests.api.conftest import Deployments, OpenApi
@@ -26,8 +26,8 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Count every note as old, and let a rebuild wait for no server."""
     monkeypatch.setattr("subscriptions.delivery.search.indexing.OLD_MS", -1_000)
     monkeypatch.setattr("store.search.past_indexing.SETTLING_MS", 0)
-    monkeypatch.setattr("store.search.index_states.DELIVERY_MS", 1_000)
-    monkeypatch.setattr("store.search.past_indexing.DELIVERY_MS", 0)
+    monkeypatch.setattr("store.search.index_states.MAX_STORE_DELAY_MS", 1_000)
+    monkeypatch.setattr("store.search.past_indexing.MAX_STORE_DELAY_MS", 0)
     yield
 
 
@@ -39,7 +39,7 @@ async def found(api: Api, conversation: str, word: str) -> set[int]:
     """Return the seqs of messages that the index proposes for a word."""
     index = store_of(api).search_index
     assert index is not None
-    wanted = Wanted([ConversationId(conversation)], [word], [], "", 0, None, 100)
+    wanted = SearchCriteria([ConversationId(conversation)], [word], [], "", 0, None, 100)
     return {proposal.seq for proposal in (await index.propose(wanted, 10.0)).found}
 
 
@@ -139,7 +139,7 @@ async def test_messages_and_edits_that_a_loss_of_redis_hid_are_indexed(
         assert not (await completeness(api)).is_complete
         await api.services.housekeeper._loss_recovery.recover()
         await api.services.housekeeper.check_redis()
-        assert not (await completeness(api)).is_complete_past
+        assert not (await completeness(api)).is_past_indexed
         await index_old(api)
         await index_past(api)
 
@@ -179,16 +179,16 @@ async def test_messages_of_servers_that_note_none_are_indexed_later(
         assert (await completeness(off)).waiting.messages == []
     async with open_api("search-6") as api:
         store = store_of(api)
-        assert not (await completeness(api)).is_complete_past
+        assert not (await completeness(api)).is_past_indexed
         ended = store.index_states.known
-        assert ended is not None and ended.state.others_until_ms > 0
+        assert ended is not None and ended.state.unnoted_until_ms > 0
         # The last lease of the other server has ended.
         await store.mongo.update_one("deployment", {"_id": 1}, {"$set": {"search.o": 0}})
 
         await index_past(api)
 
         assert len(await found(api, private_id(alice, bob), "zebra")) == 1
-        assert (await completeness(api)).is_complete_past
+        assert (await completeness(api)).is_past_indexed
 
 
 async def test_a_rebuild_while_messages_are_sent_finds_all_and_removes_the_old_rows(open_api: OpenApi) -> None:
@@ -218,10 +218,10 @@ async def test_an_upgraded_deployment_indexes_its_past(open_api: OpenApi) -> Non
         await off.send(alice, bob, "a zebra")
         off.database["deployment"].update_one({"_id": 1}, {"$unset": {"search": ""}})
         off.database["leases"].delete_many({})
-        assert not (await completeness(off)).is_complete_past
+        assert not (await completeness(off)).is_past_indexed
     async with open_api("search-8") as api:
         await store_of(api).index_states.read()
-        assert not (await completeness(api)).is_complete_past
+        assert not (await completeness(api)).is_past_indexed
 
         await store_of(api).mongo.update_one("deployment", {"_id": 1}, {"$set": {"search.o": 0}})
         await index_past(api)
@@ -239,7 +239,7 @@ async def test_too_many_notes_become_a_part_of_the_past(open_api: OpenApi, monke
 
         assert await index_old(api) == 0
         assert (await completeness(api)).waiting.messages == []
-        assert not (await completeness(api)).is_complete_past
+        assert not (await completeness(api)).is_past_indexed
         await index_past(api)
 
         assert len(await found(api, private_id(alice, bob), "zebra")) == 3

@@ -21,7 +21,7 @@ from store.search.index_queries import (
 )
 from store.search.index_rows import IndexedMessage
 from store.search.mongo_search_index import MongoSearchIndex
-from store.search.search_index import TooSlow, Wanted
+from store.search.search_index import SearchCriteria, TooSlow
 from store.store import Store
 
 MESSAGES = 8_000
@@ -57,8 +57,10 @@ async def index(store: Store) -> MongoSearchIndex:
     return index
 
 
-def wanted(*terms: str, beginning: str = "", any_of: Sequence[Sequence[str]] = (), before: int | None = None) -> Wanted:
-    return Wanted(CONVERSATIONS, terms, any_of, beginning, 0, before, LIMIT)
+def wanted(
+    *terms: str, beginning: str = "", any_of: Sequence[Sequence[str]] = (), before: int | None = None
+) -> SearchCriteria:
+    return SearchCriteria(CONVERSATIONS, terms, any_of, beginning, 0, before, LIMIT)
 
 
 class Explain:
@@ -184,7 +186,7 @@ async def test_a_read_that_exceeds_its_time_is_stopped(store: Store, monkeypatch
         return query._replace(query=query.query | slow)
 
     monkeypatch.setattr(mongo_search_index, "newest_query", slow_query)
-    query = Wanted(CONVERSATIONS[:1], ["word"], [], "", 0, None, LIMIT)
+    query = SearchCriteria(CONVERSATIONS[:1], ["word"], [], "", 0, None, LIMIT)
     with pytest.raises(TooSlow):
         await index.propose(query, 0.02)
     assert (await index.propose(query, 10)).found

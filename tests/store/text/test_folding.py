@@ -43,7 +43,7 @@ from tests.store.text.texts import TEXTS
         (["a\nb\0\ud800", "a\u3000b\u00a0\t"], "a b  "),
     ],
 )
-def test_texts_that_people_take_for_equal_become_equal(texts: list[str], folded: str) -> None:
+def test_texts_that_differ_in_form_only_fold_to_the_same(texts: list[str], folded: str) -> None:
     assert {fold(text) for text in texts} == {folded}
 
 
