@@ -106,7 +106,7 @@ class SearchRun:
         # Ids of times in the distant future would be too large for MongoDB.
         latest_ms = self._app.store.clock.now_ms() + _LATEST_MS
         first_id = 0 if given.after_ms is None else first_id_at(min(given.after_ms + 1, latest_ms))
-        ends = [] if before is None else [int(before)]
+        ends = [] if before is None else [min(int(before), first_id_at(latest_ms))]
         if given.before_ms is not None:
             ends.append(first_id_at(min(given.before_ms, latest_ms)))
         return first_id, min(ends, default=None)
@@ -135,6 +135,8 @@ class SearchRun:
                 if len(self.found) >= count:
                     return
                 if time.monotonic() - began > _BLOCKING_SECONDS:
+                    if time.monotonic() >= self._task.deadline:
+                        break
                     await asyncio.sleep(0)
                     began = time.monotonic()
             if time.monotonic() >= self._task.deadline:
@@ -154,12 +156,14 @@ class SearchRun:
             for each in proposals
             if each.conversation not in self._accesses or self._may_read(each.conversation, each.seq)
         ]
-        self._app.work.charge(self._task.viewer, MESSAGE_UNITS * len(places))
         messages, accesses = await asyncio.gather(
             self._app.store.messages.find_many(places),
             access_conversations(self._app, self._task.viewer, unknown),
         )
         self._accesses.update(zip(unknown, accesses, strict=True))
+        # The budget of work must not say how many proposals the viewer can't read.
+        readable = sum(self._may_read(*place) for place in places)
+        self._app.work.charge(self._task.viewer, MESSAGE_UNITS * readable)
         return messages
 
     def _may_read(self, conversation: ConversationId, seq: int) -> bool:

@@ -68,8 +68,9 @@ async def _find(app: Confab, viewer: UserId, given: SearchFilter, workspace: Wor
         accesses[access.head.conversation] = access
     searched = [
         name
-        for name in accesses
-        if given.accepts_conversation(name) and (workspace is None or _is_inside(name, workspace))
+        for name, access in accesses.items()
+        # The time of the answer must say nothing about messages in a channel without READ_HISTORY.
+        if access.ranges and given.accepts_conversation(name) and (workspace is None or _is_inside(name, workspace))
     ]
     return SearchScope(searched, accesses, is_whole=True)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from itertools import pairwise
 
+import regex
+
 _REPLACED = {
     # Letters that Unicode does not decompose, but for which users type plain ones.
     "ø": "o",
@@ -41,6 +43,17 @@ _MOST_KEPT = 20_000
 """Most folded characters that are kept in memory, about 2 MB."""
 
 
+_MOST_FOLDED = 12_000
+"""Characters of a folded text that is shorter than that before. Only a text that is made to be slow has more: U+FDFA
+alone becomes 18 characters."""
+
+
+_TOO_MANY_MARKS = regex.compile(r"(?<=\p{M}{30})\p{M}++")
+_LONG = 500
+"""Characters of a text in which such marks are looked for: the time to sort marks grows with the square of their
+number."""
+
+
 class _FoldedCharacters(dict[int, str]):
     """Folded forms of single characters, by code point."""
 
@@ -54,11 +67,13 @@ class _FoldedCharacters(dict[int, str]):
 def fold(text: str) -> str:
     """Return a text in the form in which texts are compared. Folding a folded text changes nothing.
 
-    White space and control characters become spaces.
+    White space and control characters become spaces. A text that was made to be slow loses characters: beyond 12,000
+    folded ones, and after 30 marks in a row.
     """
     if text.isascii():
         return text.lower().translate(_ASCII_SPACES)
-    return unicodedata.normalize("NFC", text.translate(_FOLDED))
+    text = _without_too_many_marks(text)
+    return _cut(unicodedata.normalize("NFC", text.translate(_FOLDED)), text)
 
 
 def fold_with_origins(text: str) -> tuple[str, list[int]]:
@@ -68,12 +83,25 @@ def fold_with_origins(text: str) -> tuple[str, list[int]]:
     """
     if text.isascii():
         return fold(text), list(range(len(text) + 1))
-    pieces = [_FOLDED[ord(character)] for character in text]
+    pieces = [_FOLDED[ord(character)] for character in _without_too_many_marks(text)]
     origins = [position for position, piece in enumerate(pieces) for _ in piece]
     folded = "".join(pieces)
     if not unicodedata.is_normalized("NFC", folded):
         folded, origins = _compose(folded, origins)
-    return folded, [*origins, len(text)]
+    folded = _cut(folded, text)
+    return folded, [*origins[: len(folded)], len(text)]
+
+
+def _without_too_many_marks(text: str) -> str:
+    """Return a text of the same length, with invisible characters for marks after the first 30 of a letter."""
+    if len(text) < _LONG:
+        return text
+    return _TOO_MANY_MARKS.sub(lambda marks: "\u200b" * len(marks[0]), text)
+
+
+def _cut(folded: str, text: str) -> str:
+    """Return a folded text without the characters that are too many."""
+    return folded[: max(_MOST_FOLDED, len(text))]
 
 
 def _compose(text: str, origins: list[int]) -> tuple[str, list[int]]:
