@@ -138,6 +138,10 @@ class Deployment:
         if self._has_search:
             # Before this process takes the worker number of one that has noted no messages.
             await self.watch_others()
+        else:
+            # Before the first message that this process does not note. Servers that search know it within seconds.
+            now = self._clock.now_ms()
+            await self.index_states.watch(now, now)
 
     async def watch_others(self) -> None:
         """Make messages of servers that note none for the index part of its past. Raises Unreachable."""

@@ -22,6 +22,9 @@ SETTLING_MS = 20_000
 DELIVERY_MS = 60_000
 """Longest time between the making of a message's id and its storage, with differences between servers' clocks."""
 
+CLOCKS_MS = 10_000
+"""Largest difference between the clocks of two servers that leaves no gap in the index."""
+
 LEASE_MS = 15_000
 """Duration of the lease of the process that indexes the past, unless it is renewed."""
 
@@ -100,7 +103,8 @@ class IndexStates:
             seen_at_ms: When they were looked for.
         """
         state = await self._ensure()
-        if others_until_ms is not None and others_until_ms > state.watched_until_ms:
+        # Clocks of servers differ: one that ended after the last look may have made ids of an earlier time.
+        if others_until_ms is not None and others_until_ms > state.watched_until_ms - CLOCKS_MS:
             await self.extend(state.watched_until_ms - DELIVERY_MS, others_until_ms + DELIVERY_MS)
         watched = {_F.WATCHED_UNTIL: {"$max": [f"${_path(_F.WATCHED_UNTIL)}", seen_at_ms]}}
         await self._set(watched)
