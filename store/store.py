@@ -65,7 +65,7 @@ from store.search.completeness import SearchCompleteness
 from store.search.index_states import IndexStates
 from store.search.mongo_search_index import MongoSearchIndex
 from store.search.search_index import SearchIndex
-from store.search.waiting_messages import WaitingMessages
+from store.search.unindexed_messages import UnindexedMessages
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
 from store.sessions.threads.thread_access import ThreadAccess
@@ -173,7 +173,7 @@ class Store:
     voice: VoiceStore
     search_index: SearchIndex | None
     """None: search is switched off."""
-    waiting_messages: WaitingMessages
+    unindexed_messages: UnindexedMessages
     index_states: IndexStates
     search_completeness: SearchCompleteness
 
@@ -221,7 +221,7 @@ def build_store(
         has_search=has_search,
     )
     index = MongoSearchIndex(mongo)
-    waiting_messages = WaitingMessages(cache, keys, clock)
+    unindexed_messages = UnindexedMessages(cache, keys, clock)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     rows = SessionRows(mongo, clock, channel_rights.find_visible)
@@ -335,7 +335,7 @@ def build_store(
         online_members=OnlineMembers(cache, keys),
         voice=VoiceStore(cache, keys, clock),
         search_index=index if has_search else None,
-        waiting_messages=waiting_messages,
+        unindexed_messages=unindexed_messages,
         index_states=deployment.index_states,
-        search_completeness=SearchCompleteness(waiting_messages, deployment.index_states, clock),
+        search_completeness=SearchCompleteness(unindexed_messages, deployment.index_states, clock),
     )

@@ -11,16 +11,20 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pymongo import MongoClient
+
 from bench.api_client import Asker
 from bench.meter import Meter, cpu_seconds
 from bench.search.searches import SEARCH, percentile
 from bench.search.texts import Language, Texts
+from bench.session_data import Row, insert_people
 from bench.threads.stage import PROCESSES, Stage, open_stage
 from server.embedded import ports
 from store.mongo.collections import SEARCH as ROWS
 from tests.processes import ServerProcess, start_server, until_ready
 
 _NAME = "bench_search_sending"
+_NAME_WITHOUT = f"{_NAME}_off"
 _PAIRS = 20
 _TURNS = 4
 _ALONE = 30
@@ -127,13 +131,19 @@ class Sending:
         return len((await asker.ask(SEARCH, words=f'"{word}"'))["edges"])
 
 
+def _insert_people(mongo: MongoClient[Row]) -> None:
+    names = [f"{role}{number}" for number in range(_PAIRS) for role in ("sender", "receiver")]
+    for database in (_NAME, _NAME_WITHOUT):
+        insert_people(mongo[database], names)
+
+
 async def measure_sending(texts: Texts, messages: int) -> None:
     """Start the servers, and measure."""
     with tempfile.TemporaryDirectory(prefix="confab-bench-") as folder:
-        async with open_stage(_NAME, lambda _: None) as stage:
+        async with open_stage(_NAME, _insert_people) as stage:
             port = ports.pick_free(stage.server.port)
             log = Path(folder) / "off.log"
-            without = start_server(stage.databases, port, log, f"{_NAME}_off", settings={"search": "off"})
+            without = start_server(stage.databases, port, log, _NAME_WITHOUT, settings={"search": "off"})
             sending = None
             try:
                 await until_ready(without)

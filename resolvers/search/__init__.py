@@ -1,1 +1,1 @@
-"""Searching for messages."""
+"""Searches for messages (ADR 85)."""

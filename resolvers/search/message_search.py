@@ -1,4 +1,4 @@
-"""Searches for messages: the index proposes messages, and what is stored decides (ADR 85)."""
+"""Searches for messages: the index proposes messages, and the stored messages decide (ADR 85)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from store.text.message_query import MessageQuery, NothingToFind, parse_message_
 LONGEST_QUERY = 256
 
 SEARCH_SECONDS = 2.0
-"""Time after which a search ends with what it has found."""
+"""Time limit of a search. It returns the messages that it has found until then."""
 
 CONVERSATION_UNITS = 5
-"""Units of work that a search costs for each conversation: MongoDB needs about 10 us for each."""
+"""Units of work that a search costs for each searched conversation. MongoDB needs about 10 us of CPU for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class SearchResults:
 
     Attributes:
         page: The messages.
-        total_at_least: Results so far, with those of earlier pages, and one if there are more.
+        total_at_least: Number of results up to the end of this page, and one more if another page follows.
         complete: Everything was searched.
-        indexed_up_to_ms: All messages up to this time were searched.
+        indexed_up_to_ms: The index has all messages up to this time.
     """
 
     page: Page[FoundMessage]
@@ -45,13 +45,13 @@ class SearchResults:
 
 @dataclass(frozen=True, slots=True)
 class _UnfinishedPage(Page[FoundMessage]):
-    """A page of a search whose time was over. `stopped_at`: the cursor to go on from."""
+    """A page of a search that reached its time limit. `stopped_at`: the cursor at which the next page continues."""
 
     stopped_at: str
 
     @property
     def end_cursor(self) -> str:
-        """The position at which the search stopped. It may be after the last result."""
+        """Cursor of the position at which the search stopped. It may be after the last result."""
         return self.stopped_at
 
 
@@ -60,10 +60,10 @@ async def search_messages(
 ) -> SearchResults:
     """Return a page of the messages that match a query and that the viewer may read now, newest first.
 
-    If everything is cached: two round trips to MongoDB, and to Redis one with named conversations, else two.
+    If everything is cached: two round trips to MongoDB, and two to Redis, or one if conversations are named.
 
-    Raises InvalidInput, NotFound for conversations and a workspace, RateLimited if the viewer's work budget has too few
-    units, and Unavailable if this deployment has no index.
+    Raises InvalidInput, NotFound for a conversation or workspace that the viewer can't see, RateLimited if the viewer's
+    work budget has too few units, and Unavailable if this deployment has no index.
     """
     deadline = time.monotonic() + SEARCH_SECONDS
     size = sizes.check(first, "first")
@@ -87,19 +87,19 @@ async def search_messages(
     ]
     has_more = len(run.found) > size
     page = Page(edges, has_next=has_more, has_previous=start is not None)
-    if run.is_over and run.last_read is not None and not has_more:
+    if run.timed_out and run.last_read is not None and not has_more:
         stopped_at = encode_page(*cursors.position(run.last_read, earlier + len(edges)))
         page = _UnfinishedPage(edges, has_next=True, has_previous=start is not None, stopped_at=stopped_at)
     return SearchResults(
         page,
         total_at_least=earlier + len(edges) + has_more,
-        complete=scope.is_whole and completeness.is_complete and not run.is_over,
+        complete=scope.is_whole and completeness.is_complete and not run.timed_out,
         indexed_up_to_ms=completeness.indexed_up_to_ms,
     )
 
 
 def check_query(query: str) -> MessageQuery:
-    """Return a query that was read. Raises InvalidInput."""
+    """Return the parsed query. Raises InvalidInput."""
     if not 1 <= len(query) <= LONGEST_QUERY:
         raise InvalidInput(f"query must have 1 to {LONGEST_QUERY} characters", field="query")
     if "\0" in query:

@@ -12,7 +12,7 @@ from store.base.ids import MessageId, UserId, message_id, parse_message_id
 
 _KIND = "q"
 _MOST_FOUND = 1_000_000_000
-"""Largest number of results in a cursor, so that a forged one stays within Int of GraphQL."""
+"""Largest number of results in a cursor, so that `totalAtLeast` is a valid Int also with a forged one."""
 
 
 class SearchPosition(NamedTuple):
@@ -20,7 +20,7 @@ class SearchPosition(NamedTuple):
 
     Attributes:
         id: The message at the position. Results after it have lower ids.
-        found: Results up to there.
+        found: Number of results up to and including this position.
     """
 
     id: MessageId
@@ -28,10 +28,10 @@ class SearchPosition(NamedTuple):
 
 
 class SearchCursors:
-    """Cursors of one search. Those of other queries, filters and users are refused."""
+    """Makes and reads the cursors of one search. Cursors of other queries, filters and users are refused."""
 
     def __init__(self, viewer: UserId, query: str, given: SearchFilter) -> None:
-        """Begin with the search. given: The filter, checked."""
+        """Make the cursors of a search. given: The filter, checked."""
         text = repr((viewer, query, given))
         self._checksum = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

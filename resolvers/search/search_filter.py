@@ -1,4 +1,4 @@
-"""Filters of searches: their checks, and whether a message passes."""
+"""Filters of searches: checks of their values, and of messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from resolvers.base.times import check_time
 from resolvers.conversations.access import Access
 from store.base.ids import ConversationKind, UserId, kind_of
 from store.messages.message import Message
-from store.search.filter_terms import Contained, contains
+from store.search.filter_terms import ContentKind, contains
 
 MAX_CONVERSATIONS = 100
 MAX_SENDERS = 100
@@ -39,7 +39,7 @@ class SearchFilter:
     mentions_me: bool | None = None
     after_ms: int | None = None
     before_ms: int | None = None
-    has: tuple[Contained, ...] = ()
+    has: tuple[ContentKind, ...] = ()
     pinned: bool | None = None
     in_threads: bool | None = None
 
@@ -58,12 +58,12 @@ class SearchFilter:
             has=tuple(sorted(set(self.has))),
         )
 
-    def accepts_place(self, conversation: str) -> bool:
-        """Return whether messages in a conversation may pass."""
+    def accepts_conversation(self, conversation: str) -> bool:
+        """Return whether messages in a conversation may pass the filter."""
         return self.in_threads is None or self.in_threads is (kind_of(conversation) is ConversationKind.THREAD)
 
     def accepts(self, message: Message, viewer: UserId, access: Access) -> bool:
-        """Return whether a message passes, apart from its conversation.
+        """Return whether a message passes the filter, except for its conversation and workspace.
 
         access: The viewer's access to the message's conversation.
         """
@@ -78,11 +78,11 @@ class SearchFilter:
             return False
         if self.mentions_me is not None and mentions(message, viewer, access) is not self.mentions_me:
             return False
-        return all(contains(message, contained) for contained in self.has)
+        return all(contains(message, kind) for kind in self.has)
 
 
 def mentions(message: Message, viewer: UserId, access: Access) -> bool:
-    """Return whether a message mentions a reader: by name, by one of their roles, or everybody but its sender."""
+    """Return whether a message of somebody else mentions the viewer: by name, by a role, or with everybody."""
     if message.sender == viewer:
         return False
     if message.shows_mention_of_all or viewer in message.shown_mentions:

@@ -1,4 +1,4 @@
-"""One search at work: reads what the index proposes, and keeps what matches and is readable (ADR 85)."""
+"""Runs one search: reads the proposed messages, and keeps those that match and are readable (ADR 85)."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from resolvers.search.search_scope import SearchScope
 from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageKind
-from store.search.filter_terms import ANY_ROLE_TERM, EVERYBODY_TERM, contained_term, mention_term, sender_term
-from store.search.search_index import Proposal, SearchIndex, TooSlow, Wanted
-from store.search.waiting_messages import WaitingMessage
+from store.search.filter_terms import ANY_ROLE_TERM, EVERYBODY_TERM, content_term, mention_term, sender_term
+from store.search.search_index import Proposal, SearchCriteria, SearchIndex, TooSlow
+from store.search.unindexed_messages import UnindexedMessage
 from store.text.message_query import MessageQuery, TextRange
 
 MESSAGE_UNITS = 20
 """Units of work that a search costs for each message that is read and compared."""
 
 _MOST_READ = 500
-"""Messages that are read at once."""
+"""Most messages that are read at once."""
 
 _LATEST_MS = 24 * 3600 * 1000
-"""No message has an id of a time that is further in the future."""
+"""Ids of messages are never further in the future than this."""
 
 _BLOCKING_SECONDS = 0.005
-"""Time after which comparing messages lets other requests run."""
+"""Time for which messages are compared before other requests of this process run."""
 
 
 class FoundMessage(NamedTuple):
-    """A message that matches. `highlights`: where its text has the words."""
+    """A message that matches. `highlights`: the ranges of its text that match the query."""
 
     message: Message
     highlights: Sequence[TextRange]
 
 
 class SearchTask(NamedTuple):
-    """A search to make. `deadline`: the `time.monotonic` at which it ends."""
+    """A search to run. `deadline`: by `time.monotonic`, when it stops with the results that it has."""
 
     viewer: UserId
     query: MessageQuery
@@ -55,22 +55,22 @@ class SearchRun:
 
     Attributes:
         found: The messages found so far.
-        is_over: The time was over before everything was searched.
-        last_read: The last message that was compared, and that the viewer may read.
+        timed_out: The deadline came before everything was searched.
+        last_read: The last message that was compared and that the viewer may read; None if there is none.
     """
 
     def __init__(self, app: Confab, index: SearchIndex, task: SearchTask) -> None:
-        """Begin without results."""
+        """Create a run without results."""
         self._app = app
         self._index = index
         self._task = task
         self._accesses: dict[ConversationId, Access | None] = dict(task.scope.accesses or {})
         self.found: list[FoundMessage] = []
-        self.is_over = False
+        self.timed_out = False
         self.last_read: MessageId | None = None
 
-    async def find(self, before: MessageId | None, waiting: Iterable[WaitingMessage], count: int) -> None:
-        """Find `count` messages with ids below `before`, or all if there are fewer. Stops when the time is over.
+    async def find(self, before: MessageId | None, waiting: Iterable[UnindexedMessage], count: int) -> None:
+        """Find `count` messages with ids below `before`, or all if there are fewer. Stops at the deadline.
 
         waiting: Messages that the index may not propose yet.
         """
@@ -82,46 +82,48 @@ class SearchRun:
             for each in waiting
             if each.conversation in searched and first_id <= each.id and (before_id is None or each.id < before_id)
         ]
-        # Some proposals may not match.
+        # More than `count`, because some proposals may not match.
         size = count + count // 2 + 4
         while True:
             seconds = self._task.deadline - time.monotonic()
             try:
                 if seconds <= 0:
                     raise TooSlow
-                proposed = await self._index.propose(self._wanted(first_id, before_id, size), seconds)
+                proposed = await self._index.propose(self._criteria(first_id, before_id, size), seconds)
             except TooSlow:
-                self.is_over = True
+                self.timed_out = True
                 return
             end = first_id if proposed.next_id is None else proposed.next_id
             due = [each for each in unindexed if each.id >= end and (before_id is None or each.id < before_id)]
             await self._compare(_newest_first(proposed.found, due), count, size)
-            if self.is_over or len(self.found) >= count or proposed.next_id is None:
+            if self.timed_out or len(self.found) >= count or proposed.next_id is None:
                 return
             before_id, size = proposed.next_id, min(2 * size, _MOST_READ)
 
     def _id_range(self, before: MessageId | None) -> tuple[int, int | None]:
         """Return the first id to search, and the id to stop before, if there is one."""
         given = self._task.given
-        # Ids of a distant future would be too large for MongoDB.
+        # Ids of times in the distant future would be too large for MongoDB.
         latest_ms = self._app.store.clock.now_ms() + _LATEST_MS
         first_id = 0 if given.after_ms is None else first_id_at(min(given.after_ms + 1, latest_ms))
-        ends = [] if before is None else [int(before)]
+        ends = [] if before is None else [min(int(before), first_id_at(latest_ms))]
         if given.before_ms is not None:
             ends.append(first_id_at(min(given.before_ms, latest_ms)))
         return first_id, min(ends, default=None)
 
-    def _wanted(self, first_id: int, before_id: int | None, limit: int) -> Wanted:
+    def _criteria(self, first_id: int, before_id: int | None, limit: int) -> SearchCriteria:
         query, given = self._task.query, self._task.given
         any_of = [] if given.senders is None else [[sender_term(UserId(sender)) for sender in given.senders]]
         if given.mentions_me:
-            # The roles that count are those of the moment at which the message is compared.
+            # The message is compared later with the roles that the viewer has then.
             any_of.append([mention_term(self._task.viewer), EVERYBODY_TERM, ANY_ROLE_TERM])
-        terms = [*query.terms, *map(contained_term, given.has)]
-        return Wanted(self._task.scope.conversations, terms, any_of, query.beginning, first_id, before_id, limit)
+        terms = [*query.terms, *map(content_term, given.has)]
+        return SearchCriteria(
+            self._task.scope.conversations, terms, any_of, query.beginning, first_id, before_id, limit
+        )
 
     async def _compare(self, proposals: Sequence[Proposal], count: int, size: int) -> None:
-        """Add those proposed messages that match, until there are `count`. Reads at most `size` at once."""
+        """Read proposed messages, at most `size` at once, and add those that match, until there are `count`."""
         for start in range(0, len(proposals), size):
             part = proposals[start : start + size]
             messages = await self._read(part)
@@ -133,16 +135,18 @@ class SearchRun:
                 if len(self.found) >= count:
                     return
                 if time.monotonic() - began > _BLOCKING_SECONDS:
+                    if time.monotonic() >= self._task.deadline:
+                        break
                     await asyncio.sleep(0)
                     began = time.monotonic()
             if time.monotonic() >= self._task.deadline:
-                self.is_over = True
+                self.timed_out = True
                 return
 
     async def _read(self, proposals: Sequence[Proposal]) -> dict[tuple[ConversationId, int], Message]:
-        """Return proposed messages by place, without those that are known to be unreadable.
+        """Return proposed messages by conversation and seq, without those that are known to be unreadable.
 
-        Reads the accesses to their conversations that are not known yet at the same time.
+        At the same time it reads the viewer's access to conversations for which it is not known yet.
         """
         unknown = list(
             dict.fromkeys(each.conversation for each in proposals if each.conversation not in self._accesses)
@@ -152,12 +156,14 @@ class SearchRun:
             for each in proposals
             if each.conversation not in self._accesses or self._may_read(each.conversation, each.seq)
         ]
-        self._app.work.charge(self._task.viewer, MESSAGE_UNITS * len(places))
         messages, accesses = await asyncio.gather(
             self._app.store.messages.find_many(places),
             access_conversations(self._app, self._task.viewer, unknown),
         )
         self._accesses.update(zip(unknown, accesses, strict=True))
+        # The budget of work must not say how many proposals the viewer can't read.
+        readable = sum(self._may_read(*place) for place in places)
+        self._app.work.charge(self._task.viewer, MESSAGE_UNITS * readable)
         return messages
 
     def _may_read(self, conversation: ConversationId, seq: int) -> bool:
@@ -172,7 +178,7 @@ class SearchRun:
         if highlights is not None:
             self.found.append(FoundMessage(message, highlights))
         elif message.broadcast_of is not None:
-            # A cursor at a copy means that it was found.
+            # `_is_shown_by_copy` takes a copy at the cursor for a result.
             return
         self.last_read = message.id
 
@@ -185,7 +191,7 @@ class SearchRun:
         return message.copy_id is not None and message.copy_id == before
 
     def _match(self, message: Message) -> Sequence[TextRange] | None:
-        """Return where a readable message has the words; None if it does not match."""
+        """Return the ranges of a readable message that match; None if it does not match."""
         access = self._accesses[message.conversation]
         if access is None or message.text is None or message.kind is MessageKind.SYSTEM:
             return None

@@ -1,4 +1,4 @@
-"""The conversations that a search goes through."""
+"""The conversations that are searched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store.base.workspace_ids import WorkspaceId, is_in_workspace, is_workspace_
 from store.search.searched_conversations import list_searched
 
 MOST_CONVERSATIONS = 1_000
-"""Conversations that a search goes through if it names none."""
+"""Most conversations that are searched if the search names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class SearchScope:
     """Conversations to search.
 
     Attributes:
-        conversations: Their ids, in no order.
-        accesses: The viewer's accesses to them; None: not known yet.
-        is_whole: Nothing else has to be searched.
+        conversations: Their ids, in no particular order.
+        accesses: The viewer's access to each, if the search names them; otherwise None: not known yet.
+        is_whole: No conversation was left out.
     """
 
     conversations: Sequence[ConversationId]
@@ -33,7 +33,7 @@ class SearchScope:
     is_whole: bool
 
     def shows(self, access: Access, seq: int) -> bool:
-        """Return whether a message in a conversation is shown.
+        """Return whether the message with a seq may be a result.
 
         Former members find messages only in conversations that they name. Messages that came after the access was read
         are not shown, because the access may have ended before them.
@@ -43,7 +43,7 @@ class SearchScope:
 
 
 async def find_scope(app: Confab, viewer: UserId, given: SearchFilter) -> SearchScope:
-    """Return the conversations that a filter names, or those of the viewer.
+    """Return the conversations that a filter names, otherwise those of the viewer.
 
     One round trip to Redis if everything is cached. Raises NotFound for a conversation or workspace that the viewer
     can't see, before anything else is read about it.
@@ -67,7 +67,10 @@ async def _find(app: Confab, viewer: UserId, given: SearchFilter, workspace: Wor
             raise no_conversation("conversationIds")
         accesses[access.head.conversation] = access
     searched = [
-        name for name in accesses if given.accepts_place(name) and (workspace is None or _is_inside(name, workspace))
+        name
+        for name, access in accesses.items()
+        # The time of the answer must say nothing about messages in a channel without READ_HISTORY.
+        if access.ranges and given.accepts_conversation(name) and (workspace is None or _is_inside(name, workspace))
     ]
     return SearchScope(searched, accesses, is_whole=True)
 

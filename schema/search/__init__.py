@@ -1,1 +1,1 @@
-"""Search at the API: the query and its types."""
+"""The query `searchMessages` and its types."""

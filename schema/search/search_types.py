@@ -15,16 +15,16 @@ from schema.base.nodes import PageInfo
 from schema.base.scalars import DateTime, Timestamp
 from schema.compiler import reads
 from schema.messages.message_types import MessageType, message_from
-from store.search.filter_terms import Contained
+from store.search.filter_terms import ContentKind
 from store.text.message_query import TextRange
 
 
 @strawberry.enum
 class SearchHas(Enum):
-    FILE = Contained.FILE
-    IMAGE = Contained.IMAGE
-    VIDEO = Contained.VIDEO
-    LINK = Contained.LINK
+    FILE = ContentKind.FILE
+    IMAGE = ContentKind.IMAGE
+    VIDEO = ContentKind.VIDEO
+    LINK = ContentKind.LINK
 
 
 @strawberry.input(

@@ -1,4 +1,4 @@
-"""The clock of commands that are no servers."""
+"""The clock of commands that run without a server."""
 
 from __future__ import annotations
 

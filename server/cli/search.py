@@ -31,13 +31,13 @@ from store.search.index_state import IndexState
 from store.search.index_states import IndexStates
 from store.search.mongo_search_index import MongoSearchIndex
 from store.search.past_indexing import PastIndexing, Report
-from store.search.waiting_messages import WaitingMessages
+from store.search.unindexed_messages import UnindexedMessages
 
 app = typer.Typer(name="search", help="The index of messages: rebuild it, or print how far it is complete.")
 
 DataDir = Annotated[Path, typer.Option(help="Folder of the embedded MongoDB and Redis.")]
 
-_REST = 0.25
+_PAUSE_RATIO = 0.25
 """Seconds of pause for each second of work. Servers that index the past pause longer."""
 
 _POLL_SECONDS = 1.0
@@ -95,7 +95,7 @@ async def rebuild_index(settings: Settings, console: Console, report: Callable[[
     """Rebuild the index, or follow the process that does. Raises CommandError."""
     async with _connected(settings) as (mongo, clock, states):
         state = await states.begin_rebuild()
-        past = PastIndexing(mongo, MongoSearchIndex(mongo), states, clock, _REST)
+        past = PastIndexing(mongo, MongoSearchIndex(mongo), states, clock, _PAUSE_RATIO)
         oldest = await mongo.find(MESSAGES, {}, sort=[(MessageField.ID, 1)], limit=1, projection={MessageField.ID: 1})
         first_id = oldest[0][MessageField.ID] if oldest else 0
         with _progress(console, first_id) as on_progress:
@@ -122,7 +122,7 @@ async def print_status(settings: Settings, report: Callable[[str], None]) -> Non
         try:
             use_present_generation(mongo, cache)
             await cache.ping()
-            count, age_ms = await WaitingMessages(cache, cache.keys, clock).measure()
+            count, age_ms = await UnindexedMessages(cache, cache.keys, clock).measure()
             report(f"Messages that wait: {count:,}, the oldest for {age_ms / 1000:.1f} s.")
         except Unreachable as error:
             report(f"How many messages wait is not known: Redis does not answer ({error}).")

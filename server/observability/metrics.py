@@ -71,7 +71,7 @@ class Metrics(Collector):
             try:
                 async with asyncio.timeout(_AGE_TIMEOUT_SECONDS):
                     self._age_ms = await self._sources.app.store.outbox.oldest_age_ms()
-                    self._waiting = await self._sources.app.store.waiting_messages.measure()
+                    self._waiting = await self._sources.app.store.unindexed_messages.measure()
             except (StoreError, TimeoutError):
                 self._age_ms = self._waiting = None
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""Metrics of the index of messages: what waits for it, what was indexed, and how far the past is."""
+"""Metrics of the index of messages: messages that wait, messages indexed, and the past."""
 
 from __future__ import annotations
 
@@ -34,5 +34,7 @@ def collect_search(store: Store, indexing: SearchIndexing, waiting: tuple[int, i
         position_ms = known.state.indexed_up_to_ms
         behind = 0 if position_ms is None else max(0, store.clock.now_ms() - position_ms)
         yield GaugeMetricFamily(
-            "confab_search_past_seconds", "Time of the past that is not indexed yet; 0: all is.", value=behind / 1000
+            "confab_search_past_seconds",
+            "Age of the oldest message of the past not indexed yet.",
+            value=behind / 1000,
         )

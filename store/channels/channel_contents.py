@@ -1,4 +1,4 @@
-"""The rows of a deleted channel: sessions, reactions, messages, memberships, its head, and its part of the index.
+"""The rows of a deleted channel: sessions, reactions, messages, memberships, head, and rows of the index of messages.
 
 They are removed in small steps. The files of its messages are left to the sweeper.
 """

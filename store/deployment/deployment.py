@@ -27,8 +27,7 @@ from store.mongo.migrations import check_version, known_version
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.search.index_state import new_state
-from store.search.index_states import NAME as SEARCH
-from store.search.index_states import IndexStates
+from store.search.index_states import INDEX_STATE, IndexStates
 
 _MAX_DELIVERY_MS = 30_000
 """Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
@@ -118,7 +117,7 @@ class Deployment:
                 "$setOnInsert": {
                     "name": secrets.token_hex(4),
                     "version": known_version(),
-                    SEARCH: new_state(self._clock.now_ms()),
+                    INDEX_STATE: new_state(self._clock.now_ms()),
                 }
             },
             upsert=True,
@@ -137,16 +136,16 @@ class Deployment:
                 raise
         if self._has_search:
             # Before this process takes the worker number of one that has noted no messages.
-            await self.watch_others()
+            await self.watch_servers_without_notes()
         else:
             # Before the first message that this process does not note. Servers that search know it within seconds.
             now = self._clock.now_ms()
             await self.index_states.watch(now, now)
 
-    async def watch_others(self) -> None:
-        """Make messages of servers that note none for the index part of its past. Raises Unreachable."""
+    async def watch_servers_without_notes(self) -> None:
+        """Look for servers that note no messages for the index: theirs become part of its past. Raises Unreachable."""
         seen_at = self._clock.now_ms()
-        await self.index_states.watch(await self.worker_numbers.find_end_of_others(), seen_at)
+        await self.index_states.watch(await self.worker_numbers.find_unnoted_until_ms(), seen_at)
 
     async def check_redis(self) -> None:
         """Check whether the contents of Redis were lost or became invalid. Then `redis_epoch` changes.

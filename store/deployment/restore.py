@@ -7,7 +7,7 @@ import secrets
 from store.deployment.redis_generations import AWAY
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT, SEARCH
-from store.search.index_states import DELIVERY_MS, NAME, IndexStates
+from store.search.index_states import INDEX_STATE, MAX_STORE_DELAY_MS, IndexStates
 
 _NOW = {"$toLong": "$$NOW"}
 _NOW_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}
@@ -34,13 +34,13 @@ async def reset_after_restore(mongo: Mongo) -> bool:
     if not await mongo.update_one(DEPLOYMENT, {"_id": 1}, [{"$set": change}, {"$unset": ["epoch"]}]):
         return False
     if not await mongo.find(SEARCH, {}, projection={"_id": 1}, limit=1):
-        await mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$unset": {NAME: ""}})
+        await mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$unset": {INDEX_STATE: ""}})
     # Messages that waited for the index when the backup was made are in the backup, but their notes are not.
     rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection={"time": 1, "now": _NOW})
     now_ms = int(rows[0]["now"])
     time_ms = int(rows[0].get("time", now_ms))
     states = IndexStates(mongo, _FixedClock(max(time_ms, now_ms)), owner="", find_epoch=lambda: "")
-    await states.extend(time_ms - DELIVERY_MS)
+    await states.extend(time_ms - MAX_STORE_DELAY_MS)
     return True
 
 

@@ -34,7 +34,10 @@ class WorkerNumbers:
     def __init__(
         self, mongo: Mongo, clock: DeploymentClock, time: DeploymentTime, owner: str, *, notes_messages: bool = True
     ) -> None:
-        """Lease nothing yet. owner: names the process in its leases. notes_messages: for the index (ADR 85)."""
+        """Lease nothing yet.
+
+        owner: names the process in its leases. notes_messages: the process notes messages for the index (ADR 85).
+        """
         self._notes_messages = notes_messages
         self._mongo = mongo
         self._clock = clock
@@ -99,7 +102,7 @@ class WorkerNumbers:
         held = {"$and": [{"$gt": ["$until", MONGO_NOW]}, {"$eq": ["$ring", "$owner"]}]}
         return [row["owner"] for row in await self._mongo.find(LEASES, {"$expr": held}, projection={"owner": 1})]
 
-    async def find_end_of_others(self) -> int | None:
+    async def find_unnoted_until_ms(self) -> int | None:
         """Return the time (ms) before which processes that note no messages for the index make ids; None: none do.
 
         It is in the past if they have ended. Raises Unreachable.

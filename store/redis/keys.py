@@ -50,13 +50,13 @@ class Keys:
         """Key of the times at which servers were last heard from."""
         return f"{self.namespace}{{servers}}:times"
 
-    def waiting_for_index(self, place: int) -> str:
-        """Return one of the keys of messages that wait for the index. place: which of them."""
-        return f"{self.namespace}{{i:{place}}}:waiting"
+    def waiting_for_index(self, number: int) -> str:
+        """Return one of the keys of messages that wait for the index. number: which of them, from 0."""
+        return f"{self.namespace}{{i:{number}}}:waiting"
 
     @property
     def indexing_lock(self) -> str:
-        """Key of the lock of the server that indexes messages which have waited for long."""
+        """Key of the lock of the server that indexes messages which other servers left."""
         return f"{self.namespace}indexer"
 
     @property

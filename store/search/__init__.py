@@ -1,1 +1,1 @@
-"""The index of messages, what waits for it, and how far it is complete (ADR 85)."""
+"""The index of messages, the messages that wait for it, and how far it is complete (ADR 85)."""

@@ -6,35 +6,35 @@ from typing import NamedTuple
 
 from store.base.clock import Clock
 from store.search.index_states import IndexStates
-from store.search.waiting_messages import WaitingList, WaitingMessages
+from store.search.unindexed_messages import UnindexedList, UnindexedMessages
 
 
 class Completeness(NamedTuple):
     """Completeness of a search.
 
     Attributes:
-        is_complete_past: All messages that do not wait are in the index. False also if that is not known.
-        waiting: The messages that wait for the index. A search has to look at them too.
+        is_past_indexed: All messages are in the index, or wait for it. False also if that is not known.
+        waiting: The messages that wait for the index. A search has to compare them too.
         indexed_up_to_ms: All messages that were sent before this time are in the index as they were then.
     """
 
-    is_complete_past: bool
-    waiting: WaitingList
+    is_past_indexed: bool
+    waiting: UnindexedList
     indexed_up_to_ms: int
 
     @property
     def is_complete(self) -> bool:
-        """True if a search that looks at the index and at the waiting messages misses none."""
-        return self.is_complete_past and self.waiting.is_whole
+        """True if a search misses no message when it asks the index and compares the messages that wait."""
+        return self.is_past_indexed and self.waiting.is_whole
 
 
 class SearchCompleteness:
-    """Finds how far the index is complete.
+    """Finds out how far the index is complete.
 
-    It does so from the notes in Redis, and from the state in MongoDB as this process has read it a second or two ago.
+    It compares the notes in Redis with the state in MongoDB that this process read a second or two ago.
     """
 
-    def __init__(self, waiting: WaitingMessages, states: IndexStates, clock: Clock) -> None:
+    def __init__(self, waiting: UnindexedMessages, states: IndexStates, clock: Clock) -> None:
         self._waiting = waiting
         self._states = states
         self._clock = clock
@@ -42,8 +42,8 @@ class SearchCompleteness:
     async def read(self) -> Completeness:
         """Return the completeness of a search that asks the index after this call. One round trip to Redis.
 
-        Messages that were sent or edited before the call wait, or are in the index, or `is_complete` is false. Raises
-        Unreachable.
+        Every message that was sent or edited before the call is in `waiting` or in the index; otherwise `is_complete`
+        is False. Raises Unreachable.
         """
         now = self._clock.now_ms()
         waiting, known = await self._waiting.list_all(), self._states.known

@@ -1,4 +1,4 @@
-"""Terms for what filters compare. They begin with a control character, so they are no words (ADR 85)."""
+"""Terms that filters compare. They begin with a control character, so no word equals them (ADR 85)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from store.text.words import terms_of
 _MARK = "\x01"
 
 
-class Contained(StrEnum):
-    """Things that a message can have in addition to words. The values are those of the contract's SearchHas."""
+class ContentKind(StrEnum):
+    """Content of a message in addition to words. The values are those of SearchHas in the GraphQL schema."""
 
     FILE = "FILE"
     IMAGE = "IMAGE"
@@ -25,7 +25,7 @@ EVERYBODY_TERM = f"{_MARK}e"
 """The term of messages that mention everybody."""
 
 ANY_ROLE_TERM = f"{_MARK}r"
-"""The term of messages that mention a role. Whether a reader has the role is found out when the message is read."""
+"""The term of messages that mention a role. Whether the reader has the role is checked when the message is read."""
 
 
 def sender_term(user: UserId) -> str:
@@ -38,26 +38,26 @@ def mention_term(user: UserId) -> str:
     return f"{_MARK}m{user}"
 
 
-def contained_term(contained: Contained) -> str:
-    """Return the term of messages that contain something."""
-    return f"{_MARK}h{contained.value}"
+def content_term(kind: ContentKind) -> str:
+    """Return the term of messages with some kind of content."""
+    return f"{_MARK}h{kind.value}"
 
 
 def is_filter_term(term: str) -> bool:
-    """Return whether a term is none of a text."""
+    """Return whether a term belongs to a filter, and not to a text."""
     return term.startswith(_MARK)
 
 
-def contains(message: Message, contained: Contained) -> bool:
-    """Return whether a message contains something. FILE: any attachment. LINK: an address in its text."""
-    match contained:
-        case Contained.FILE:
+def contains(message: Message, kind: ContentKind) -> bool:
+    """Return whether a message has some kind of content. FILE: any attachment. LINK: an address in its text."""
+    match kind:
+        case ContentKind.FILE:
             return bool(message.attachments)
-        case Contained.IMAGE:
+        case ContentKind.IMAGE:
             return any(attachment.content.content_type.startswith("image/") for attachment in message.attachments)
-        case Contained.VIDEO:
+        case ContentKind.VIDEO:
             return any(attachment.content.content_type.startswith("video/") for attachment in message.attachments)
-        case Contained.LINK:
+        case ContentKind.LINK:
             return bool(message.text and has_link(message.text))
 
 
@@ -69,14 +69,14 @@ def filter_terms(message: Message) -> set[str]:
         terms.add(ANY_ROLE_TERM)
     if message.shows_mention_of_all:
         terms.add(EVERYBODY_TERM)
-    terms.update(contained_term(contained) for contained in Contained if contains(message, contained))
+    terms.update(content_term(kind) for kind in ContentKind if contains(message, kind))
     return terms
 
 
 def message_terms(message: Message) -> set[str]:
-    """Return all terms of a message, those of `filter_terms` too. Empty if no search can find it.
+    """Return all terms of a message, including `filter_terms`. Empty if no search can find it.
 
-    Searches need a word. So announcements, recalled messages, and messages without words have no terms.
+    Every search has a word. So SYSTEM messages, recalled messages, and messages without words have no terms.
     """
     if message.kind is MessageKind.SYSTEM or not message.text:
         return set()

@@ -16,11 +16,11 @@ from store.search.filter_terms import message_terms
 from store.search.index_queries import (
     MOST_CONVERSATIONS,
     IndexQuery,
-    RowJudge,
-    begins_with_range,
+    RowMatcher,
+    beginning_query,
+    looks_up_beginning,
     newest_query,
     overlapping_query,
-    range_query,
 )
 from store.search.index_rows import (
     SPREAD,
@@ -31,15 +31,16 @@ from store.search.index_rows import (
     rows_of,
     without_messages,
 )
-from store.search.search_index import Proposal, Proposals, SearchIndex, TooSlow, Wanted
+from store.search.search_index import Proposal, Proposals, SearchCriteria, SearchIndex, TooSlow
 
 _MOST_ROWS = 1_000
 """Rows that one query reads. With the most messages each they stay below the 16 MiB of a reply."""
 
 _ROWS_OF_ONE_LETTER = 100
-"""Rows that are read to find out whether a beginning of one letter is frequent, twice as many for each further letter.
+"""Rows that are read for a beginning of one letter, and twice as many for each further letter.
 
-Short beginnings usually are, and then these rows are read in vain. Each takes 50 µs, as its terms are compared.
+If there are more, the beginning is frequent, and these rows were read in vain. Short beginnings usually are frequent,
+so few rows are read for them. Each takes 50 us, because its terms are compared.
 """
 
 _ROWS_PER_STEP = 1_000
@@ -53,64 +54,64 @@ _F = IndexField
 
 
 class MongoSearchIndex(SearchIndex):
-    """Rows of terms in the collection `search`. Nothing is cached."""
+    """The index of messages as rows of terms in the collection `search`. Nothing is cached."""
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    async def propose(self, wanted: Wanted, seconds: float) -> Proposals:
-        """Return the newest messages that may match. One round trip; two if the wanted beginning is frequent.
+    async def propose(self, criteria: SearchCriteria, seconds: float) -> Proposals:
+        """Return the newest messages that may match. One round trip; two if the beginning is frequent.
 
         Raises:
-            TooSlow: The time was over.
+            TooSlow: It took longer than `seconds`.
             Unreachable: MongoDB does not answer.
         """
-        if not wanted.conversations or not all(wanted.any_of):
+        if not criteria.conversations or not all(criteria.any_of):
             return Proposals([], None)
         if seconds <= 0:
             raise TooSlow
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         try:
-            if begins_with_range(wanted):
-                rows = await self._find_beginning(wanted, seconds)
+            if looks_up_beginning(criteria):
+                rows = await self._find_beginning(criteria, seconds)
                 if rows is not None:
-                    return Proposals(_newest_first(wanted, rows), None)
-            return await self._find_newest(wanted, max(0.001, deadline - loop.time()))
+                    return Proposals(_newest_first(criteria, rows), None)
+            return await self._find_newest(criteria, max(0.001, deadline - loop.time()))
         except TimeLimit:
             raise TooSlow from None
 
-    async def _find_beginning(self, wanted: Wanted, seconds: float) -> list[Document] | None:
-        """Return all rows with the wanted beginning. None: there are too many."""
-        parts = _parts(wanted.conversations)
-        limit = _rows_of_beginning(wanted.beginning) // len(parts) or 1
+    async def _find_beginning(self, criteria: SearchCriteria, seconds: float) -> list[Document] | None:
+        """Return all rows with the beginning; None if there are too many."""
+        parts = _parts(criteria.conversations)
+        limit = _rows_of_beginning(criteria.beginning) // len(parts) or 1
         found: list[list[Document]] = await self._mongo.gather(
-            *(self._find(range_query(wanted, part), limit, seconds) for part in parts)
+            *(self._find(beginning_query(criteria, part), limit, seconds) for part in parts)
         )
         if any(len(rows) == limit for rows in found):
             return None
         return [row for rows in found for row in rows]
 
-    async def _find_newest(self, wanted: Wanted, seconds: float) -> Proposals:
+    async def _find_newest(self, criteria: SearchCriteria, seconds: float) -> Proposals:
         """Return messages of the newest rows."""
-        parts = _parts(wanted.conversations)
-        limit = max(1, min(wanted.limit, _MOST_ROWS))
-        reads = [self._find(newest_query(wanted, part), limit, seconds) for part in parts]
-        if wanted.before_id is not None:
-            overlapping = (overlapping_query(wanted, part, wanted.before_id) for part in parts)
+        parts = _parts(criteria.conversations)
+        limit = max(1, min(criteria.limit, _MOST_ROWS))
+        reads = [self._find(newest_query(criteria, part), limit, seconds) for part in parts]
+        if criteria.before_id is not None:
+            overlapping = (overlapping_query(criteria, part, criteria.before_id) for part in parts)
             reads += [self._find(query, 0, seconds) for query in overlapping]
         found: list[list[Document]] = await self._mongo.gather(*reads)
         # The rows that were not read are not newer than the last one of their query.
         last_rows = [rows[-1] for rows in found[: len(parts)] if len(rows) == limit]
         last = max(last_rows, key=lambda row: int(row[_F.NEWEST]), default=None)
-        proposals = _newest_first(wanted, (row for rows in found for row in rows))
+        proposals = _newest_first(criteria, (row for rows in found for row in rows))
         if last is None:
             return Proposals(proposals, None)
         next_id = int(last[_F.NEWEST])
         proposals = [proposal for proposal in proposals if proposal.id >= next_id]
         if not proposals or proposals[-1].id > next_id:
-            # Another row may have this message too, as it was before or after an edit. It is proposed now in any case,
-            # so that the next call begins below it.
+            # Another row may have the same message before or after an edit. It is proposed in any case, because the
+            # next call begins below it.
             proposals += [proposal_of(last, place) for place in places_in(last) if place.id == next_id]
         return Proposals(proposals, next_id)
 
@@ -157,7 +158,7 @@ class MongoSearchIndex(SearchIndex):
                 await self._rewrite([row for row in rows if any(place.id in ids for place in places_in(row))], ids)
 
     async def _whole_rows(self, conversation: ConversationId, first: int, last: int) -> AsyncIterator[list[Document]]:
-        """Yield the rows with newest ids from one to another, in steps. Those inserted meanwhile may be among them."""
+        """Yield the rows with newest ids from one to another, in steps, perhaps with rows inserted meanwhile."""
         seen: list[Any] = []
         while True:
             query = {_F.CONVERSATION: conversation, _F.NEWEST: {"$gte": first, "$lte": last}, "_id": {"$nin": seen}}
@@ -179,7 +180,7 @@ class MongoSearchIndex(SearchIndex):
             await self._mongo.delete_each(SEARCH, [_identity(row) for row in rows])
 
     async def forget_earlier(self, rebuild: int) -> None:
-        """Remove what belongs to earlier rebuilds, in steps, with pauses."""
+        """Remove the rows of earlier rebuilds, in steps, with pauses."""
         loop = asyncio.get_running_loop()
         after: Document = {}
         while True:
@@ -201,13 +202,13 @@ class MongoSearchIndex(SearchIndex):
 
 
 def _rows_of_beginning(beginning: str) -> int:
-    """Return the number of rows that are read to find all that have a beginning."""
+    """Return the number of rows from which on a beginning is frequent."""
     return int(min(_MOST_ROWS, _ROWS_OF_ONE_LETTER << len(beginning) - 1))
 
 
-def _newest_first(wanted: Wanted, rows: Iterable[Document]) -> list[Proposal]:
-    judge = RowJudge(wanted)
-    found = {place.id: proposal_of(row, place) for row in rows for place in judge.places(row)}
+def _newest_first(criteria: SearchCriteria, rows: Iterable[Document]) -> list[Proposal]:
+    matcher = RowMatcher(criteria)
+    found = {place.id: proposal_of(row, place) for row in rows for place in matcher.places(row)}
     return sorted(found.values(), reverse=True)
 
 

@@ -16,12 +16,12 @@ from store.mongo.client import Mongo
 from store.mongo.collections import MESSAGES
 from store.search.index_parts import index_parts
 from store.search.index_state import IndexState
-from store.search.index_states import DELIVERY_MS, SETTLING_MS, IndexStates
+from store.search.index_states import MAX_STORE_DELAY_MS, SETTLING_MS, IndexStates
 from store.search.search_index import SearchIndex
-from store.search.waiting_messages import is_indexed
+from store.search.unindexed_messages import is_indexed
 
 PAGE = 2_000
-"""Messages that are read together. Those of a conversation share rows."""
+"""Most messages that are read together. Those of a conversation share rows."""
 
 _AT_ONCE = 64
 """Most messages that are indexed without a pause."""
@@ -33,23 +33,23 @@ Report = Callable[[IndexState], None]
 
 
 class PastIndexing:
-    """Indexes the past of one deployment, in one process at a time. Another one continues if it dies.
+    """Indexes the past of a deployment, in one process at a time. Another process continues if it dies.
 
     Attributes:
         indexed: Messages that this process has indexed.
     """
 
-    def __init__(self, mongo: Mongo, index: SearchIndex, states: IndexStates, clock: Clock, rest: float) -> None:
-        """Index nothing yet. rest: seconds of pause for each second of work, so that requests are not delayed."""
+    def __init__(self, mongo: Mongo, index: SearchIndex, states: IndexStates, clock: Clock, pause_ratio: float) -> None:
+        """Index nothing yet. pause_ratio: seconds of pause for each second of work, so that requests run."""
         self._mongo = mongo
         self._index = index
         self._states = states
         self._clock = clock
-        self._rest = rest
+        self._pause_ratio = pause_ratio
         self.indexed = 0
 
     async def run(self, report: Report = lambda _: None) -> bool:
-        """Index until nothing of the past is left. Return false if another process does it. Raises StoreError."""
+        """Index until the past is indexed. Return False if another process does it. Raises StoreError."""
         try:
             while await self._states.take_lease():
                 state = await self._states.read()
@@ -58,30 +58,32 @@ class PastIndexing:
                     return True
                 began = time.perf_counter()
                 has_worked = await self._step(state)
-                await asyncio.sleep((time.perf_counter() - began) * self._rest if has_worked else _WAITING_SECONDS)
+                await asyncio.sleep(
+                    (time.perf_counter() - began) * self._pause_ratio if has_worked else _WAITING_SECONDS
+                )
             return False
         finally:
             with suppress(StoreError):
                 await self._states.release_lease()
 
     async def run_if_due(self) -> None:
-        """Index the past, if there is any that no other process indexes."""
+        """Index the past, unless it is indexed or another process does it. Raises StoreError."""
         state = await self._states.find()
         if not state.is_complete and not state.is_owned:
             await self.run()
 
     async def _step(self, state: IndexState) -> bool:
-        """Index a page. Return false if it has to be waited for other servers."""
+        """Index a page. Return False if this has to wait for other servers."""
         if state.is_full and state.now_ms < state.begun_ms + SETTLING_MS:
             return False
         now = self._clock.now_ms()
-        has_others = state.others_until_ms > now
-        # Others may still store messages with earlier ids, which nobody notes.
-        end = min(state.last_id, first_id_at(now - DELIVERY_MS)) if has_others else state.last_id
+        may_be_unnoted = state.unnoted_until_ms > now
+        # Other servers may still store messages with earlier ids, without notes.
+        end = min(state.last_id, first_id_at(now - MAX_STORE_DELAY_MS)) if may_be_unnoted else state.last_id
         assert state.position is not None
         if state.position < end:
             await self._index_ids(state, state.position, end)
-        elif has_others:
+        elif may_be_unnoted:
             return False
         elif state.edited_since_ms is None or await self._index_edits(state, state.edited_since_ms):
             if state.is_full:
@@ -119,5 +121,5 @@ class PastIndexing:
         for part in index_parts(found, _AT_ONCE):
             await self._index.index(part, rebuild)
             self.indexed += len(part)
-            # Requests of this process go on in between.
+            # Lets requests of this process run.
             await asyncio.sleep(0)

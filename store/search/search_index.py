@@ -19,17 +19,17 @@ class Proposal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Messages that are looked for.
+class SearchCriteria:
+    """Conditions for the messages that an index proposes. All of them apply.
 
     Attributes:
-        conversations: They are in one of these.
-        terms: They have all of these terms. Those of `store/search/filter_terms.py` are among them.
-        any_of: Of each of these groups of terms they have at least one.
-        beginning: They have a term that begins with it; "": any.
+        conversations: The messages are in one of these.
+        terms: They have all of these terms: of their text, or of `store/search/filter_terms.py`.
+        any_of: They have at least one term of each of these groups.
+        beginning: They have a term that begins with this text; "": no condition.
         first_id: Their ids are at least this.
         before_id: Their ids are below this; None: no bound.
-        limit: Number of messages that the caller hopes for.
+        limit: Number of messages that the caller needs. An index may propose more or fewer.
     """
 
     conversations: Sequence[ConversationId]
@@ -46,8 +46,8 @@ class Proposals(NamedTuple):
 
     Attributes:
         found: The proposals.
-        next_id: All proposals with ids from this on are in `found`. Ask again with it as `before_id`. None: there are
-            no others.
+        next_id: `found` has all proposals with this id or a higher one. To continue, ask again with it as `before_id`.
+            None: there are no others.
     """
 
     found: list[Proposal]
@@ -57,22 +57,22 @@ class Proposals(NamedTuple):
 class SearchIndex(Protocol):
     """An index of messages. It may propose messages that do not match, or that do not exist any more."""
 
-    async def propose(self, wanted: Wanted, seconds: float) -> Proposals:
+    async def propose(self, criteria: SearchCriteria, seconds: float) -> Proposals:
         """Return the newest messages that may match. One round trip, with rare exceptions.
 
         Args:
-            wanted: What is looked for.
+            criteria: Conditions for the messages.
             seconds: Time that the database may take.
 
         Raises:
-            TooSlow: The time was over.
+            TooSlow: It took longer than `seconds`.
             Unreachable: The index does not answer.
         """
 
     async def index(self, messages: Sequence[Message], rebuild: int) -> None:
-        """Add messages. Those without text are left out. Adding a message again is harmless.
+        """Add messages. Those without words are left out. Adding a message again is harmless.
 
-        rebuild: The number of the current rebuild.
+        rebuild: Number of the current rebuild (see `forget_earlier`).
         """
 
     async def forget(self, conversation: ConversationId) -> None:
@@ -82,8 +82,8 @@ class SearchIndex(Protocol):
         """Remove some messages of a conversation. Others that shared a row with them stay indexed."""
 
     async def forget_earlier(self, rebuild: int) -> None:
-        """Remove what belongs to earlier rebuilds, in steps."""
+        """Remove the messages that were added under lower rebuild numbers, in steps."""
 
 
 class TooSlow(Exception):
-    """Raised if an index had not enough time."""
+    """Raised if an index does not answer within the time that it was given."""

@@ -1,4 +1,4 @@
-"""The conversations that a user's searches go through if they name none."""
+"""The conversations that are searched if a search names none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.sessions.session_store import SessionStore
 
 
 class SearchedConversations(NamedTuple):
-    """Conversations that a search goes through, in no particular order. `is_whole`: there are no others."""
+    """Conversations to search, in no particular order. `is_whole`: none was left out."""
 
     conversations: list[ConversationId]
     is_whole: bool
@@ -19,14 +19,14 @@ class SearchedConversations(NamedTuple):
 async def list_searched(
     sessions: SessionStore, user: UserId, limit: int, workspace: WorkspaceId | None, in_threads: bool | None
 ) -> SearchedConversations:
-    """Return the conversations that a user has in lists, and the channels that they follow.
+    """Return the conversations in a user's session lists, and the channels that they follow.
 
-    Former members of a group may have it in a list. One round trip if the state is cached.
+    A group may be in the list of a former member. One round trip if the state is cached.
 
     Args:
-        sessions: The user's sessions are there.
+        sessions: Store of the user's sessions.
         user: The user.
-        limit: Most conversations. If there are more, the most recently active ones are returned.
+        limit: Most conversations to return. If there are more, the most recently active ones are returned.
         workspace: Only those in this workspace; None: no restriction.
         in_threads: True: only threads; False: no threads; None: no restriction.
     """

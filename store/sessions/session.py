@@ -142,7 +142,7 @@ def invalid_session(user: UserId, conversation: ConversationId, seq: int) -> Ses
     return Session(user, conversation, record)
 
 
-class QueuedMessages(NamedTuple):
+class WaitingMessages(NamedTuple):
     """Messages that wait to be applied to a session, as `_append.lua` notes them in the key `meta`.
 
     own_n: `n` of the user's own newest one, 0 if there is none. mention: one of them mentions the user.
@@ -157,9 +157,9 @@ def waiting_field(conversation: ConversationId) -> str:
     return f"w:{conversation}"
 
 
-def waiting_from(text: bytes | None) -> QueuedMessages:
+def waiting_from(text: bytes | None) -> WaitingMessages:
     """Return the waiting messages in such a field; None: nothing waits."""
     if text is None:
-        return QueuedMessages(0, False)
+        return WaitingMessages(0, False)
     *_, own_n = text.split(b" ", 8)[:8]
-    return QueuedMessages(int(own_n), text.count(b" ") > 7)
+    return WaitingMessages(int(own_n), text.count(b" ") > 7)

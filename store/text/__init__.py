@@ -1,1 +1,1 @@
-"""Text as users search it: folded, in words, and what a query finds in it. Pure functions (ADR 86)."""
+"""Folding of texts, terms of messages, and queries for messages (ADR 86). Pure functions."""

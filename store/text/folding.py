@@ -1,9 +1,11 @@
-"""Folding: texts that differ in case, diacritics or compatibility forms only become equal (ADR 86)."""
+"""Folding: makes texts equal that differ only in case, diacritics or compatibility forms (ADR 86)."""
 
 from __future__ import annotations
 
 import unicodedata
 from itertools import pairwise
+
+import regex
 
 _REPLACED = {
     # Letters that Unicode does not decompose, but for which users type plain ones.
@@ -18,7 +20,7 @@ _REPLACED = {
     "œ": "oe",
     "þ": "th",
     "ŋ": "n",
-    # Keyboards and editors replace quotes, hyphens and the slash of fractions by finer ones.
+    # Keyboards and editors replace quotes, hyphens and the slash of fractions by typographic ones.
     **dict.fromkeys("\u00b4\u02bb\u02bc\u2018\u2019\u201b\u2032\u05f3", "'"),
     **dict.fromkeys("\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033\u301d\u301e\u301f\u05f4", '"'),
     "\u2044": "/",
@@ -26,11 +28,11 @@ _REPLACED = {
 }
 
 _UNCHANGED = frozenset("\u2122\u2120") | {chr(code) for code in range(0x3131, 0x318F)} - {"\u3164"}
-"""Trademark signs, which are no part of a word; and Hangul letters, which Unicode would compose with their neighbours:
-then ㅠㅠ would not be found in ㅋㅋㅠㅠ."""
+"""Trademark signs, which would become letters of the word before them; and Hangul letters that stand alone, which would
+be composed with their neighbours, so that ㅠㅠ would not be found in ㅋㅋㅠㅠ."""
 
 _INVISIBLE = frozenset("\u034f\u0640\u115f\u1160\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
-"""Joiners and fillers that are no format characters, the sign that makes Arabic words longer, skin tones of emoji."""
+"""Joiners and fillers that Unicode does not class as format characters, the Arabic tatweel, skin tones of emoji."""
 
 _LETTER_MARKS = frozenset({0, 6, 7, 8, 9, 84, 91, 103, 107, 118, 122, 129, 130, 132})
 """Combining classes of marks that make another letter: vowel signs, tones of Thai and Lao, viramas, nuktas, and the
@@ -38,7 +40,18 @@ voicing marks of kana. Marks of other classes are diacritics."""
 
 
 _MOST_KEPT = 20_000
-"""Folded characters that are kept, about 2 MB."""
+"""Most folded characters that are kept in memory, about 2 MB."""
+
+
+_MOST_FOLDED = 12_000
+"""Characters of a folded text that is shorter than that before. Only a text that is made to be slow has more: U+FDFA
+alone becomes 18 characters."""
+
+
+_TOO_MANY_MARKS = regex.compile(r"(?<=\p{M}{30})\p{M}++")
+_LONG = 500
+"""Characters of a text in which such marks are looked for: the time to sort marks grows with the square of their
+number."""
 
 
 class _FoldedCharacters(dict[int, str]):
@@ -52,13 +65,15 @@ class _FoldedCharacters(dict[int, str]):
 
 
 def fold(text: str) -> str:
-    """Return a text in the form in which texts are compared. Idempotent.
+    """Return a text in the form in which texts are compared. Folding a folded text changes nothing.
 
-    Of white space and control characters it has only spaces.
+    White space and control characters become spaces. A text that was made to be slow loses characters: beyond 12,000
+    folded ones, and after 30 marks in a row.
     """
     if text.isascii():
         return text.lower().translate(_ASCII_SPACES)
-    return unicodedata.normalize("NFC", text.translate(_FOLDED))
+    text = _without_too_many_marks(text)
+    return _cut(unicodedata.normalize("NFC", text.translate(_FOLDED)), text)
 
 
 def fold_with_origins(text: str) -> tuple[str, list[int]]:
@@ -68,12 +83,25 @@ def fold_with_origins(text: str) -> tuple[str, list[int]]:
     """
     if text.isascii():
         return fold(text), list(range(len(text) + 1))
-    pieces = [_FOLDED[ord(character)] for character in text]
+    pieces = [_FOLDED[ord(character)] for character in _without_too_many_marks(text)]
     origins = [position for position, piece in enumerate(pieces) for _ in piece]
     folded = "".join(pieces)
     if not unicodedata.is_normalized("NFC", folded):
         folded, origins = _compose(folded, origins)
-    return folded, [*origins, len(text)]
+    folded = _cut(folded, text)
+    return folded, [*origins[: len(folded)], len(text)]
+
+
+def _without_too_many_marks(text: str) -> str:
+    """Return a text of the same length, with invisible characters for marks after the first 30 of a letter."""
+    if len(text) < _LONG:
+        return text
+    return _TOO_MANY_MARKS.sub(lambda marks: "\u200b" * len(marks[0]), text)
+
+
+def _cut(folded: str, text: str) -> str:
+    """Return a folded text without the characters that are too many."""
+    return folded[: max(_MOST_FOLDED, len(text))]
 
 
 def _compose(text: str, origins: list[int]) -> tuple[str, list[int]]:
@@ -88,7 +116,7 @@ def _compose(text: str, origins: list[int]) -> tuple[str, list[int]]:
 
 
 def _sequence_starts(text: str) -> list[int]:
-    """Return where the parts of a text begin whose NFC forms, joined, are the NFC form of the text."""
+    """Return the starts of the parts of a text that can be composed (NFC) one by one, with the same result."""
     starts = [0]
     for position in range(1, len(text)):
         character = text[position]

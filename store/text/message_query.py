@@ -1,4 +1,4 @@
-"""Queries for messages: what a text must contain, and where it does (ADR 86)."""
+"""Queries for messages: their conditions on a text, and the ranges of it that match (ADR 86)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from store.text.tokens import TOKEN_END, TOKEN_START, TokenKind, mark_tokens, to
 from store.text.words import terms_of_tokens
 
 _INNER_QUOTE = '(?<=[\u05d0-\u05ea])"(?=[\u05d0-\u05ea])'
-"""A quote in a Hebrew acronym."""
+"""A quote between Hebrew letters, as in an acronym."""
 
 _PART_OF_QUERY = re.compile(rf'(?P<without>-?)"(?P<phrase>(?:[^"]|{_INNER_QUOTE})*)"?|(?:[^\s"]|{_INNER_QUOTE})+')
 
 _OPENING = "'([{\u00a1\u00bf\u300a\u300c\u300e\u3010\u3014\u3008"
 _CLOSING = "'.,;:!?)]}\u3001\u3002\u300b\u300d\u300f\u3011\u3015\u3009"
-"""Punctuation of sentences before and after words. It is not looked up."""
+"""Punctuation of sentences before and after words. A query ignores it."""
 
 
 _BETWEEN_WORDS = f"[^{TOKEN_START}{TOKEN_END}]*"
-"""White space and signs that are no token."""
+"""White space and signs that belong to no token."""
 
 
 class TextRange(NamedTuple):
@@ -34,16 +34,16 @@ class TextRange(NamedTuple):
 
 
 class NothingToFind(Exception):
-    """Raised for a query that has no word, or only exclusions."""
+    """Raised for a query without words, or with exclusions only."""
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words that follow one another in a text; or one word, which may have signs inside and around.
+    """Words that follow one another in a text, or one word. A word may have signs, as in `foo_bar` and `C++`.
 
     Attributes:
-        words: Folded, as typed. Each has a token.
-        is_beginning: The last word may be the beginning of a longer one.
+        words: The words as typed, folded. Each has at least one token.
+        is_beginning: The last word also matches the beginning of a longer one.
     """
 
     words: tuple[str, ...]
@@ -57,30 +57,30 @@ class Phrase:
 
 
 class MessageQuery(NamedTuple):
-    """A query that was read.
+    """A parsed query.
 
     Attributes:
-        terms: Terms of every match, longest first. May be empty if `beginning` is not.
-        beginning: Each match has a term that begins with it; "": nothing more than `terms`.
-        wanted: All of these occur in a match.
-        unwanted: None of these occurs in a match.
+        terms: Terms that every match has, longest first. Empty only if `beginning` is not.
+        beginning: Every match has a term that begins with this text; "": no condition.
+        required: All of these phrases occur in a match.
+        excluded: None of these phrases occurs in a match.
     """
 
     terms: tuple[str, ...]
     beginning: str
-    wanted: tuple[Phrase, ...]
-    unwanted: tuple[Phrase, ...]
+    required: tuple[Phrase, ...]
+    excluded: tuple[Phrase, ...]
 
     def find_in(self, text: str) -> list[TextRange] | None:
-        """Return where the words occur in a text, in order and without overlaps. None if the text does not match."""
+        """Return the ranges where the words occur, in order and without overlaps; None if the text does not match."""
         folded = fold(text)
-        if not all(word in folded for phrase in self.wanted for word in phrase.words):
+        if not all(word in folded for phrase in self.required for word in phrase.words):
             return None
         marked = mark_tokens(folded)
-        if any(phrase.pattern.search(marked) for phrase in self.unwanted):
+        if any(phrase.pattern.search(marked) for phrase in self.excluded):
             return None
         found: list[tuple[int, int]] = []
-        for phrase in self.wanted:
+        for phrase in self.required:
             places = [place.span() for place in phrase.pattern.finditer(marked)]
             if not places:
                 return None
@@ -89,9 +89,9 @@ class MessageQuery(NamedTuple):
 
 
 def parse_message_query(text: str) -> MessageQuery:
-    """Read a query. Any text has a meaning, however its quotes and signs are placed. Raises NothingToFind."""
-    wanted: list[Phrase] = []
-    unwanted: list[Phrase] = []
+    """Parse a query. Quotes and signs may be anywhere: no text is a syntax error. Raises NothingToFind."""
+    required: list[Phrase] = []
+    excluded: list[Phrase] = []
     for part in _PART_OF_QUERY.finditer(fold(text)):
         if part["phrase"] is not None:
             phrase, is_without = _read_phrase(part["phrase"]), bool(part["without"])
@@ -102,13 +102,13 @@ def parse_message_query(text: str) -> MessageQuery:
             if not is_without:
                 phrase = Phrase(phrase.words, _ends_in_word(phrase))
         if phrase.words:
-            (unwanted if is_without else wanted).append(phrase)
-    if not wanted:
+            (excluded if is_without else required).append(phrase)
+    if not required:
         raise NothingToFind
-    # Of the words before the last one, only whole ones match.
-    wanted = [*(Phrase(phrase.words) for phrase in wanted[:-1]), wanted[-1]]
-    terms, beginning = _terms_of_phrases(wanted)
-    return MessageQuery(terms, beginning, tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(unwanted)))
+    # Words before the last one match whole words only.
+    required = [*(Phrase(phrase.words) for phrase in required[:-1]), required[-1]]
+    terms, beginning = _terms_of_phrases(required)
+    return MessageQuery(terms, beginning, tuple(dict.fromkeys(required)), tuple(dict.fromkeys(excluded)))
 
 
 def _read_phrase(folded: str) -> Phrase:
@@ -124,7 +124,7 @@ def _ends_in_word(phrase: Phrase) -> bool:
 
 
 def _terms_of_phrases(phrases: Iterable[Phrase]) -> tuple[tuple[str, ...], str]:
-    """Return terms of each text that has the phrases, longest first, and a beginning of a term."""
+    """Return the terms that every text with these phrases has, longest first, and the beginning of another one."""
     terms: set[str] = set()
     beginning = ""
     for phrase in phrases:
@@ -140,7 +140,7 @@ def _terms_of_phrases(phrases: Iterable[Phrase]) -> tuple[tuple[str, ...], str]:
 
 
 def _ranges_in_original(text: str, marked: str, ranges: Iterable[tuple[int, int]]) -> Iterator[TextRange]:
-    """Yield the parts of a text that became these parts of the folded text with marks. The parts are in order."""
+    """Yield the ranges of the original text for ranges of its folded form with marked tokens. Both are in order."""
     origins = fold_with_origins(text)[1]
     position = marks = 0
     for start, end in ranges:
@@ -155,14 +155,14 @@ def _count_marks(marked: str, start: int, end: int) -> int:
 
 
 def _next_origin(origins: list[int], end: int) -> int:
-    """Return where the text continues after the character that became the last one before `end`."""
+    """Return the end of the original character that the last folded one before `end` comes from."""
     while origins[end] == origins[end - 1]:
         end += 1
     return origins[end]
 
 
 def _merge(ranges: Iterable[TextRange]) -> list[TextRange]:
-    """Return ranges, which are in order, and those that overlap or touch as one."""
+    """Return ranges with those that overlap or touch joined. They are in order."""
     merged: list[TextRange] = []
     for start, end in ranges:
         if merged and start <= merged[-1].end:

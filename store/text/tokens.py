@@ -1,4 +1,4 @@
-"""Tokens of a folded text: the smallest parts that a query can name (ADR 86)."""
+"""Tokens of a folded text: its words, its runs of characters without spaces, and its symbols (ADR 86)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TokenKind(StrEnum):
     """Han, kana, Hangul, and scripts that do not separate words, such as Thai. Each part of it is found."""
 
     SYMBOL = "symbol"
-    """An emoji, a flag, or another sign that is no punctuation."""
+    """An emoji, a flag, or a sign such as a currency sign or an arrow. Not punctuation, not an ASCII sign."""
 
 
 class Token(NamedTuple):
@@ -32,7 +32,7 @@ class Token(NamedTuple):
 
 
 def tokens_of(folded: str) -> Iterator[Token]:
-    """Yield the tokens of a folded text, in order. White space, punctuation and ASCII signs are between them.
+    """Yield the tokens of a folded text, in order. White space, punctuation and ASCII signs belong to none.
 
     The tokens after a position where a token begins do not depend on the text before it. A query relies on this: the
     part of a text that it matches has the tokens that the query has.
@@ -46,7 +46,7 @@ def tokens_of(folded: str) -> Iterator[Token]:
 
 
 def mark_tokens(folded: str) -> str:
-    """Return a folded text with `TOKEN_START` and `TOKEN_END` around each token, and each character of a run.
+    """Return a folded text with `TOKEN_START` and `TOKEN_END` around each word, symbol and character of a run.
 
     A folded text contains neither.
     """
@@ -62,8 +62,8 @@ _RUN = (
     r"[[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Ideographic}\p{Line_Break=SA}\p{No}\u30fc\u3099\u309a]"
     r"&&[\p{L}\p{M}\p{N}]]"
 )
-"""Line_Break=SA are scripts of South-East Asia, which need a dictionary to be separated into words. Signs for numbers
-that are no digits are no part of words in Unicode either."""
+"""Line_Break=SA are scripts of South-East Asia, which need a dictionary to be separated into words. Number signs
+that are not digits (② or ½) are not parts of words in Unicode either."""
 
 _DIGIT = rf"[\p{{N}}--{_RUN}]"
 _IN_ANY_WORD = rf"[[\p{{N}}\p{{M}}[\p{{L}}&&\p{{Common}}]]--{_RUN}]"

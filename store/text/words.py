@@ -9,16 +9,16 @@ from store.text.folding import fold
 from store.text.tokens import Token, TokenKind, tokens_of
 
 LONGEST_TERM = 24
-"""Characters of a term. Longer ones are cut."""
+"""Most characters of a term. Longer ones are cut."""
 
 _SIGNS_BEFORE = frozenset("#@$/")
-"""Signs before a word that make it a name: #channel, @user, $HOME, /command."""
+"""Signs before a word that belong to a name: #channel, @user, $HOME, /command."""
 
 _SIGNS_AFTER = frozenset("+#")
-"""Signs after a word that make it a name: C++, C#."""
+"""Signs after a word that belong to a name: C++, C#."""
 
 _AROUND_WORDS = ".,;:!?'\"()[]{}<>*_-~`"
-"""Frequent signs at both sides of words that make no other terms."""
+"""Frequent signs around words that belong to no term, so they can be stripped."""
 
 
 def terms_of(text: str) -> set[str]:
@@ -31,15 +31,15 @@ def terms_of(text: str) -> set[str]:
         for token, of_token in terms_of_tokens(piece):
             terms.update(of_token)
             if token.kind is TokenKind.RUN:
-                # A query of one character finds the pairs that begin with it, and this.
+                # A query of one character finds the pairs that begin with it, and this last character.
                 terms.add(piece[token.end - 1])
     return terms
 
 
 def terms_of_tokens(piece: str) -> Iterator[tuple[Token, list[str]]]:
-    """Yield the tokens of a folded text without white space, and the terms of each; the first one says most.
+    """Yield the tokens of a folded text without white space, and the terms of each, the most specific one first.
 
-    The terms of a token depend on the token, on what is before it up to the token before, and on the sign after it. If
+    The terms of a token depend on the token, the token before, the signs between the two, and the sign after it. If
     `piece` is part of a larger text, from one token to another, the terms of its tokens are terms of that text too.
     """
     before: Token | None = None

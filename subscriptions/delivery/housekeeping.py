@@ -161,7 +161,7 @@ class Housekeeper:
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
                 (OLD_INTERVAL_SECONDS, "search_index", self.indexing.index_old),
                 (PAST_INTERVAL_SECONDS, "search_past", self.indexing.index_past),
-                (_LEASE_SECONDS, "search_others", self.indexing.watch_others),
+                (_LEASE_SECONDS, "search_others", self.indexing.watch_servers_without_notes),
                 (1.0, "policy_changes", self._complete_policy_changes),
                 (1.0, "voice_devices", self._voice_devices.renew),
                 (CHECK_MS / 1000, "voice_checks", self._voice_checks.check),

@@ -14,7 +14,7 @@ from server.services import Services, open_services
 from server.settings import Settings
 from store.base.ids import MessageId, UserId, private_id
 from store.messages.message import Message, MessageKind
-from store.search.search_index import Wanted
+from store.search.search_index import SearchCriteria
 
 TALK = private_id(UserId("anna"), UserId("bert"))
 CONSOLE = Console(quiet=True)
@@ -46,7 +46,7 @@ async def services(settings: Settings) -> AsyncIterator[Services]:
 async def _found(services: Services) -> int:
     index = services.app.store.search_index
     assert index is not None
-    wanted = Wanted([TALK], ["zebra"], [], "", 0, None, 100)
+    wanted = SearchCriteria([TALK], ["zebra"], [], "", 0, None, 100)
     return len((await index.propose(wanted, 10.0)).found)
 
 
@@ -103,7 +103,7 @@ async def test_two_rebuilds_at_once_are_one(services: Services, settings: Settin
 async def test_the_status_names_what_waits_and_what_is_not_indexed(services: Services, settings: Settings) -> None:
     store = services.app.store
     message = Message(MessageId(1), TALK, UserId("anna"), MessageKind.TEXT, "text", 99)
-    await store.cache.run(store.waiting_messages.note_calls([message]))
+    await store.cache.run(store.unindexed_messages.note_calls([message]))
     printed: list[str] = []
     await print_status(settings, printed.append)
     assert printed[0] == "The past is indexed completely."

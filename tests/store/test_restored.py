@@ -58,12 +58,12 @@ async def test_all_messages_are_indexed_again_if_the_backup_has_no_index(setting
     await mark_restored(settings)
     async with open_services(settings) as services:
         store = services.app.store
-        assert not (await store.search_completeness.read()).is_complete_past
+        assert not (await store.search_completeness.read()).is_past_indexed
         await services.housekeeper.indexing.index_past()
         with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
             assert mongo[settings.mongo_database]["search"].count_documents({}) == 1
         await store.index_states.read()
-        assert (await store.search_completeness.read()).is_complete_past
+        assert (await store.search_completeness.read()).is_past_indexed
 
 
 async def test_messages_around_a_backup_with_an_index_are_indexed_again(settings: Settings) -> None:

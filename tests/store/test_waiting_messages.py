@@ -20,7 +20,7 @@ from store.redis.keys import USER_KEYS
 from store.sessions.apply_messages import FanoutCalls, FanoutResult, MessageDelta, MessageRelation
 from store.sessions.apply_results import ApplyResult, parse_result
 from store.sessions.script_constants import MAX_WAITING
-from store.sessions.session import QueuedMessages, waiting_field, waiting_from
+from store.sessions.session import WaitingMessages, waiting_field, waiting_from
 from store.sessions.session_rows import Tick
 from store.store import Store
 from tests.conftest import of_one_redis
@@ -231,18 +231,18 @@ async def _commands(store: Store) -> Counter[str]:
 async def test_a_waiting_message_says_whether_it_is_own_or_mentions_the_user(store: Store) -> None:
     """A reservation reads it together with the session's record."""
     (user,) = [await _loaded(store, {GROUP: PLAIN})]
-    steps: list[tuple[MessageRelation | None, QueuedMessages]] = [
-        (None, QueuedMessages(0, False)),
-        ("own", QueuedMessages(5, False)),
-        (None, QueuedMessages(5, False)),
-        ("mention", QueuedMessages(5, True)),
-        ("own", QueuedMessages(8, True)),
+    steps: list[tuple[MessageRelation | None, WaitingMessages]] = [
+        (None, WaitingMessages(0, False)),
+        ("own", WaitingMessages(5, False)),
+        (None, WaitingMessages(5, False)),
+        ("mention", WaitingMessages(5, True)),
+        ("own", WaitingMessages(8, True)),
     ]
     for seq, (relation, expected) in enumerate(steps, start=4):
         await _fan_out(store, LATER, [_delta(seq, [user], **({user: relation} if relation else {}))])
         noted = await store.cache.one(Call("HGET", store.keys.user(user), (waiting_field(GROUP),)))
         assert waiting_from(noted) == expected
-    assert waiting_from(None) == QueuedMessages(0, False)
+    assert waiting_from(None) == WaitingMessages(0, False)
 
 
 @of_one_redis

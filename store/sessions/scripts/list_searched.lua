@@ -1,6 +1,7 @@
--- Returns the conversations that a search of the user goes through: those in the user's lists, and followed channels.
--- If there are too many, the most recently active ones. A channel is as active as the user's session there.
--- ARGV: now (ms), limit, workspace (its own part of ids; '': no restriction), threads ('1': only threads, '0': no
+-- Returns the conversations that a search without named conversations covers: those in the user's session lists, and
+-- followed channels. If there are more than the limit, the most recently active ones. The activity of a channel is that
+-- of the user's session there.
+-- ARGV: now (ms), limit, workspace (its id without 'w_'; '': no restriction), threads ('1': only threads, '0': no
 -- threads, '': no restriction).
 -- Returns {} if the state is not cached, { epoch } if sessions in channels are not loaded, else { epoch, 1 if there are
 -- no others (else 0), conversation, ... }.

@@ -1,4 +1,4 @@
-"""Writes the index of messages behind their delivery (ADR 85)."""
+"""Writes the index of messages after they are delivered (ADR 85)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from store.messages.message import Message
 from store.redis.cache import Call
 from store.search.index_parts import index_parts
 from store.search.index_state import FRESH_SECONDS
-from store.search.index_states import DELIVERY_MS
+from store.search.index_states import MAX_STORE_DELAY_MS
 from store.search.past_indexing import PastIndexing
-from store.search.waiting_messages import is_indexed
+from store.search.unindexed_messages import is_indexed
 from store.store import Store
 
 _log = structlog.get_logger()
 
 INTERVAL_SECONDS = 1.0
-"""Messages of this time are indexed together, so that those of a conversation share rows."""
+"""Messages delivered within this time are indexed together, so that those of a conversation share rows."""
 
 _MOST_REMEMBERED = 10_000
 """Delivered messages that one process remembers. Others are read from MongoDB when their notes are old."""
@@ -32,7 +32,7 @@ _AT_ONCE = 128
 """Most messages that are indexed without a pause. Their terms take some milliseconds: no request is answered then."""
 
 OLD_MS = 5_000
-"""Age from which on a note belongs to a server that has died, or failed to index the message."""
+"""Age of a note after which its server has died, or failed to index the message."""
 
 _OLD_AT_ONCE = 500
 OLD_INTERVAL_SECONDS = 2.0
@@ -55,17 +55,17 @@ After a loss of Redis only what was sent or edited in the last 30 s before it be
 NOTICING_SECONDS = FRESH_SECONDS + 1.0
 """Time after which every server that searches knows that the past was extended."""
 
-_PAST_REST = 4.0
+_PAST_PAUSE_RATIO = 4.0
 """Seconds of pause for each second of work on the past."""
 
 _CLOSING_SECONDS = 2.0
 
 _WRITE_SECONDS = 10.0
-"""Time limit for writing. Later a rebuild would remove the rows: see `SETTLING_MS`."""
+"""Time limit of one write. Rows that are written later could be removed by a rebuild: see `SETTLING_MS`."""
 
 
 class SearchIndexing:
-    """Indexes messages that this process has delivered, and those that others have left."""
+    """Indexes messages that this process has delivered, and those that other servers have left."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -77,7 +77,9 @@ class SearchIndexing:
         self._is_failing = False
         self._indexed = 0
         index = store.search_index
-        self._past = PastIndexing(store.mongo, index, store.index_states, store.clock, _PAST_REST) if index else None
+        self._past = (
+            PastIndexing(store.mongo, index, store.index_states, store.clock, _PAST_PAUSE_RATIO) if index else None
+        )
 
     @property
     def indexed(self) -> int:
@@ -85,7 +87,7 @@ class SearchIndexing:
         return self._indexed + (self._past.indexed if self._past is not None else 0)
 
     def open(self) -> None:
-        """Start."""
+        """Start to index taken messages in the background. Does nothing if search is off."""
         if self._store.search_index is not None:
             self._task = asyncio.create_task(self._run())
 
@@ -100,8 +102,8 @@ class SearchIndexing:
                     await self.index_delivered()
 
     def note_calls(self, messages: Sequence[Message]) -> list[Call]:
-        """Return the calls that note messages as waiting: see `WaitingMessages.note_calls`."""
-        return self._store.waiting_messages.note_calls(messages) if self._store.search_index is not None else []
+        """Return the calls that note messages as waiting: see `UnindexedMessages.note_calls`."""
+        return self._store.unindexed_messages.note_calls(messages) if self._store.search_index is not None else []
 
     def take(self, messages: Sequence[Message]) -> None:
         """Take messages that were noted as waiting, to index them soon."""
@@ -113,14 +115,14 @@ class SearchIndexing:
         self._filled.set()
 
     async def index_delivered(self) -> None:
-        """Index all messages that were taken. A failure is logged: their notes stay."""
+        """Index all messages that were taken. If it fails, this is logged, and their notes stay."""
         async with self._lock:
             delivered, self._delivered = self._delivered, {}
             ordered = sorted(delivered.values(), key=lambda message: (message.conversation, message.seq))
             try:
                 for part in index_parts(ordered, _AT_ONCE):
                     await self.index(part)
-                    await self._store.waiting_messages.remove(part)
+                    await self._store.unindexed_messages.remove(part)
                 self._is_failing = False
             except StoreError as error:
                 if not self._is_failing:
@@ -130,7 +132,7 @@ class SearchIndexing:
                 _log.exception("messages_not_indexed_yet", messages=len(ordered))
 
     async def index(self, messages: Sequence[Message]) -> None:
-        """Index messages under the number of the present rebuild. Raises StoreError."""
+        """Index messages under the number of the current rebuild. Raises StoreError."""
         index = self._store.search_index
         assert index is not None
         state = await self._store.index_states.find()
@@ -150,17 +152,17 @@ class SearchIndexing:
         lock = Call("SET", (store.keys.indexing_lock,), (store.deployment.owner, "NX", "PX", _LOCK_MS))
         if await store.cache.one(lock) is None:
             return 0
-        count, age_ms = await store.waiting_messages.measure()
+        count, age_ms = await store.unindexed_messages.measure()
         if count > MOST_NOTES or age_ms > MOST_AGE_MS:
             await self._leave_to_past(age_ms)
             return 0
         done = 0
-        while notes := await store.waiting_messages.list_older(OLD_MS, _OLD_AT_ONCE):
+        while notes := await store.unindexed_messages.list_older(OLD_MS, _OLD_AT_ONCE):
             messages = await store.messages.find_many([(note.conversation, note.seq) for note in notes])
             found = [message for message in messages.values() if is_indexed(message)]
             for part in index_parts(found, _AT_ONCE):
                 await self.index(part)
-            await store.waiting_messages.remove(notes)
+            await store.unindexed_messages.remove(notes)
             done += len(notes)
             if len(notes) < _OLD_AT_ONCE:
                 break
@@ -169,21 +171,21 @@ class SearchIndexing:
     async def _leave_to_past(self, age_ms: int) -> None:
         """Replace the notes by the time of the oldest one: the messages since then become part of the past."""
         store, now = self._store, self._store.clock.now_ms()
-        await store.index_states.extend(now - age_ms - DELIVERY_MS)
+        await store.index_states.extend(now - age_ms - MAX_STORE_DELAY_MS)
         # A server that does not know it yet would call a search complete without these notes.
         await asyncio.sleep(NOTICING_SECONDS)
-        await store.waiting_messages.drop_until(now)
-        _log.warning("waiting_messages_left_to_past", seconds=age_ms / 1000)
+        await store.unindexed_messages.drop_until(now)
+        _log.warning("unindexed_messages_left_to_past", seconds=age_ms / 1000)
 
     async def index_past(self) -> None:
-        """Index messages of the past, if there are any that no other process indexes. Raises StoreError."""
+        """Index the past, unless it is indexed or another process does it. Raises StoreError."""
         if self._past is not None:
             await self._past.run_if_due()
 
-    async def watch_others(self) -> None:
+    async def watch_servers_without_notes(self) -> None:
         """Look for servers that note no messages. Raises StoreError."""
         if self._store.search_index is not None:
-            await self._store.deployment.watch_others()
+            await self._store.deployment.watch_servers_without_notes()
 
     async def _run(self) -> None:
         while True:

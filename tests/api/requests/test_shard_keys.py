@@ -20,7 +20,7 @@ from store.presence.presence_store import DeviceChange
 from store.previews.preview_cache import CachedPreview
 from store.search.index_rows import IndexedMessage
 from store.search.mongo_search_index import MongoSearchIndex
-from store.search.search_index import Wanted
+from store.search.search_index import SearchCriteria
 from store.store import Store
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.policy import MemberFacts, Policy
@@ -155,7 +155,7 @@ async def use_search_index(store: Store) -> None:
         await index.index_terms([IndexedMessage(MessageId(seq), group, seq, {"word", "words"})], rebuild)
     for terms, beginning in ((["word"], ""), ([], "wor"), (["word"], "w"), (["word"], "words")):
         for before_id in (None, 3):
-            wanted = Wanted([group], terms, [], beginning, 0, before_id, 1)
+            wanted = SearchCriteria([group], terms, [], beginning, 0, before_id, 1)
             assert (await index.propose(wanted, 10)).found
     await index.forget_earlier(1)
     await index.forget_messages(group, [MessageId(2)])

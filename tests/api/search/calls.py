@@ -38,7 +38,7 @@ async def wait_until_indexed(api: Api) -> None:
     """Wait until no message waits for the index."""
 
     async def is_empty() -> bool:
-        return not (await api.services.app.store.waiting_messages.list_all()).messages
+        return not (await api.services.app.store.unindexed_messages.list_all()).messages
 
     await api.wait_until_idle()
     await wait_until(is_empty)

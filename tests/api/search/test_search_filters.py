@@ -12,7 +12,7 @@ from tests.api.search.conftest import Settle
 from tests.api.session_calls import Json
 
 
-async def test_by_conversation(api: Api, settle: Settle) -> None:
+async def test_results_are_filtered_by_conversation(api: Api, settle: Settle) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, bob, "tea one")
@@ -25,7 +25,7 @@ async def test_by_conversation(api: Api, settle: Settle) -> None:
     assert await found(api, alice, "tea", conversationIds=both) == ["tea three", "tea one"]
 
 
-async def test_by_sender(api: Api, settle: Settle) -> None:
+async def test_results_are_filtered_by_sender(api: Api, settle: Settle) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     for user in (alice, bob, carol):
@@ -36,7 +36,7 @@ async def test_by_sender(api: Api, settle: Settle) -> None:
     assert await found(api, alice, "tea of bob", senderIds=[carol]) == []
 
 
-async def test_by_time_both_ends_excluded(api: Api, settle: Settle) -> None:
+async def test_results_are_filtered_by_time_without_both_ends(api: Api, settle: Settle) -> None:
     alice, bob = await api.create_users("alice", "bob")
     sent: list[Json] = []
     for number in range(3):
@@ -55,7 +55,7 @@ async def test_by_time_both_ends_excluded(api: Api, settle: Settle) -> None:
     assert len(await found(api, bob, "tea", after="1980-01-01T00:00:00Z", before="2100-01-01T00:00:00Z")) >= 3
 
 
-async def test_by_attachments_and_links(api: Api, settle: Settle) -> None:
+async def test_results_are_filtered_by_attachments_and_links(api: Api, settle: Settle) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "tea alone")
     file = await add_file(api, alice, private_id(alice, bob))
@@ -70,7 +70,7 @@ async def test_by_attachments_and_links(api: Api, settle: Settle) -> None:
     assert await found(api, bob, "tea", has=["LINK", "FILE"]) == []
 
 
-async def test_by_pins_as_they_are_now(api: Api, settle: Settle) -> None:
+async def test_results_are_filtered_by_pins_as_they_are_now(api: Api, settle: Settle) -> None:
     alice, bob = await api.create_users("alice", "bob")
     messages = [(await api.send(alice, bob, f"tea {name}"))["message"]["id"] for name in ("a", "b")]
     await settle()
@@ -83,7 +83,7 @@ async def test_by_pins_as_they_are_now(api: Api, settle: Settle) -> None:
     assert await found(api, bob, "tea", pinned=False) == ["tea b", "tea a"]
 
 
-async def test_by_mentions_of_the_caller(api: Api, settle: Settle) -> None:
+async def test_results_are_filtered_by_mentions_of_the_caller(api: Api, settle: Settle) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     await api.send(alice, group, "tea for nobody")
@@ -97,7 +97,7 @@ async def test_by_mentions_of_the_caller(api: Api, settle: Settle) -> None:
     assert await found(api, alice, "tea", mentionsMe=True) == []
 
 
-async def test_by_mentions_of_roles_that_the_caller_has_now(
+async def test_results_are_filtered_by_mentions_of_roles_that_the_caller_has_now(
     api: Api, workspace: SampleChannels, settle: Settle
 ) -> None:
     for user in (workspace.member, workspace.moderator):
@@ -110,7 +110,7 @@ async def test_by_mentions_of_roles_that_the_caller_has_now(
     assert await found(api, workspace.moderator, "tea", mentionsMe=True) == []
 
 
-async def test_by_threads(api: Api, settle: Settle) -> None:
+async def test_results_are_filtered_by_threads(api: Api, settle: Settle) -> None:
     alice, bob = await api.create_users("alice", "bob")
     message = (await api.send(alice, bob, "tea outside"))["message"]["id"]
     reply = (await api.send(alice, message, "tea inside"))["message"]
@@ -124,7 +124,7 @@ async def test_by_threads(api: Api, settle: Settle) -> None:
     assert await found(api, alice, "tea", conversationIds=both, inThreads=False) == ["tea outside"]
 
 
-async def test_by_workspace(api: Api, workspace: SampleChannels, settle: Settle) -> None:
+async def test_results_are_filtered_by_workspace(api: Api, workspace: SampleChannels, settle: Settle) -> None:
     user, general = workspace.member, workspace.general
     await api.data(user, FOLLOW, id=general)
     message = (await api.send(workspace.other, general, "tea in a channel"))["message"]["id"]
@@ -140,7 +140,7 @@ async def test_by_workspace(api: Api, workspace: SampleChannels, settle: Settle)
     assert await found(api, user, "tea", conversationIds=named) == ["tea in private", "tea in a channel"]
 
 
-async def test_filters_together(api: Api, settle: Settle) -> None:
+async def test_all_filters_apply_together(api: Api, settle: Settle) -> None:
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     group = await api.create_group(alice, bob, carol)
     file = await add_file(api, alice, group)

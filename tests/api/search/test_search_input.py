@@ -21,7 +21,7 @@ BAD_QUERIES = {
 
 
 @pytest.mark.parametrize("name", BAD_QUERIES)
-async def test_queries_without_a_meaning_are_refused(api: Api, name: str) -> None:
+async def test_queries_that_are_too_long_or_without_words_are_refused(api: Api, name: str) -> None:
     (alice,) = await api.create_users("alice")
     assert await refused(api, alice, BAD_QUERIES[name]) == Refusal("INVALID_INPUT", "query", False)
 
@@ -41,7 +41,7 @@ async def test_queries_without_a_meaning_are_refused(api: Api, name: str) -> Non
         "💚",
     ],
 )
-async def test_any_other_query_has_an_answer(api: Api, query: str) -> None:
+async def test_unusual_queries_are_answered(api: Api, query: str) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "something else")
     assert await found(api, alice, query) == []
@@ -73,7 +73,7 @@ BAD_FILTERS: list[tuple[dict[str, Any], Refusal]] = [
 
 
 @pytest.mark.parametrize(("filters", "refusal"), BAD_FILTERS)
-async def test_filters_that_are_wrong_are_refused(api: Api, filters: dict[str, Any], refusal: Refusal) -> None:
+async def test_invalid_filters_are_refused(api: Api, filters: dict[str, Any], refusal: Refusal) -> None:
     (alice,) = await api.create_users("alice")
     assert await refused(api, alice, **filters) == refusal
 
@@ -86,7 +86,7 @@ async def test_one_hidden_conversation_among_others_is_refused(api: Api) -> None
     assert await refused(api, alice, "green", conversationIds=ids) == Refusal("NOT_FOUND", "conversationIds", False)
 
 
-async def test_duplicates_and_empty_lists(api: Api) -> None:
+async def test_duplicate_ids_change_nothing_and_empty_lists_of_ids_find_nothing(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "green")
     conversation = private_id(alice, bob)
@@ -116,7 +116,7 @@ async def test_cursors_of_other_searches_are_refused(api: Api) -> None:
         assert await refused(api, alice, "green", cursor=wrong) == other
 
 
-async def test_the_order_and_repetition_of_ids_make_no_other_search(api: Api) -> None:
+async def test_the_order_and_repetition_of_ids_do_not_change_a_cursor(api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     for _ in range(2):
         await api.send(alice, bob, "green")

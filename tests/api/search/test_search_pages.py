@@ -60,7 +60,7 @@ async def test_a_recalled_message_leaves_no_gap_in_later_pages(api: Api, settle:
     assert rest["pageInfo"]["hasNextPage"]
 
 
-async def test_many_proposals_that_do_not_match_are_passed(api: Api, settle: Settle) -> None:
+async def test_proposals_that_do_not_match_are_skipped(api: Api, settle: Settle) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "the green tea")
     for number in range(60):

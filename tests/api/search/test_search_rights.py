@@ -213,7 +213,7 @@ async def test_a_reply_and_its_copy_are_one_result(api: Api, settle: Settle) -> 
     assert await found(api, place.first, "coffee") == []
 
 
-async def test_a_copy_mentions_whom_the_reply_mentions(api: Api, settle: Settle) -> None:
+async def test_a_copy_mentions_the_same_people_as_its_reply(api: Api, settle: Settle) -> None:
     place = await make_thread(api, "group")
     made = await broadcast(api, place.second, place, "tea", mentions=[place.third])
     await settle()

@@ -42,7 +42,7 @@ async def people(api: Api) -> tuple[str, str]:
         ("nothing", []),
     ],
 )
-async def test_words_phrases_beginnings_and_exclusions(
+async def test_words_phrases_and_beginnings_find_messages_and_exclusions_apply(
     api: Api, people: tuple[str, str], settle: Settle, query: str, expected: list[str]
 ) -> None:
     await settle()
@@ -102,7 +102,7 @@ async def test_announcements_of_the_server_are_not_found(api: Api, settle: Settl
     assert await found(api, bob, "walnut") == ["walnut"]
 
 
-async def test_an_empty_result_of_a_user_without_conversations(api: Api) -> None:
+async def test_a_user_without_conversations_finds_nothing(api: Api) -> None:
     (alice,) = await api.create_users("alice")
     page = await search(api, alice, "word")
     assert (page["edges"], page["totalAtLeast"], page["complete"]) == ([], 0, True)

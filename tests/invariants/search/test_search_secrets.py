@@ -47,7 +47,7 @@ async def answer(api: Api, user: str, query: str, filter: Json | None = None) ->
 async def until_indexed(api: Api) -> None:
     """Wait until no message waits for the index. A message that waits adds a round trip, whether it matches or not."""
     async with asyncio.timeout(TIMEOUT_SECONDS):
-        while (await api.services.app.store.waiting_messages.measure())[0]:  # noqa: ASYNC110
+        while (await api.services.app.store.unindexed_messages.measure())[0]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 

@@ -12,16 +12,16 @@ from store.messages.message import Message, MessageKind
 from store.search.filter_terms import (
     ANY_ROLE_TERM,
     EVERYBODY_TERM,
-    Contained,
-    contained_term,
+    ContentKind,
     contains,
+    content_term,
     filter_terms,
     is_filter_term,
     mention_term,
     message_terms,
     sender_term,
 )
-from store.search.search_index import Wanted
+from store.search.search_index import SearchCriteria
 from store.store import Store
 from store.text.words import terms_of
 
@@ -54,7 +54,7 @@ def test_the_copy_of_a_reply_has_the_terms_of_what_the_reply_mentions() -> None:
 def test_terms_of_filters_differ_from_each_other_and_from_words() -> None:
     names = ["e", "s", "m", "alice", "FILE", "LINK"]
     terms = [make(name) for name in names for make in (sender_term, mention_term)]
-    terms += [EVERYBODY_TERM, ANY_ROLE_TERM, *map(contained_term, Contained)]
+    terms += [EVERYBODY_TERM, ANY_ROLE_TERM, *map(content_term, ContentKind)]
     assert len(set(terms)) == len(terms)
     assert all(map(is_filter_term, terms))
     assert not any(is_filter_term(word) for word in terms_of(" ".join(terms)))
@@ -76,9 +76,9 @@ def test_terms_of_filters_differ_from_each_other_and_from_words() -> None:
         (with_files("image/png")._replace(text="http://a.example/"), "FILE IMAGE LINK"),
     ],
 )
-def test_a_filter_knows_files_and_links(message: Message, expected: str) -> None:
-    assert " ".join(contained for contained in Contained if contains(message, contained)) == expected
-    assert {contained_term(Contained(name)) for name in expected.split()} == filter_terms(message) - {
+def test_terms_for_files_and_links_agree_with_the_filter(message: Message, expected: str) -> None:
+    assert " ".join(kind for kind in ContentKind if contains(message, kind)) == expected
+    assert {content_term(ContentKind(name)) for name in expected.split()} == filter_terms(message) - {
         sender_term(ALICE)
     }
 
@@ -108,7 +108,7 @@ async def test_messages_are_found_by_words_and_filters(store: Store) -> None:
     await store.search_index.index(messages, 0)
 
     async def find(*terms: str, any_of: tuple[str, ...] = (), beginning: str = "") -> list[int]:
-        wanted = Wanted([GROUP], terms, [any_of] if any_of else [], beginning, 0, None, 25)
+        wanted = SearchCriteria([GROUP], terms, [any_of] if any_of else [], beginning, 0, None, 25)
         found, next_id = await store.search_index.propose(wanted, 10)
         assert next_id is None
         assert all((place.conversation, place.seq) == (GROUP, place.id) for place in found)

@@ -15,13 +15,13 @@ from store.search import mongo_search_index
 from store.search.index_queries import (
     MOST_CONVERSATIONS,
     IndexQuery,
+    beginning_query,
     newest_query,
     overlapping_query,
-    range_query,
 )
 from store.search.index_rows import IndexedMessage
 from store.search.mongo_search_index import MongoSearchIndex
-from store.search.search_index import TooSlow, Wanted
+from store.search.search_index import SearchCriteria, TooSlow
 from store.store import Store
 
 MESSAGES = 8_000
@@ -57,8 +57,10 @@ async def index(store: Store) -> MongoSearchIndex:
     return index
 
 
-def wanted(*terms: str, beginning: str = "", any_of: Sequence[Sequence[str]] = (), before: int | None = None) -> Wanted:
-    return Wanted(CONVERSATIONS, terms, any_of, beginning, 0, before, LIMIT)
+def wanted(
+    *terms: str, beginning: str = "", any_of: Sequence[Sequence[str]] = (), before: int | None = None
+) -> SearchCriteria:
+    return SearchCriteria(CONVERSATIONS, terms, any_of, beginning, 0, before, LIMIT)
 
 
 class Explain:
@@ -135,11 +137,11 @@ async def test_the_longest_word_is_looked_up_and_others_are_compared(index: Mong
 
 async def test_a_rare_beginning_reads_only_its_own_keys(index: MongoSearchIndex, explain: Explain) -> None:
     part = CONVERSATIONS[:MOST_CONVERSATIONS]
-    _, keys, rows, found = explain.plan(range_query(wanted("all", beginning="word11"), part), 1_000)
+    _, keys, rows, found = explain.plan(beginning_query(wanted("all", beginning="word11"), part), 1_000)
     # 11, 110 to 119, and 1,100 to 1,199.
     assert rows == found == 111
     assert keys <= 2 * MOST_CONVERSATIONS + 111
-    _, keys, rows, _ = explain.plan(range_query(wanted(beginning="a"), part), 100)
+    _, keys, rows, _ = explain.plan(beginning_query(wanted(beginning="a"), part), 100)
     assert rows == 100
     assert keys <= 2 * MOST_CONVERSATIONS + 200
 
@@ -184,7 +186,7 @@ async def test_a_read_that_exceeds_its_time_is_stopped(store: Store, monkeypatch
         return query._replace(query=query.query | slow)
 
     monkeypatch.setattr(mongo_search_index, "newest_query", slow_query)
-    query = Wanted(CONVERSATIONS[:1], ["word"], [], "", 0, None, LIMIT)
+    query = SearchCriteria(CONVERSATIONS[:1], ["word"], [], "", 0, None, LIMIT)
     with pytest.raises(TooSlow):
         await index.propose(query, 0.02)
     assert (await index.propose(query, 10)).found

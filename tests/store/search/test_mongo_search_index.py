@@ -17,7 +17,7 @@ from store.mongo.indexes import ensure_indexes
 from store.search import index_queries, index_rows, mongo_search_index
 from store.search.index_rows import IndexedMessage
 from store.search.mongo_search_index import MongoSearchIndex
-from store.search.search_index import Proposal, TooSlow, Wanted
+from store.search.search_index import Proposal, SearchCriteria, TooSlow
 from store.store import Store
 
 MINUTE = 60_000 << 22
@@ -44,11 +44,11 @@ def a_query(
     first_id: int = 0,
     before_id: int | None = None,
     limit: int = 25,
-) -> Wanted:
-    return Wanted(conversations, terms, any_of, beginning, first_id, before_id, limit)
+) -> SearchCriteria:
+    return SearchCriteria(conversations, terms, any_of, beginning, first_id, before_id, limit)
 
 
-async def proposed(index: MongoSearchIndex, wanted: Wanted) -> list[Proposal]:
+async def proposed(index: MongoSearchIndex, wanted: SearchCriteria) -> list[Proposal]:
     """Return all proposals, page by page. Fails if a page has an id twice, or does not end below the one before."""
     found: list[Proposal] = []
     while True:
@@ -72,7 +72,7 @@ async def proposed(index: MongoSearchIndex, wanted: Wanted) -> list[Proposal]:
         )
 
 
-def matches(message: IndexedMessage, wanted: Wanted) -> bool:
+def matches(message: IndexedMessage, wanted: SearchCriteria) -> bool:
     return (
         message.conversation in wanted.conversations
         and message.id >= wanted.first_id
@@ -94,7 +94,7 @@ batches = st.lists(
     max_size=12,
 )
 queries = st.builds(
-    Wanted,
+    SearchCriteria,
     conversations=st.lists(st.sampled_from(CONVERSATIONS), min_size=1, max_size=7),
     terms=st.lists(st.sampled_from(TERMS), max_size=3, unique=True),
     any_of=st.lists(st.lists(st.sampled_from(TERMS), max_size=3), max_size=2),
@@ -111,7 +111,7 @@ async def test_pages_have_each_message_that_matches_once_in_order(
     index: MongoSearchIndex,
     store: Store,
     batches: list[list[tuple[int, frozenset[str]]]],
-    wanted_list: list[Wanted],
+    wanted_list: list[SearchCriteria],
     most_rows: int,
 ) -> None:
     indexed: dict[int, list[IndexedMessage]] = {}
@@ -145,7 +145,7 @@ async def test_pages_have_each_message_that_matches_once_in_order(
             assert all(wanted.any_of) or not found
 
 
-async def test_few_messages_are_proposed_in_vain(index: MongoSearchIndex) -> None:
+async def test_few_proposed_messages_do_not_match(index: MongoSearchIndex) -> None:
     words = [f"word{number}" for number in range(200)]
     messages = [a_message(minute, *words[minute : minute + 8], "all") for minute in range(190)]
     await index.index_terms(messages, 0)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from store.text.folding import fold, fold_with_origins
+from store.text.message_query import parse_message_query
 from tests.store.text.texts import TEXTS
 
 
@@ -42,7 +43,7 @@ from tests.store.text.texts import TEXTS
         (["a\nb\0\ud800", "a\u3000b\u00a0\t"], "a b  "),
     ],
 )
-def test_texts_that_people_take_for_equal_become_equal(texts: list[str], folded: str) -> None:
+def test_texts_that_differ_in_form_only_fold_to_the_same(texts: list[str], folded: str) -> None:
     assert {fold(text) for text in texts} == {folded}
 
 
@@ -78,3 +79,15 @@ def test_each_part_of_a_text_folds_to_the_characters_that_come_from_it(text: str
     assert origins[-1] == len(text)
     for start, end in pairwise(sorted(set(origins))):
         assert fold(text[start:end]) == folded[origins.index(start) : origins.index(end)]
+
+
+@pytest.mark.parametrize("letter", ["\ufdfa", "\u0f73", "\u0f71\u0f72", "a\ufdfa"])
+def test_a_text_that_was_made_to_be_slow_stays_short(letter: str) -> None:
+    text = "tea " + letter * 4_000 + " tea"
+    folded, origins = fold_with_origins(text)
+    assert folded == fold(text) and folded.startswith("tea ")
+    assert len(folded) <= max(12_000, len(text))
+    assert len(origins) == len(folded) + 1 and origins[-1] == len(text)
+    assert sum(map(unicodedata.combining, folded)) < 100 * 255
+    ranges = parse_message_query("tea").find_in(text)
+    assert ranges is not None and ranges[0] == (0, 3)

@@ -73,7 +73,7 @@ def test_what_is_not_in_the_text_as_typed_is_not_found(query: str) -> None:
         ("foo foo", "foo foofoo foo", ["foo", "foo", "foo"]),
     ],
 )
-def test_words_phrases_and_exclusions(query: str, text: str, parts: list[str] | None) -> None:
+def test_words_and_phrases_are_found_and_exclusions_apply(query: str, text: str, parts: list[str] | None) -> None:
     assert found_parts(query, text) == parts
 
 
@@ -118,7 +118,7 @@ def test_words_phrases_and_exclusions(query: str, text: str, parts: list[str] | 
         ("\u200fab\u200f", "ab", ["ab"]),
     ],
 )
-def test_words_of_many_scripts(query: str, text: str, parts: list[str] | None) -> None:
+def test_words_of_many_scripts_are_found_and_highlighted(query: str, text: str, parts: list[str] | None) -> None:
     assert found_parts(query, text) == parts
 
 
@@ -135,7 +135,7 @@ def test_words_of_many_scripts(query: str, text: str, parts: list[str] | None) -
         ("1\ufe0f\u20e3", "1\ufe0f\u20e3", ["1\ufe0f\u20e3"]),
     ],
 )
-def test_emoji(query: str, text: str, parts: list[str] | None) -> None:
+def test_emoji_are_found_and_highlighted(query: str, text: str, parts: list[str] | None) -> None:
     assert found_parts(query, text) == parts
 
 
@@ -151,7 +151,7 @@ def test_a_query_without_words_is_refused(query: str) -> None:
 @pytest.mark.parametrize(
     "query", ["$where", ".*", "a|b", "(?i)a+", "a\0b", "\ud800a", "[a", "a\\", "%s", " ".join(["a"] * 100)]
 )
-def test_signs_of_other_languages_have_no_meaning(query: str) -> None:
+def test_operators_of_other_query_languages_are_plain_signs(query: str) -> None:
     if query == ".*":
         with pytest.raises(NothingToFind):
             parse_message_query(query)

@@ -19,14 +19,14 @@ from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 MOST_READ = 1_000
-"""Notes that a search reads."""
+"""Most notes that a search reads."""
 
-_PLACES_IN_CLUSTER = 8
-"""Keys in a cluster, so that its nodes share the notes. A single Redis has one."""
+_KEYS_IN_CLUSTER = 8
+"""Number of keys in a cluster, so that its nodes share the notes. A single Redis has one key."""
 
 
-class WaitingMessage(NamedTuple):
-    """A message that is not in the index, or not with its last edit. `since_ms`: when it was noted."""
+class UnindexedMessage(NamedTuple):
+    """A message that waits: its last state is not in the index yet. `since_ms`: when it was noted."""
 
     id: MessageId
     conversation: ConversationId
@@ -36,63 +36,68 @@ class WaitingMessage(NamedTuple):
 
     @property
     def changed_at_ms(self) -> int:
-        """A time before which the message had this text: when it was sent, or noted after an edit."""
+        """Time at which the message got its text, or a later one: when it was sent, or noted after an edit."""
         return self.since_ms if self.edits else created_at_ms(self.id)
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingList:
-    """Messages that wait, the oldest first.
+class UnindexedList:
+    """Messages that wait for the index, the oldest note first.
 
     Attributes:
         messages: The messages.
-        is_whole: There are no others in this Redis.
-        epoch: The epoch of Redis when they were read; "" if it has none, or is unavailable. Messages that were sent
-            before this epoch may not be noted.
+        is_whole: None of the notes in this Redis was left out.
+        epoch: The epoch of Redis when they were read; "" if it has none, or is unavailable. Messages of earlier
+            epochs may have no notes.
     """
 
-    messages: Sequence[WaitingMessage]
+    messages: Sequence[UnindexedMessage]
     is_whole: bool
     epoch: str = ""
 
 
-class WaitingMessages:
-    """Notes of messages that wait for the index. All are lost with Redis: then the messages are indexed again."""
+class UnindexedMessages:
+    """Notes of messages that wait for the index. If Redis loses them, the messages become part of the past."""
 
     def __init__(self, cache: Cache, keys: Keys, clock: Clock) -> None:
         self._cache = cache
         self._keys = keys
         self._clock = clock
-        self._places = _PLACES_IN_CLUSTER if cache.is_cluster else 1
-        self._shared: asyncio.Task[WaitingList] | None = None
+        self._key_count = _KEYS_IN_CLUSTER if cache.is_cluster else 1
+        self._shared: asyncio.Task[UnindexedList] | None = None
 
     def note_calls(self, messages: Iterable[Message]) -> list[Call]:
         """Return the calls that note messages, at most one for each key.
 
-        They have to succeed before the messages, or their edits, leave the outbox. Messages without text, and SYSTEM
+        They must succeed before the messages, or their edits, leave the outbox. Messages without text, and SYSTEM
         messages, are not noted.
         """
         now = self._clock.now_ms()
-        by_place: dict[int, list[int | bytes]] = {}
+        by_key: dict[int, list[int | bytes]] = {}
         for message in messages:
             if is_indexed(message):
-                by_place.setdefault(self._place_of(message), []).extend((now, _member(message)))
-        return [Call("ZADD", (self._keys.waiting_for_index(place),), tuple(args)) for place, args in by_place.items()]
+                by_key.setdefault(self._key_number(message), []).extend((now, _member(message)))
+        return [Call("ZADD", (self._keys.waiting_for_index(number),), tuple(args)) for number, args in by_key.items()]
 
-    async def remove(self, messages: Iterable[Message | WaitingMessage]) -> None:
-        """Remove the notes of messages that were indexed as they are here. One round trip that nobody waits for."""
-        by_place: dict[int, list[bytes]] = {}
+    async def remove(self, messages: Iterable[Message | UnindexedMessage]) -> None:
+        """Remove the notes of messages that were indexed with these numbers of edits.
+
+        One round trip that no request waits for.
+        """
+        by_key: dict[int, list[bytes]] = {}
         for message in messages:
-            by_place.setdefault(self._place_of(message), []).append(_member(message))
-        calls = [Call("ZREM", (self._keys.waiting_for_index(p),), tuple(members)) for p, members in by_place.items()]
+            by_key.setdefault(self._key_number(message), []).append(_member(message))
+        calls = [
+            Call("ZREM", (self._keys.waiting_for_index(number),), tuple(members)) for number, members in by_key.items()
+        ]
         if calls:
             await self._cache.run_in_background(calls)
 
-    async def list_all(self, limit: int = MOST_READ) -> WaitingList:
+    async def list_all(self, limit: int = MOST_READ) -> UnindexedList:
         """Return the messages that wait now, at most `limit`.
 
-        One round trip, shared with the callers of the same moment. It begins after the call, so it finds each message
-        that was noted before. Raises Unreachable.
+        Callers of the same moment share one round trip. It begins after their calls, so it finds all messages that were
+        noted before. Raises Unreachable.
         """
         if limit != MOST_READ:
             return await self._read(limit)
@@ -102,7 +107,7 @@ class WaitingMessages:
             self._shared.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await asyncio.shield(self._shared)
 
-    async def list_older(self, age_ms: int, limit: int) -> list[WaitingMessage]:
+    async def list_older(self, age_ms: int, limit: int) -> list[UnindexedMessage]:
         """Return messages that have waited longer than a time, the oldest first. Raises Unreachable."""
         until = self._clock.now_ms() - age_ms
         calls = [
@@ -125,42 +130,42 @@ class WaitingMessages:
         calls = [Call("ZREMRANGEBYSCORE", (key,), ("-inf", until_ms)) for key in self._keys_of_all]
         await self._cache.run_in_background(calls)
 
-    async def _read_shared(self) -> WaitingList:
-        # A later caller needs a read of its own: what was noted before its call may come after this read.
+    async def _read_shared(self) -> UnindexedList:
+        # A later caller needs another read: messages may be noted after this one and before its call.
         self._shared = None
         return await self._read(MOST_READ)
 
-    async def _read(self, limit: int) -> WaitingList:
+    async def _read(self, limit: int) -> UnindexedList:
         calls = [Call("ZRANGE", (key,), (0, limit, "WITHSCORES")) for key in self._keys_of_all]
         epoch, *answers = await self._cache.run([Call("GET", (self._keys.epoch,)), *calls])
         found = _ordered(answers)
-        return WaitingList(found[:limit], len(found) <= limit, epoch.decode() if epoch else "")
+        return UnindexedList(found[:limit], len(found) <= limit, epoch.decode() if epoch else "")
 
     @property
     def _keys_of_all(self) -> list[str]:
-        return [self._keys.waiting_for_index(place) for place in range(self._places)]
+        return [self._keys.waiting_for_index(number) for number in range(self._key_count)]
 
-    def _place_of(self, message: Message | WaitingMessage) -> int:
-        return zlib.crc32(message.conversation.encode()) % self._places if self._places > 1 else 0
+    def _key_number(self, message: Message | UnindexedMessage) -> int:
+        return zlib.crc32(message.conversation.encode()) % self._key_count if self._key_count > 1 else 0
 
 
 def is_indexed(message: Message) -> bool:
-    """Return whether a message belongs into the index: it has text, and is no SYSTEM message."""
+    """Return whether a message belongs in the index: it has text, and is not a SYSTEM message."""
     return bool(message.text) and message.kind.countable
 
 
-def _member(message: Message | WaitingMessage) -> bytes:
+def _member(message: Message | UnindexedMessage) -> bytes:
     return f"{message.id} {message.seq} {message.edits} {message.conversation}".encode()
 
 
-def _ordered(answers: Sequence[Sequence[Any]]) -> list[WaitingMessage]:
-    """Return the messages of answers with scores, the oldest first."""
+def _ordered(answers: Sequence[Sequence[Any]]) -> list[UnindexedMessage]:
+    """Return the messages in replies of Redis with scores, the oldest first."""
     found = []
     for answer in answers:
         for member, score in zip(answer[::2], answer[1::2], strict=True):
             message, seq, edits, conversation = member.decode().split(" ", 3)
             found.append(
-                WaitingMessage(
+                UnindexedMessage(
                     MessageId(int(message)), ConversationId(conversation), int(seq), int(edits), int(float(score))
                 )
             )
