@@ -63,6 +63,8 @@ async def fill_workspace(api: Api, owner: str, *members: str) -> str:
             await react(api, owner, sent["message"]["id"])
         await api.services.app.store.mongo.insert_one("members", {"_id": f"{channel} {members[0]}"})
     await api.wait_until_idle()
+    # Otherwise the rows of the search would come later.
+    await api.services.housekeeper.indexing.index_delivered()
     return workspace
 
 
