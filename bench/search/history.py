@@ -22,7 +22,7 @@ from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, 
 
 _APART_MS = 10_000
 _LONGEST_BURST = 9
-"""So many messages of one conversation come one after the other, and at least one."""
+"""Most messages of one conversation in a row; at least one."""
 
 _PEOPLE = 200
 _GROUP_SIZE = 10

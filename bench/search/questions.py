@@ -37,7 +37,7 @@ class Kind:
 
 
 def make_kinds(history: History, count: int) -> list[Kind]:
-    """Return the kinds of questions, with `count` different questions each, fewer if there are not so many."""
+    """Return the kinds of questions, with at most `count` different questions each."""
     rng = random.Random("questions")
     english = history.words[Language.ENGLISH]
     ranked = [word for word, _ in english.most_common(_COMMON_RANKS) if len(word) > 1]

@@ -1,4 +1,4 @@
-"""Asks a server questions, and measures what they take."""
+"""Sends searches to a server, and measures their time and CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The share of the search in the cost of sending, and the time from sending to finding."""
+"""The cost that search adds to sending, and the time from sending a message to finding it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAIRS = 20
 _TURNS = 4
 _ALONE = 30
 _FOUND = 20
-_PATIENCE_SECONDS = 15
+_TIMEOUT_SECONDS = 15
 
 _SEND = """mutation ($to: ID!, $text: String!) {
   sendMessage(input: {toUserId: $to, content: $text}) { message { id conversationId } } }"""
@@ -113,7 +113,7 @@ class Sending:
             seconds.append(time.perf_counter() - answered)
             rows = stage.database[ROWS]
             while not rows.count_documents({"c": sent["conversationId"], "t": words[0]}):
-                if time.perf_counter() - answered > _PATIENCE_SECONDS:
+                if time.perf_counter() - answered > _TIMEOUT_SECONDS:
                     raise RuntimeError("the index does not get a message")
                 await asyncio.sleep(0.02)
             written.append(time.perf_counter() - answered)

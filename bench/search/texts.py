@@ -53,7 +53,7 @@ class Language(StrEnum):
 
 
 class Line(NamedTuple):
-    """A message to be: who wrote it, as a number, and its text."""
+    """The text of a message, and the number of its writer."""
 
     writer: int
     text: str

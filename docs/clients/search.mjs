@@ -13,7 +13,7 @@ export const AROUND = `query Around($conversationId: ID!, $seq: Int!) {
   }
 }`;
 
-// The results of one search, which grow page by page. ask(query, variables) answers the data of a query.
+// The results of one search, fetched page by page. ask(query, variables) returns the data of a query.
 export class Results {
   found = []; // { node, highlights }, newest first
   complete = true; // false: not everything was searched

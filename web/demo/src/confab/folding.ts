@@ -1,5 +1,5 @@
 /**
- * Comparing names as the server's search does: case, diacritics and the width of characters are ignored. Marks that make another
+ * Compares names as the server's search does: case, diacritics and the width of characters are ignored. Marks that make another
  * letter, such as those of kana and of Indic scripts, stay.
  */
 const DIACRITICS = /[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670]/g;

@@ -1,5 +1,5 @@
 /**
- * One search of people and messages, as it is typed.
+ * A search for people and messages that follows the user's typing.
  *
  * Guarantees: a request is sent when typing pauses, and cancelled when the search changes, so an answer never replaces that of a later
  * search. Until the next answer is there, the last one stays. The state outlives the dialog that displays it, so coming back to the
@@ -11,7 +11,7 @@ import { SearchMessagesDocument, SearchPeopleDocument, type SearchFilter, type S
 
 export type FoundMessage = SearchMessagesQuery["searchMessages"]["edges"][number];
 
-/** What a person can narrow a search to. Null and false do not narrow it. */
+/** Filters of a search. Null and false: no filter. */
 export interface Narrowing {
   conversationId: string | null;
   senderId: string | null;

@@ -112,7 +112,7 @@ export function SearchDialog() {
   );
 }
 
-/** What a list of results cannot say: that there are none, and why. */
+/** Notes below the results: nothing found, a failure, or an incomplete search. */
 function Notes({ count }: { count: number }) {
   const { search } = useWorld();
   const state = useSearchState();

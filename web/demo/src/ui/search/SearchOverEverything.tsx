@@ -4,7 +4,7 @@ import { openSearchDialog, useEntry } from "../route";
 import { isShortcut } from "./buttons";
 import { SearchDialog } from "./SearchDialog";
 
-/** Opens the search dialog with its keys, and shows it while the browser's history says so. */
+/** Opens the search dialog with its keys, and shows it while it is the current entry of the browser's history. */
 export function SearchOverEverything() {
   const entry = useEntry();
   useEffect(() => {

@@ -28,7 +28,7 @@ const MOST_PEOPLE = 5;
 const MOST_CONVERSATIONS = 6;
 const NOTHING_KNOWN: NamedChannel[] = [];
 
-/** What the user can name: loaded sessions, and the channels of all workspaces. */
+/** Sessions and channels that are found by name: loaded sessions, and the channels of all workspaces. */
 export function useNames() {
   const { client, sync } = useWorld();
   const there = useScreen() === "there";
