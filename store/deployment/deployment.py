@@ -137,6 +137,10 @@ class Deployment:
         if self._has_search:
             # Before this process takes the worker number of one that has noted no messages.
             await self.watch_servers_without_notes()
+        else:
+            # Before the first message that this process does not note. Servers that search know it within seconds.
+            now = self._clock.now_ms()
+            await self.index_states.watch(now, now)
 
     async def watch_servers_without_notes(self) -> None:
         """Look for servers that note no messages for the index: theirs become part of its past. Raises Unreachable."""

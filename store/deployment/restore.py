@@ -6,8 +6,8 @@ import secrets
 
 from store.deployment.redis_generations import AWAY
 from store.mongo.client import Mongo
-from store.mongo.collections import DEPLOYMENT
-from store.search.index_states import MAX_STORE_DELAY_MS, IndexStates
+from store.mongo.collections import DEPLOYMENT, SEARCH
+from store.search.index_states import INDEX_STATE, MAX_STORE_DELAY_MS, IndexStates
 
 _NOW = {"$toLong": "$$NOW"}
 _NOW_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}
@@ -21,6 +21,8 @@ async def reset_after_restore(mongo: Mongo) -> bool:
     The deployment gets a new name, which cursors contain: clients with an older cursor get `reset`. The generation gets
     a number that was never used: generations grow by one, so the seconds since the Unix epoch are larger than any
     number since the backup.
+
+    Messages around the time of the backup are indexed again for the search; all messages, if the backup has no index.
     """
     change = {
         "name": secrets.token_hex(4),
@@ -31,6 +33,8 @@ async def reset_after_restore(mongo: Mongo) -> bool:
     }
     if not await mongo.update_one(DEPLOYMENT, {"_id": 1}, [{"$set": change}, {"$unset": ["epoch"]}]):
         return False
+    if not await mongo.find(SEARCH, {}, projection={"_id": 1}, limit=1):
+        await mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$unset": {INDEX_STATE: ""}})
     # Messages that waited for the index when the backup was made are in the backup, but their notes are not.
     rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection={"time": 1, "now": _NOW})
     now_ms = int(rows[0]["now"])

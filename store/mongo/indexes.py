@@ -66,6 +66,11 @@ REQUIRED = ((MESSAGES, IndexModel(list(PLACE), unique=True)),)
 """Have to exist before the first write."""
 
 OPTIONAL = (
+    # The first ones: searches name these indexes, so they fail until both exist. After an upgrade the collection is
+    # empty, while an index of `messages` may take an hour.
+    # It has an entry for each term of each row: compressed it takes a quarter of the bytes, for the same CPU.
+    (SEARCH, IndexModel(list(BY_TERM), storageEngine=_COMPRESSED)),
+    (SEARCH, IndexModel(list(BY_NEWEST))),
     (MESSAGES, IndexModel([("u", 1), ("ik", 1)], partialFilterExpression={"ik": {"$exists": True}})),
     # Few messages have links that were not fetched yet.
     (MESSAGES, IndexModel(list(BY_LINKS_DUE), sparse=True)),
@@ -100,9 +105,6 @@ OPTIONAL = (
     (FILES, IndexModel(list(BY_OWNER_AND_REMOVAL), partialFilterExpression={"rm": {"$exists": True}})),
     (FILES, IndexModel(list(BY_TIDYING), sparse=True)),
     (FILES, IndexModel(list(BY_SCANNING), partialFilterExpression={"st": "S"})),
-    # It has an entry for each term of each row: compressed it takes a quarter of the bytes, for the same CPU.
-    (SEARCH, IndexModel(list(BY_TERM), storageEngine=_COMPRESSED)),
-    (SEARCH, IndexModel(list(BY_NEWEST))),
 )
 """Built in the background."""
 

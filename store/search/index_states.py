@@ -22,6 +22,9 @@ SETTLING_MS = 20_000
 MAX_STORE_DELAY_MS = 60_000
 """Longest time from making the id of a message to storing it, including differences between the clocks of servers."""
 
+CLOCKS_MS = 10_000
+"""Largest difference between the clocks of two servers that leaves no gap in the index."""
+
 LEASE_MS = 15_000
 """Duration of the lease of the process that indexes the past, unless it is renewed."""
 
@@ -103,7 +106,8 @@ class IndexStates:
             seen_at_ms: When they were looked for.
         """
         state = await self._ensure()
-        if unnoted_until_ms is not None and unnoted_until_ms > state.watched_until_ms:
+        # Clocks of servers differ: one that ended after the last look may have made ids of an earlier time.
+        if unnoted_until_ms is not None and unnoted_until_ms > state.watched_until_ms - CLOCKS_MS:
             await self.extend(state.watched_until_ms - MAX_STORE_DELAY_MS, unnoted_until_ms + MAX_STORE_DELAY_MS)
         watched = {_F.WATCHED_UNTIL: {"$max": [f"${_path(_F.WATCHED_UNTIL)}", seen_at_ms]}}
         await self._set(watched)

@@ -14,6 +14,7 @@ from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageField, message_from
 from store.mongo.client import Mongo
 from store.mongo.collections import MESSAGES
+from store.search.index_parts import index_parts
 from store.search.index_state import IndexState
 from store.search.index_states import MAX_STORE_DELAY_MS, SETTLING_MS, IndexStates
 from store.search.search_index import SearchIndex
@@ -23,7 +24,7 @@ PAGE = 2_000
 """Most messages that are read together. Those of a conversation share rows."""
 
 _AT_ONCE = 64
-"""Messages that are indexed without a pause."""
+"""Most messages that are indexed without a pause."""
 
 _WAITING_SECONDS = 0.5
 
@@ -117,8 +118,8 @@ class PastIndexing:
 
     async def _index_all(self, page: Sequence[Message], rebuild: int) -> None:
         found = sorted(filter(is_indexed, page), key=lambda message: (message.conversation, message.seq))
-        for start in range(0, len(found), _AT_ONCE):
-            await self._index.index(found[start : start + _AT_ONCE], rebuild)
-            self.indexed += len(found[start : start + _AT_ONCE])
+        for part in index_parts(found, _AT_ONCE):
+            await self._index.index(part, rebuild)
+            self.indexed += len(part)
             # Lets requests of this process run.
             await asyncio.sleep(0)

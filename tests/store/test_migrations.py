@@ -205,7 +205,7 @@ async def test_a_server_waits_only_for_the_unique_index_of_messages(
         async with asyncio.timeout(5):
             await services.opened.wait()
         # The index is requested once, for any number of checks.
-        assert built[:2] == [("c", "b", "s"), ("u", "ik")]
+        assert built[:2] == [("c", "b", "s"), ("c", "t", "l")]
         assert len(built) < len((*REQUIRED, *OPTIONAL))
         gates["claims"].set()
         assert deployment.indexes._optional_build is not None

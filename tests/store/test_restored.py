@@ -46,6 +46,36 @@ async def test_a_key_whose_message_is_in_the_backup_still_holds(settings: Settin
         assert (again["replayed"], again["message"]["seq"]) == (True, 1)
 
 
+async def test_all_messages_are_indexed_again_if_the_backup_has_no_index(settings: Settings) -> None:
+    async with open_services(settings) as services:
+        await InsideAsker(services, "bob").ask("{ me { id } }")
+        await InsideAsker(services, "alice").ask(SEND)
+    with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
+        database = mongo[settings.mongo_database]
+        database.drop_collection("search")
+        # The messages are much older than the backup.
+        database["deployment"].update_one({"_id": 1}, {"$inc": {"time": 600_000}})
+    await mark_restored(settings)
+    async with open_services(settings) as services:
+        store = services.app.store
+        assert not (await store.search_completeness.read()).is_past_indexed
+        await services.housekeeper.indexing.index_past()
+        with MongoClient[dict[str, object]](settings.mongo_url) as mongo:
+            assert mongo[settings.mongo_database]["search"].count_documents({}) == 1
+        await store.index_states.read()
+        assert (await store.search_completeness.read()).is_past_indexed
+
+
+async def test_messages_around_a_backup_with_an_index_are_indexed_again(settings: Settings) -> None:
+    async with open_services(settings) as services:
+        await InsideAsker(services, "bob").ask("{ me { id } }")
+        await InsideAsker(services, "alice").ask(SEND)
+    await mark_restored(settings)
+    async with open_services(settings) as services:
+        state = await services.app.store.index_states.read()
+        assert state.position != 0
+
+
 async def test_a_database_without_a_deployment_is_left_unchanged(settings: Settings) -> None:
     with pytest.raises(CommandError, match="no deployment"):
         await mark_restored(settings)

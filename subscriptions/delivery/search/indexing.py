@@ -13,6 +13,8 @@ from store.base.ids import MessageId
 from store.base.tasks import end_tasks
 from store.messages.message import Message
 from store.redis.cache import Call
+from store.search.index_parts import index_parts
+from store.search.index_state import FRESH_SECONDS
 from store.search.index_states import MAX_STORE_DELAY_MS
 from store.search.past_indexing import PastIndexing
 from store.search.unindexed_messages import is_indexed
@@ -27,7 +29,7 @@ _MOST_REMEMBERED = 10_000
 """Delivered messages that one process remembers. Others are read from MongoDB when their notes are old."""
 
 _AT_ONCE = 128
-"""Messages that are indexed without a pause. Making their terms blocks this process for a few milliseconds."""
+"""Most messages that are indexed without a pause. Their terms take some milliseconds: no request is answered then."""
 
 OLD_MS = 5_000
 """Age of a note after which its server has died, or failed to index the message."""
@@ -43,6 +45,15 @@ PAST_INTERVAL_SECONDS = 5.0
 
 MOST_NOTES = 200_000
 """Notes that Redis keeps, about 20 MB. If there are more, the messages are indexed like those of the past."""
+
+MOST_AGE_MS = 20_000
+"""Age of the oldest note from which on notes are left to the past.
+
+After a loss of Redis only what was sent or edited in the last 30 s before it becomes part of the past.
+"""
+
+NOTICING_SECONDS = FRESH_SECONDS + 1.0
+"""Time after which every server that searches knows that the past was extended."""
 
 _PAST_PAUSE_RATIO = 4.0
 """Seconds of pause for each second of work on the past."""
@@ -109,8 +120,7 @@ class SearchIndexing:
             delivered, self._delivered = self._delivered, {}
             ordered = sorted(delivered.values(), key=lambda message: (message.conversation, message.seq))
             try:
-                for start in range(0, len(ordered), _AT_ONCE):
-                    part = ordered[start : start + _AT_ONCE]
+                for part in index_parts(ordered, _AT_ONCE):
                     await self.index(part)
                     await self._store.unindexed_messages.remove(part)
                 self._is_failing = False
@@ -143,15 +153,15 @@ class SearchIndexing:
         if await store.cache.one(lock) is None:
             return 0
         count, age_ms = await store.unindexed_messages.measure()
-        if count > MOST_NOTES:
+        if count > MOST_NOTES or age_ms > MOST_AGE_MS:
             await self._leave_to_past(age_ms)
             return 0
         done = 0
         while notes := await store.unindexed_messages.list_older(OLD_MS, _OLD_AT_ONCE):
             messages = await store.messages.find_many([(note.conversation, note.seq) for note in notes])
             found = [message for message in messages.values() if is_indexed(message)]
-            for start in range(0, len(found), _AT_ONCE):
-                await self.index(found[start : start + _AT_ONCE])
+            for part in index_parts(found, _AT_ONCE):
+                await self.index(part)
             await store.unindexed_messages.remove(notes)
             done += len(notes)
             if len(notes) < _OLD_AT_ONCE:
@@ -162,6 +172,8 @@ class SearchIndexing:
         """Replace the notes by the time of the oldest one: the messages since then become part of the past."""
         store, now = self._store, self._store.clock.now_ms()
         await store.index_states.extend(now - age_ms - MAX_STORE_DELAY_MS)
+        # A server that does not know it yet would call a search complete without these notes.
+        await asyncio.sleep(NOTICING_SECONDS)
         await store.unindexed_messages.drop_until(now)
         _log.warning("unindexed_messages_left_to_past", seconds=age_ms / 1000)
 

@@ -14,8 +14,10 @@ from store.base.ids import ConversationId, message_id
 from store.mongo.collections import at_place
 from store.redis.cache import Call
 from store.search.completeness import Completeness
+from store.search.index_state import FRESH_SECONDS
 from store.search.search_index import SearchCriteria
 from store.store import Store
+from subscriptions.delivery.search.indexing import NOTICING_SECONDS
 from tests.api.client import Api, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.recovery.test_loss_recovery import store_and_die
@@ -25,6 +27,7 @@ from tests.api.recovery.test_loss_recovery import store_and_die
 def _soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Count every note as old, and let a rebuild wait for no server."""
     monkeypatch.setattr("subscriptions.delivery.search.indexing.OLD_MS", -1_000)
+    monkeypatch.setattr("subscriptions.delivery.search.indexing.NOTICING_SECONDS", 0.0)
     monkeypatch.setattr("store.search.past_indexing.SETTLING_MS", 0)
     monkeypatch.setattr("store.search.index_states.MAX_STORE_DELAY_MS", 1_000)
     monkeypatch.setattr("store.search.past_indexing.MAX_STORE_DELAY_MS", 0)
@@ -244,6 +247,82 @@ async def test_too_many_notes_become_a_part_of_the_past(open_api: OpenApi, monke
 
         assert len(await found(api, private_id(alice, bob), "zebra")) == 3
         assert (await completeness(api)).is_complete
+
+
+async def test_notes_stay_until_other_servers_know_that_they_are_part_of_the_past(
+    open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subscriptions.delivery.search.indexing.MOST_NOTES", 2)
+    async with open_api("search-11") as api, open_api("search-11") as other:
+        await other.services.housekeeper.close()
+        await stop_indexing(api)
+        alice, bob = await api.create_users("alice", "bob")
+        for number in range(3):
+            await api.send(alice, bob, f"zebra {number}")
+        await store_of(other).index_states.read()
+        assert (await completeness(other)).is_complete
+        monkeypatch.setattr("subscriptions.delivery.search.indexing.NOTICING_SECONDS", 3_600.0)
+
+        extended, extend = asyncio.Event(), store_of(api).index_states.extend
+
+        async def extend_and_report(since_ms: int) -> None:
+            await extend(since_ms)
+            extended.set()
+
+        monkeypatch.setattr(store_of(api).index_states, "extend", extend_and_report)
+        leaving = asyncio.create_task(index_old(api))
+        async with asyncio.timeout(30):
+            await extended.wait()
+
+        # The other server has not read the new state.
+        answer = await completeness(other)
+        assert answer.is_complete
+        assert len(answer.waiting.messages) == 3
+        leaving.cancel()
+        assert NOTICING_SECONDS > FRESH_SECONDS
+
+
+async def test_notes_that_wait_for_long_become_a_part_of_the_past(
+    open_api: OpenApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss of Redis would forget them, and what it makes a part of the past does not reach back so far."""
+    monkeypatch.setattr("subscriptions.delivery.search.indexing.MOST_AGE_MS", -1)
+    async with open_api("search-12") as api:
+        await stop_indexing(api)
+        alice, bob = await api.create_users("alice", "bob")
+        await api.send(alice, bob, "a zebra")
+        await api.wait_until_idle()
+
+        assert await index_old(api) == 0
+        assert (await completeness(api)).waiting.messages == []
+        assert not (await store_of(api).index_states.read()).is_complete
+        await index_past(api)
+
+        assert len(await found(api, private_id(alice, bob), "zebra")) == 1
+
+
+async def test_searches_are_incomplete_from_the_start_of_a_server_without_notes(open_api: OpenApi) -> None:
+    async with open_api("search-14") as api:
+        await api.services.housekeeper.close()
+        await store_of(api).index_states.read()
+        assert (await completeness(api)).is_complete
+        async with open_api("search-14", search="off") as off:
+            await off.services.housekeeper.close()
+            # Every server reads the state once a second.
+            await store_of(api).index_states.read()
+            assert not (await completeness(api)).is_complete
+
+
+async def test_a_server_without_notes_is_found_although_clocks_differ(open_api: OpenApi) -> None:
+    async with open_api("search-13", search="off") as off:
+        alice, bob = await off.create_users("alice", "bob")
+        await off.send(alice, bob, "a zebra")
+        states = store_of(off).index_states
+        assert await states.end(await states.read())
+        # The other server looks with a clock that is 8 s ahead, before this one ends.
+        await states.watch(None, store_of(off).clock.now_ms() + 8_000)
+    async with open_api("search-13") as api:
+        assert not (await completeness(api)).is_past_indexed
 
 
 async def test_the_copy_of_a_broadcast_reply_is_indexed_with_its_edits(open_api: OpenApi) -> None:
