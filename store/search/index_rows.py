@@ -12,10 +12,10 @@ from store.mongo.client import Document
 from store.search.search_index import Proposal
 
 MOST_MESSAGES = 64
-"""Messages of a row."""
+"""Most messages of a row."""
 
 MOST_TERMS = 2_000
-"""Terms of all messages of a row, added up, unless it has only one message."""
+"""Most terms of a row: the sum over its messages, unless it has only one message."""
 
 SPREAD = 3_600_000 << 22
 """The largest difference between the ids of two messages of a row: one hour."""
@@ -53,7 +53,7 @@ class IndexedMessage(NamedTuple):
 
 
 class PlaceInRow(NamedTuple):
-    """A message of a row that was read. `hashes`: None if it is the only one, so it has all terms of the row."""
+    """A message of a row. `hashes`: of its terms; None if it is the only message, which has all terms of the row."""
 
     id: MessageId
     seq: int
@@ -68,7 +68,7 @@ def hash_of(term: str) -> int:
 def rows_of(messages: Iterable[IndexedMessage], rebuild: int) -> list[Document]:
     """Return the rows of messages. Each belongs to one conversation, and has at most `MOST_MESSAGES`.
 
-    If a message is given several times, before and after an edit, it gets all its terms once.
+    A message that is given several times, before and after edits, is stored once with the terms of all its versions.
     """
     by_conversation: dict[ConversationId, dict[MessageId, IndexedMessage]] = {}
     for message in messages:
@@ -84,7 +84,7 @@ def rows_of(messages: Iterable[IndexedMessage], rebuild: int) -> list[Document]:
 
 
 def places_in(row: Mapping[str, bytes]) -> Iterator[PlaceInRow]:
-    """Yield the messages of a row that was read."""
+    """Yield the messages of a row, oldest first."""
     data, at = row[_F.MESSAGES], 0
     is_only = None
     while at < len(data):
@@ -98,9 +98,9 @@ def places_in(row: Mapping[str, bytes]) -> Iterator[PlaceInRow]:
 
 
 def without_messages(row: Document, ids: Collection[MessageId]) -> list[Document]:
-    """Return the rows that replace a whole row without some of its messages: none, or one.
+    """Return the row without some of its messages, as a list; empty if no message is left.
 
-    Terms with the same hash as a term of a message that stays are kept.
+    A removed term stays if it has the same hash as a term that is kept.
     """
     by_hash: dict[int, list[str]] = {}
     for term in row[_F.TERMS]:
@@ -120,7 +120,7 @@ def proposal_of(row: Document, place: PlaceInRow) -> Proposal:
 
 
 def _parts(messages: Sequence[IndexedMessage]) -> Iterator[list[IndexedMessage]]:
-    """Yield the messages of each row. Takes them in the order of ids."""
+    """Yield the messages of each row. They must be in the order of their ids."""
     part: list[IndexedMessage] = []
     terms = 0
     for message in messages:

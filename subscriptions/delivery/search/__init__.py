@@ -1,1 +1,1 @@
-"""Messages on their way into the index of the search (ADR 85)."""
+"""Indexing of delivered messages for search (ADR 85)."""

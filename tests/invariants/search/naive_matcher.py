@@ -14,7 +14,7 @@ from functools import cache
 
 
 class Verdict(IntEnum):
-    """Demand on a search for one text: it has to find it, may find it, or must not."""
+    """Expected outcome for one text: a search must find it, may find it, or must not."""
 
     NO = 0
     MAY = 1
@@ -22,7 +22,7 @@ class Verdict(IntEnum):
 
 
 class Kind(Enum):
-    """Kinds of what a query has: one word of a spaced script, part of an unspaced one, a phrase, and others."""
+    """Kind of a part of a query: a word of a spaced script, part of an unspaced one, a phrase, and others."""
 
     WORD = "word"
     PART = "part"
@@ -187,7 +187,7 @@ def _judge_phrase(text: str, phrase: str) -> Verdict:
 
 @cache
 def _atoms(text: str) -> list[tuple[str, str]]:
-    """Return what follows one another: words, the characters of unspaced scripts, emoji."""
+    """Return the parts of a text in order: words, the characters of unspaced scripts, emoji."""
     return [
         (part, token.script)
         for token in tokens_of(text)

@@ -15,7 +15,7 @@ from tests.invariants.search.searching import Found
 
 @dataclass
 class Tally:
-    """Counts of searches, and sentences about what was wrong.
+    """Counts of searches, and descriptions of faults.
 
     Attributes:
         leaks: Results that the user could not read at that moment.

@@ -25,7 +25,7 @@ OPERATORS = (
     "$where", "$gt", "{$ne: null}", '{"$gt": ""}', ".*", "^a", "a$", "(", "(a", "[", "0", "\\", "\\d+", "a|b", "*", "?",
     "a*", "%", "_", "' OR 1=1 --", "$regex", "\ue000", "\u0001s", "\u0001", "\x1f", "$", "{}", "null", "true",
 )  # fmt: skip
-"""Words that a database, a pattern or an index could take for something else."""
+"""Texts that a database, a regular expression or an index could take for operators."""
 
 WITHOUT_A_WORD = (
     "",
