@@ -75,7 +75,7 @@ ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_mach
 	tests/api/sessions/test_mute_expiry.py tests/api/messages/test_idempotency.py tests/api/messages/test_revision_delivery.py \
 	tests/api/groups/test_large_groups.py tests/api/recovery/test_user_state_eviction.py tests/api/recovery/test_conversation_eviction.py \
 	tests/api/recovery/test_eviction_with_messages_in_flight.py tests/api/workspaces/test_fence_race.py \
-	tests/api/checking tests/server/test_check_command.py \
+	tests/api/checking tests/server/test_check_command.py tests/api/search tests/api/recovery/test_search_index.py \
 	$(addprefix tests/api/channels/,$(addsuffix .py,test_channel_events test_channel_event_recovery test_channel_recovery \
 	test_clock_recovery test_following test_states_with_channels test_workspace_events))
 

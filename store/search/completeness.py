@@ -15,7 +15,7 @@ class Completeness(NamedTuple):
     Attributes:
         is_past_indexed: All messages are in the index, or wait for it. False also if that is not known.
         waiting: The messages that wait for the index. A search has to compare them too.
-        indexed_up_to_ms: All messages that were sent before this time are in the index as they were then.
+        indexed_up_to_ms: All messages that were sent before this time are in the index as they were then, or wait.
     """
 
     is_past_indexed: bool
@@ -47,7 +47,8 @@ class SearchCompleteness:
         """
         now = self._clock.now_ms()
         waiting, known = await self._waiting.list_all(), self._states.known
-        times = [message.changed_at_ms for message in waiting.messages]
+        # Searches find the messages that wait. Their times would say when others wrote.
+        times = [] if waiting.is_whole else [message.changed_at_ms for message in waiting.messages]
         past = known.state.indexed_up_to_ms if known is not None else 0
         is_known = known is not None and known.is_fresh and not known.is_recovering
         if known is None or not is_known or not waiting.epoch or known.epoch != waiting.epoch:

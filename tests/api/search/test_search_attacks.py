@@ -86,3 +86,13 @@ async def test_the_work_of_a_search_does_not_say_how_many_hidden_messages_match(
         assert await found(small, user, word) == []
         spent.append(50_000 - work.remaining(UserId(user)))
     assert abs(spent[0] - spent[1]) <= 2
+
+
+async def test_the_position_of_the_index_does_not_say_when_others_wrote(api: Api) -> None:
+    alice, bob, stranger = await api.create_users("alice", "bob", "stranger")
+    for number in range(5):
+        await api.send(alice, bob, f"tea {number}")
+        began = api.services.app.store.clock.now_ms()
+        page = await search(api, stranger, "tea")
+        assert page["complete"] and page["edges"] == []
+        assert page["indexedUpTo"] >= began
