@@ -69,7 +69,7 @@ class Trips(NamedTuple):
 async def trips_of(api: Api, user: str, query: str, id: str) -> Trips:
     """Return the smallest number of round trips of several refusals: housekeeping may add some to one of them."""
     store, runs = api.services.app.store, []
-    for _ in range(4):
+    for _ in range(8):
         await api.wait_until_idle()
         mongo, redis = store.mongo.trips, store.cache.trips
         response = await api.run(user, query, id=id)
