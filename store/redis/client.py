@@ -91,9 +91,13 @@ class RedisClient:
                 await client.aclose()
 
     async def load_scripts(self) -> None:
-        """Load all scripts. Nodes of a cluster get them when the first connection to a node is opened."""
-        if self.is_cluster:
-            await self.ping()
+        """Load all scripts. A node of a cluster gets them with its first connection, which is opened here if it can be.
+
+        Raises Unreachable.
+        """
+        if isinstance(self._redis, ClusterNodes):
+            with translate_errors():
+                await self._redis.open_connections()
             return
         loads = [Call("SCRIPT", (), ("LOAD", script.source)) for script in self._scripts.values()]
         raise_first_error(await self.run(loads))

@@ -30,6 +30,8 @@ _LONGEST_PAUSE_SECONDS = 0.2
 _MAX_IMMEDIATE_REDIRECTS = 3
 """Number of times that redirected calls are repeated without a pause."""
 
+_PING = Call("PING", ())
+
 _ASKING = Call("ASKING", ())
 """Lets a node answer the next call although the slot is still being moved to it."""
 
@@ -61,6 +63,15 @@ class ClusterNodes:
             task.cancel()
         closing = (node.close() for node in self._nodes.values())
         await asyncio.gather(self._slots.close(), *closing, *self._leaving, return_exceptions=True)
+
+    async def open_connections(self) -> None:
+        """Open a connection to each node, so that the first requests need not wait for it.
+
+        Nodes that cannot be reached are left out. Raises RedisError, OSError if no node answers.
+        """
+        await self._slots.refresh()
+        pings = [self._node(address).enqueue((_PING,), 1).replies for address in self._slots.owners]
+        await asyncio.gather(*pings, return_exceptions=True)
 
     async def find_url(self, key: str) -> str:
         """Return the URL of the node that owns a key or a channel, as the nodes report now.

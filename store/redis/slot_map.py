@@ -55,6 +55,11 @@ class SlotMap:
         """True until the first refresh has succeeded."""
         return not self._owners
 
+    @property
+    def owners(self) -> set[Address]:
+        """The nodes that own slots, as far as is known."""
+        return set(self._owners)
+
     def owner(self, key: str) -> Address:
         """Return the node that owns a key or a channel, as far as is known."""
         return self._owners[key_slot(key.encode())]
@@ -106,7 +111,7 @@ class SlotMap:
             except (RedisError, OSError) as error:
                 failure = error
             else:
-                self._on_refresh(set(self._owners))
+                self._on_refresh(self.owners)
                 return
         raise failure or RedisConnectionError("no node of the Redis Cluster is known")
 

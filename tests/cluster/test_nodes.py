@@ -49,6 +49,20 @@ async def test_replies_of_all_nodes_come_in_the_order_of_the_calls(cache: Cache)
     assert (refused[0], refused[2]) == (b"0", b"2") and isinstance(refused[1], Exception)
 
 
+async def test_loading_the_scripts_connects_to_every_node(cache: Cache) -> None:
+    admitted = []
+
+    async def admit(run: str, shard: str = "") -> None:
+        admitted.append(shard)
+
+    cache.admit_with(admit)
+    await cache.load_scripts()
+    assert len(set(admitted)) == 3
+    admitted.clear()
+    await cache.run([Call("GET", (f"{cache.keys.namespace}{number}",)) for number in range(10)])
+    assert admitted == []
+
+
 async def test_a_moved_slot_is_found_at_its_new_node(cluster: OwnCluster, cache: Cache) -> None:
     key = f"{cache.keys.namespace}{{moves}}"
     await cache.one(Call("SET", (key,), ("kept",)))
