@@ -138,8 +138,13 @@ class Metrics(Collector):
 
     def _collect_databases(self) -> Iterator[Metric]:
         store = self._sources.app.store
-        trips = {"mongodb": store.mongo.trips, "redis": store.cache.trips, "redis_aside": store.cache.background_trips}
-        yield _counters("confab_round_trips", "Round trips. aside: after the response.", "database", trips)
+        trips = {
+            "mongodb": store.mongo.trips,
+            "mongodb_aside": store.mongo.background_trips,
+            "redis": store.cache.trips,
+            "redis_aside": store.cache.background_trips,
+        }
+        yield _counters("confab_round_trips", "Round trips. aside: no request waited for them.", "database", trips)
         failed = {database: failures[database] for database in ("mongodb", "redis", "s3")}
         yield _counters("confab_database_failures", "Failed calls.", "database", failed)
         yield _gauge("confab_redis_waiting", "Callers whose commands are not sent yet.", store.cache.queued)

@@ -19,6 +19,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
 
+from store.base.background import count_trips
 from store.base.errors import NotAttempted, Unreachable, translate_errors
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.primary import PrimaryWatch
@@ -44,7 +45,7 @@ def _translate_outside(session: Any) -> AbstractContextManager[None]:
 class Mongo:
     """One database.
 
-    `trips` counts the round trips that callers wait for. Calls made through `gather` count once.
+    `trips` and `background_trips` count round trips (see `count_trips`). Calls made through `gather` count once.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Mongo:
             self._direct = DirectCommands(self._client, database, timeout_ms / 1000, self.reads)
             self._primary.on_change = self._direct.end_connections_except
         self._refuses_calls = False
-        self.trips = 0
+        self.trips = self.background_trips = 0
 
     async def close(self) -> None:
         """End all connections. Waits at most one second for a server that does not answer."""
@@ -135,7 +136,7 @@ class Mongo:
         Raises the first failure after all calls have ended.
         """
         if not _grouped.get():
-            self.trips += 1
+            count_trips(self)
         token = _grouped.set(True)
         try:
             results = await asyncio.gather(*calls, return_exceptions=True)
@@ -163,7 +164,7 @@ class Mongo:
     def _count(self) -> None:
         self.require_primary()
         if not _grouped.get():
-            self.trips += 1
+            count_trips(self)
 
     async def ensure_indexes(self, collection: str, indexes: Sequence[IndexModel]) -> None:
         """Create the missing indexes and wait for their builds, however long they take.
@@ -275,8 +276,7 @@ class Mongo:
         self._count()
         with _translate_outside(session):
             result = await self._database[collection].bulk_write(list(operations), ordered=False, session=session)
-        touched: int = result.matched_count + result.upserted_count
-        return touched
+        return int(result.matched_count + result.upserted_count)
 
     async def write(self, writes: Sequence[Write], seconds: float | None = None) -> list[WriteOutcome]:
         """Execute writes at the same time, and return their outcomes when all have ended. One round trip.

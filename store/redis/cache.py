@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from typing import Any
 
+from store.base.background import count_trips
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId
 from store.redis.admission import Admit
@@ -50,8 +51,7 @@ class Cache:
         self._shared = SharedBackend(self._redis)
         self._fallback: FallbackBackend | None = None
         self._backend: CacheBackend = self._shared
-        self.trips = 0
-        self.background_trips = 0
+        self.trips = self.background_trips = 0
 
     @property
     def is_shared(self) -> bool:
@@ -130,7 +130,7 @@ class Cache:
     def _count(self, trips: int) -> None:
         own = _own_trips.get()
         if own is None:
-            self.trips += trips
+            count_trips(self, trips)
         else:
             own.count += trips
 

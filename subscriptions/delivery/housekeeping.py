@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from store.base.background import mark_as_background
 from store.base.errors import StoreError
 from store.base.ids import PARTITIONS
 from store.base.tasks import end_tasks
@@ -249,6 +250,7 @@ class Housekeeper:
 
         Of consecutive failures only the first is logged.
         """
+        mark_as_background()
         is_failing = False
         while not self._closing:
             await asyncio.sleep(min(seconds, _RETRY_SECONDS) if is_failing else seconds)

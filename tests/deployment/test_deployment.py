@@ -60,6 +60,8 @@ async def listening(deployment: Deployment, token: str, sockets: AsyncExitStack)
     peer = Peer(await sockets.enter_async_context(open_socket(f"ws://{deployment.address}/graphql")))
     await peer.init({"Authorization": f"Bearer {token}"})
     await peer.subscribe("live", LIVE)
+    # Messages that are sent before may not come.
+    assert (await peer.receive())["payload"]["data"]["messageEvents"]["__typename"] == "CaughtUp"
     return peer
 
 
@@ -67,6 +69,7 @@ async def next_message(peer: Peer) -> str:
     """Return the next message event."""
     while True:
         frame = await peer.receive()
+        assert frame["type"] == "next", frame
         event = frame["payload"]["data"]["messageEvents"]
         if event["__typename"] == "MessageCreated":
             return str(event["message"]["content"])
@@ -94,8 +97,9 @@ async def test_message_reaches_subscribers_on_both_servers(
             http.stream("POST", "/graphql", json={"query": LIVE}, headers={"accept": "text/event-stream"})
         )
         lines = stream.aiter_lines()
-        for peer in peers:
-            assert (await peer.receive())["payload"]["data"]["messageEvents"]["__typename"] == "CaughtUp"
+        async with asyncio.timeout(5):
+            while "CaughtUp" not in await anext(lines):
+                pass
         assert (await send(alice, "to all")).json()["data"]
         assert [await next_message(peer) for peer in peers] == ["to all"] * 2
         async with asyncio.timeout(5):
@@ -131,10 +135,12 @@ async def test_clients_are_served_while_servers_are_replaced_and_killed(
         assert await next_message(again) == "on the one that was left"
 
         deployment.kill("server-2")
-        # The proxy may not have checked the other server since its start.
+        # The proxy may not have checked the other server since its start. It ends the connection of a client whose
+        # request was on its way to the killed server.
         for _ in range(200):
-            if (await send(alice, "first after the kill")).status_code != 503:
-                break
+            with contextlib.suppress(httpx.RemoteProtocolError):
+                if (await send(alice, "first after the kill")).status_code == 200:
+                    break
             await asyncio.sleep(0.1)
         for number in range(10):
             assert (await send(alice, f"after {number}")).json()["data"]

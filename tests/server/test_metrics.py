@@ -138,7 +138,8 @@ async def test_workspaces_are_counted(serve_app: ServeApp) -> None:
         socket = await app.signed_in("bob")
         for number, rev in enumerate((None, place["rev"], 1)):
             await socket.subscribe(f"live{number}", live, variables={"at": [{"id": place["id"], "rev": rev}]})
-            await socket.receive()
+            while (await socket.receive())["id"] != f"live{number}":
+                pass
         assert await grown("confab_clock_resumes_total", outcome="reset") == 1
         assert await grown("confab_clock_resumes_total", outcome="resumed") == 1
         assert await grown("confab_clock_subscriptions", of="workspaces") == 3

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import structlog
 
+from store.base.background import mark_as_background
 from store.base.errors import StoreError, Unreachable
 from store.base.ids import MessageId
 from store.base.tasks import end_tasks
@@ -188,6 +189,7 @@ class SearchIndexing:
             await self._store.deployment.watch_servers_without_notes()
 
     async def _run(self) -> None:
+        mark_as_background()
         while True:
             await self._filled.wait()
             self._filled.clear()
