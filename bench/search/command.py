@@ -23,13 +23,14 @@ from bench.meter import Meter, cpu_seconds
 from bench.search.history import History, insert_history
 from bench.search.plain import Measured, PlainSearch
 from bench.search.questions import Kind, make_kinds
-from bench.search.searches import describe, percentile, search
+from bench.search.searches import describe, search
 from bench.search.sending import measure_sending
 from bench.search.texts import Texts
 from bench.session_size import settle
 from bench.threads.stage import Stage, open_stage
 from store.mongo.collections import MESSAGES, SEARCH
 from tests.processes import ROOT, command_environment
+from tests.security.attacks.measurement import percentile
 
 NAME = "bench_search"
 _LOGS = Path("../shared/data/ubuntu-irc")

@@ -11,6 +11,7 @@ from typing import Any
 from bench.meter import cpu_seconds
 from bench.search.questions import Kind, Question
 from bench.threads.stage import Stage
+from tests.security.attacks.measurement import percentile
 
 SEARCH = """query ($words: String!, $filter: SearchFilter, $after: String) {
   searchMessages(query: $words, filter: $filter, first: 25, after: $after) {
@@ -36,12 +37,6 @@ class Searched:
     cpu: Mapping[str, float]
     found: Sequence[int]
     incomplete: int
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that a share of the values does not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 async def search(stage: Stage, reader: str, kind: Kind, times: int, pids: Mapping[str, int]) -> Searched:

@@ -15,13 +15,14 @@ from pymongo import MongoClient
 
 from bench.api_client import Asker
 from bench.meter import Meter, cpu_seconds
-from bench.search.searches import SEARCH, percentile
+from bench.search.searches import SEARCH
 from bench.search.texts import Language, Texts
 from bench.session_data import Row, insert_people
 from bench.threads.stage import PROCESSES, Stage, open_stage
 from server.embedded import ports
 from store.mongo.collections import SEARCH as ROWS
 from tests.processes import ServerProcess, start_server, until_ready
+from tests.security.attacks.measurement import percentile
 
 _NAME = "bench_search_sending"
 _NAME_WITHOUT = f"{_NAME}_off"

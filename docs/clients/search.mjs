@@ -41,7 +41,8 @@ export function partsOf(content, highlights) {
   const parts = [];
   let at = 0;
   for (const { start, end } of highlights) {
-    parts.push({ text: points.slice(at, start).join(""), isFound: false }, { text: points.slice(start, end).join(""), isFound: true });
+    parts.push({ text: points.slice(at, start).join(""), isFound: false });
+    parts.push({ text: points.slice(start, end).join(""), isFound: true });
     at = end;
   }
   parts.push({ text: points.slice(at).join(""), isFound: false });

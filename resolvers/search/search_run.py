@@ -14,8 +14,15 @@ from resolvers.search.search_filter import SearchFilter
 from resolvers.search.search_scope import SearchScope
 from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import first_id_at
-from store.messages.message import Message, MessageKind
-from store.search.filter_terms import ANY_ROLE_TERM, EVERYBODY_TERM, content_term, mention_term, sender_term
+from store.messages.message import Message
+from store.search.filter_terms import (
+    ANY_ROLE_TERM,
+    EVERYBODY_TERM,
+    content_term,
+    is_indexed,
+    mention_term,
+    sender_term,
+)
 from store.search.search_index import Proposal, SearchCriteria, SearchIndex, TooSlow
 from store.search.unindexed_messages import UnindexedMessage
 from store.text.message_query import MessageQuery, TextRange
@@ -193,12 +200,12 @@ class SearchRun:
     def _match(self, message: Message) -> Sequence[TextRange] | None:
         """Return the ranges of a readable message that match; None if it does not match."""
         access = self._accesses[message.conversation]
-        if access is None or message.text is None or message.kind is MessageKind.SYSTEM:
+        if access is None or not is_indexed(message):
             return None
         given = self._task.given
         if not given.accepts(message, self._task.viewer, access):
             return None
-        return self._task.query.find_in(message.text)
+        return self._task.query.find_in(message.text or "")
 
 
 def _newest_first(proposals: Iterable[Proposal], others: Iterable[Proposal]) -> list[Proposal]:

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from server.errors import CommandError
-from store.deployment.deployment_time import MONGO_NOW
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
-
-
-class MongoClock:
-    """The time of MongoDB: that of this machine may be wrong."""
-
-    def __init__(self, now_ms: int) -> None:
-        self._offset_ms = now_ms - int(time.monotonic() * 1000)
-
-    def now_ms(self) -> int:
-        """Milliseconds since the Unix epoch."""
-        return int(time.monotonic() * 1000) + self._offset_ms
+from store.mongo.mongo_clock import MONGO_NOW, MongoClock
 
 
 async def read_clock(mongo: Mongo, database: str) -> MongoClock:

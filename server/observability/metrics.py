@@ -70,8 +70,10 @@ class Metrics(Collector):
             self._age_at = now
             try:
                 async with asyncio.timeout(_AGE_TIMEOUT_SECONDS):
-                    self._age_ms = await self._sources.app.store.outbox.oldest_age_ms()
-                    self._waiting = await self._sources.app.store.unindexed_messages.measure()
+                    store = self._sources.app.store
+                    self._age_ms = await store.outbox.oldest_age_ms()
+                    if store.search_index is not None:
+                        self._waiting = await store.unindexed_messages.measure()
             except (StoreError, TimeoutError):
                 self._age_ms = self._waiting = None
         return generate_latest(self._registry)

@@ -12,14 +12,12 @@ from store.base.clock import Clock
 from store.base.errors import Unreachable
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import DEPLOYMENT
+from store.mongo.mongo_clock import MONGO_NOW
 
 _log = structlog.get_logger()
 
 FAR_AHEAD_MS = 24 * 3600 * 1000
 """The clock of a server that is further ahead of both the deployment's time and MongoDB's is ignored."""
-
-MONGO_NOW = {"$toLong": "$$NOW"}
-"""The time by MongoDB's clock, in ms, in an aggregation expression."""
 
 
 class DeploymentTime:

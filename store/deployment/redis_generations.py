@@ -30,6 +30,7 @@ import structlog
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
+from store.mongo.mongo_clock import MONGO_NOW
 from store.redis.cache import Cache
 
 _log = structlog.get_logger()
@@ -44,8 +45,7 @@ AWAY_AFTER_MS = 4_000
 """Time without any server reaching Redis after which the servers use their fallbacks."""
 
 _SEEN_INTERVAL_MS = 1_000
-_NOW = {"$toLong": "$$NOW"}
-_PROJECTION = {"gen": 1, "run": 1, "runs": 1, "since": 1, "seen": 1, "mend": 1, "search": 1, "now": _NOW}
+_PROJECTION = {"gen": 1, "run": 1, "runs": 1, "since": 1, "seen": 1, "mend": 1, "search": 1, "now": MONGO_NOW}
 
 
 class FallbackServer(Protocol):
@@ -148,7 +148,7 @@ class Generations:
             _log.warning("redis_is_back")
             await self._cache.leave_fallback()
         if row["now"] - row.get("seen", 0) > _SEEN_INTERVAL_MS:
-            await self._mongo.update_one(DEPLOYMENT, {"_id": 1, "run": self._run}, [{"$set": {"seen": _NOW}}])
+            await self._mongo.update_one(DEPLOYMENT, {"_id": 1, "run": self._run}, [{"$set": {"seen": MONGO_NOW}}])
 
     async def is_away(self) -> bool:
         """Return whether the deployment has no Redis at this moment. Raises Unreachable if MongoDB does not answer."""
@@ -197,8 +197,8 @@ class Generations:
             "gen": row.get("gen", 0) + 1,
             "run": run,
             "runs": {"$literal": runs or {}},
-            "since": _NOW,
-            "seen": _NOW,
+            "since": MONGO_NOW,
+            "seen": MONGO_NOW,
             "was": was,
         }
         return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | unchanged, [{"$set": change}]))

@@ -7,10 +7,10 @@ import secrets
 from store.deployment.redis_generations import AWAY
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT, SEARCH
+from store.mongo.mongo_clock import MONGO_NOW, MongoClock
 from store.search.index_states import INDEX_STATE, MAX_STORE_DELAY_MS, IndexStates
 
-_NOW = {"$toLong": "$$NOW"}
-_NOW_SECONDS = {"$toLong": {"$divide": [_NOW, 1000]}}
+_NOW_SECONDS = {"$toLong": {"$divide": [MONGO_NOW, 1000]}}
 
 
 async def reset_after_restore(mongo: Mongo) -> bool:
@@ -29,27 +29,16 @@ async def reset_after_restore(mongo: Mongo) -> bool:
         "gen": {"$max": [_NOW_SECONDS, {"$add": [{"$ifNull": ["$gen", 0]}, 1]}]},
         "run": AWAY,
         # Idempotency keys in Redis are lost too: for a day, MongoDB is asked for the message of a key.
-        "lost": {"$max": ["$lost", _NOW]},
+        "lost": {"$max": ["$lost", MONGO_NOW]},
     }
     if not await mongo.update_one(DEPLOYMENT, {"_id": 1}, [{"$set": change}, {"$unset": ["epoch"]}]):
         return False
     if not await mongo.find(SEARCH, {}, projection={"_id": 1}, limit=1):
         await mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$unset": {INDEX_STATE: ""}})
     # Messages that waited for the index when the backup was made are in the backup, but their notes are not.
-    rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection={"time": 1, "now": _NOW})
+    rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection={"time": 1, "now": MONGO_NOW})
     now_ms = int(rows[0]["now"])
     time_ms = int(rows[0].get("time", now_ms))
-    states = IndexStates(mongo, _FixedClock(max(time_ms, now_ms)), owner="", find_epoch=lambda: "")
+    states = IndexStates(mongo, MongoClock(max(time_ms, now_ms)), owner="", find_epoch=lambda: "")
     await states.extend(time_ms - MAX_STORE_DELAY_MS)
     return True
-
-
-class _FixedClock:
-    """One moment."""
-
-    def __init__(self, now_ms: int) -> None:
-        self._now_ms = now_ms
-
-    def now_ms(self) -> int:
-        """Milliseconds since the Unix epoch."""
-        return self._now_ms

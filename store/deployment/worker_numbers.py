@@ -16,8 +16,9 @@ from pymongo.errors import DuplicateKeyError
 from store.base.clock import DeploymentClock
 from store.base.errors import Unreachable
 from store.base.snowflakes import WORKERS, Snowflakes
-from store.deployment.deployment_time import MONGO_NOW, DeploymentTime
+from store.deployment.deployment_time import DeploymentTime
 from store.mongo.client import Mongo
+from store.mongo.mongo_clock import MONGO_NOW
 
 LEASES = "leases"
 

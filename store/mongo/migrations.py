@@ -27,6 +27,7 @@ from pymongo.errors import DuplicateKeyError
 from store.base.errors import StoreError, Unreachable
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import DEPLOYMENT
+from store.mongo.mongo_clock import MONGO_NOW
 
 _log = structlog.get_logger()
 
@@ -42,7 +43,6 @@ REST = 4.0
 """Seconds of pause for each second of work, so that servers can use the database."""
 
 _IDLE_SECONDS = 30.0
-_NOW = {"$toLong": "$$NOW"}
 
 
 class NewerData(Exception):
@@ -133,7 +133,7 @@ class Migrator:
 
     async def list_progress(self) -> list[MigrationProgress]:
         """Return the progress of all migrations, in order."""
-        now = {"$addFields": {"now": _NOW}}
+        now = {"$addFields": {"now": MONGO_NOW}}
         rows = {row["_id"]: row for row in await self._mongo.aggregate(COLLECTION, [now])}
         return [_progress(migration, rows.get(migration.version)) for migration in self._migrations]
 
@@ -183,8 +183,8 @@ class Migrator:
         done = await self._mongo.find_one(COLLECTION, {"_id": migration.version, "done": {"$exists": True}})
         if done is not None:
             return done
-        free = {"$or": [{"$eq": ["$owner", self._owner]}, {"$lt": [{"$ifNull": ["$until", 0]}, _NOW]}]}
-        mine = {"name": migration.name, "owner": self._owner, "until": {"$add": [_NOW, LEASE_MS]}}
+        free = {"$or": [{"$eq": ["$owner", self._owner]}, {"$lt": [{"$ifNull": ["$until", 0]}, MONGO_NOW]}]}
+        mine = {"name": migration.name, "owner": self._owner, "until": {"$add": [MONGO_NOW, LEASE_MS]}}
         change = {field: {"$cond": [free, value, f"${field}"]} for field, value in mine.items()}
         try:
             row = await self._mongo.find_one_and_update(
@@ -198,10 +198,10 @@ class Migrator:
         fields: Document = {
             "at": {"$literal": batch.at},
             "rows": {"$add": [{"$ifNull": ["$rows", 0]}, batch.rows]},
-            "until": {"$add": [_NOW, LEASE_MS]},
+            "until": {"$add": [MONGO_NOW, LEASE_MS]},
         }
         if batch.at is None:
-            fields |= {"done": _NOW, "until": 0}
+            fields |= {"done": MONGO_NOW, "until": 0}
         query = {"_id": migration.version, "owner": self._owner}
         return await self._mongo.find_one_and_update(COLLECTION, query, [{"$set": fields}], after=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from store.base.ids import UserId
-from store.messages.message import Message, MessageKind
+from store.messages.message import Message
 from store.previews.links import has_link
 from store.text.words import terms_of
 
@@ -73,12 +73,17 @@ def filter_terms(message: Message) -> set[str]:
     return terms
 
 
+def is_indexed(message: Message) -> bool:
+    """Return whether a message belongs in the index: it has text, and is not a SYSTEM message."""
+    return bool(message.text) and message.kind.countable
+
+
 def message_terms(message: Message) -> set[str]:
     """Return all terms of a message, including `filter_terms`. Empty if no search can find it.
 
-    Every search has a word. So SYSTEM messages, recalled messages, and messages without words have no terms.
+    Every search has a word. So messages that are not indexed, and those without words, have no terms.
     """
-    if message.kind is MessageKind.SYSTEM or not message.text:
+    if not is_indexed(message):
         return set()
-    words = terms_of(message.text)
+    words = terms_of(message.text or "")
     return words | filter_terms(message) if words else words

@@ -11,6 +11,7 @@ from store.base.errors import Unreachable
 from store.base.snowflakes import EPOCH_MS, first_id_at
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
+from store.mongo.mongo_clock import MONGO_NOW
 from store.search.index_state import IndexState, KnownState, StateField, new_state, state_from
 
 INDEX_STATE = "search"
@@ -30,8 +31,7 @@ LEASE_MS = 15_000
 
 _F = StateField
 _ROW = {"_id": 1}
-_NOW = {"$toLong": "$$NOW"}
-_PROJECTION = {INDEX_STATE: 1, "mend": 1, "time": 1, "now": _NOW}
+_PROJECTION = {INDEX_STATE: 1, "mend": 1, "time": 1, "now": MONGO_NOW}
 
 
 def _path(field: str) -> str:
@@ -122,7 +122,7 @@ class IndexStates:
             last = {"$multiply": [{"$subtract": [time_ms, EPOCH_MS]}, 1 << 22]}
             fields: dict[str, Any] = {
                 _F.REBUILD: state.rebuild + 1,
-                _F.BEGUN: _NOW,
+                _F.BEGUN: MONGO_NOW,
                 _F.IS_FULL: True,
                 _F.POSITION: 0,
                 _F.LAST_ID: {"$max": [f"${_path(_F.LAST_ID)}", last]},
@@ -131,16 +131,15 @@ class IndexStates:
         return await self.read()
 
     async def take_lease(self) -> bool:
-        """Take or renew the lease for indexing the past. Return whether this process has it."""
+        """Take or renew the lease for indexing the past. Return whether this process has it. One round trip."""
         mine_or_free = {
             "$or": [
                 {"$eq": [f"${_path(_F.OWNER)}", self._owner]},
-                {"$lt": [{"$ifNull": [f"${_path(_F.OWNED_UNTIL)}", 0]}, _NOW]},
+                {"$lt": [{"$ifNull": [f"${_path(_F.OWNED_UNTIL)}", 0]}, MONGO_NOW]},
             ]
         }
-        await self._ensure()
-        fields = {_F.OWNER: self._owner, _F.OWNED_UNTIL: {"$add": [_NOW, LEASE_MS]}}
-        return await self._set(fields, {"$expr": mine_or_free})
+        fields = {_F.OWNER: self._owner, _F.OWNED_UNTIL: {"$add": [MONGO_NOW, LEASE_MS]}}
+        return await self._set(fields, {"$expr": mine_or_free, INDEX_STATE: {"$exists": True}})
 
     async def release_lease(self) -> None:
         """Let another process take the lease at once."""

@@ -10,7 +10,8 @@ from store.base.errors import TimeLimit
 from store.base.ids import ConversationId, MessageId
 from store.messages.message import Message
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_ID, BY_NEWEST, SEARCH
+from store.mongo.collections import BY_NEWEST, SEARCH
+from store.mongo.stepped_reads import read_in_steps
 from store.mongo.writes import Write
 from store.search.filter_terms import message_terms
 from store.search.index_queries import (
@@ -46,9 +47,6 @@ so few rows are read for them. Each takes 50 us, because its terms are compared.
 _ROWS_PER_STEP = 1_000
 _WHOLE_ROWS_PER_STEP = 200
 """Rows with all their terms. A row of one long message may have 100 kB."""
-
-_PAUSE_RATIO = 4.0
-"""Seconds of pause for each second of work on the whole index, so that servers can use the database."""
 
 _F = IndexField
 
@@ -181,24 +179,10 @@ class MongoSearchIndex(SearchIndex):
 
     async def forget_earlier(self, rebuild: int) -> None:
         """Remove the rows of earlier rebuilds, in steps, with pauses."""
-        loop = asyncio.get_running_loop()
-        after: Document = {}
-        while True:
-            began = loop.time()
-            rows = await self._mongo.find(
-                SEARCH,
-                after,
-                projection={_F.CONVERSATION: 1, _F.NEWEST: 1, _F.REBUILD: 1},
-                sort=BY_ID,
-                limit=_ROWS_PER_STEP,
-                hint=BY_ID,
-            )
+        fields = {_F.CONVERSATION: 1, _F.NEWEST: 1, _F.REBUILD: 1}
+        async for rows in read_in_steps(self._mongo, SEARCH, {}, projection=fields, size=_ROWS_PER_STEP):
             if earlier := [_identity(row) for row in rows if row[_F.REBUILD] < rebuild]:
                 await self._mongo.delete_each(SEARCH, earlier)
-            if len(rows) < _ROWS_PER_STEP:
-                return
-            after = {"_id": {"$gt": rows[-1]["_id"]}}
-            await asyncio.sleep(_PAUSE_RATIO * (loop.time() - began))
 
 
 def _rows_of_beginning(beginning: str) -> int:

@@ -14,11 +14,11 @@ from store.base.snowflakes import first_id_at
 from store.messages.message import Message, MessageField, message_from
 from store.mongo.client import Mongo
 from store.mongo.collections import MESSAGES
+from store.search.filter_terms import is_indexed
 from store.search.index_parts import index_parts
 from store.search.index_state import IndexState
 from store.search.index_states import MAX_STORE_DELAY_MS, SETTLING_MS, IndexStates
 from store.search.search_index import SearchIndex
-from store.search.unindexed_messages import is_indexed
 
 PAGE = 2_000
 """Most messages that are read together. Those of a conversation share rows."""

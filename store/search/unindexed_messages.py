@@ -17,6 +17,7 @@ from store.base.snowflakes import created_at_ms
 from store.messages.message import Message
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
+from store.search.filter_terms import is_indexed
 
 MOST_READ = 1_000
 """Most notes that a search reads."""
@@ -147,11 +148,6 @@ class UnindexedMessages:
 
     def _key_number(self, message: Message | UnindexedMessage) -> int:
         return zlib.crc32(message.conversation.encode()) % self._key_count if self._key_count > 1 else 0
-
-
-def is_indexed(message: Message) -> bool:
-    """Return whether a message belongs in the index: it has text, and is not a SYSTEM message."""
-    return bool(message.text) and message.kind.countable
 
 
 def _member(message: Message | UnindexedMessage) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from store.base.clock import Clock
 from store.base.ids import UserId
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_ID, BY_SEARCH_KEY, DEPLOYMENT, USERS
+from store.mongo.stepped_reads import read_in_steps
 from store.users.search_text import SearchQuery, search_fields, search_version
 from store.users.user import User
 from store.users.user_rows import PROFILE, set_fields, user_from_row
@@ -29,8 +29,6 @@ _USERS_PER_READ = 20_000
 """Users that one query names: a query has 16 MiB at most."""
 
 _ROWS_PER_STEP = 1_000
-_PAUSE_RATIO = 4.0
-"""Seconds of pause for each second of work, so that servers can use the database."""
 
 
 class FoundUser(NamedTuple):
@@ -126,24 +124,11 @@ class UserSearch:
 
         Returns the number of users. Raises StoreError.
         """
-        loop = asyncio.get_running_loop()
-        filled, after = 0, ""
-        while True:
-            began = loop.time()
-            rows = await self._mongo.find(
-                USERS,
-                {"_id": {"$gt": after}},
-                projection={"n": 1, "sv": 1},
-                sort=BY_ID,
-                limit=_ROWS_PER_STEP,
-                hint=BY_ID,
-            )
+        filled = 0
+        async for rows in read_in_steps(self._mongo, USERS, {}, projection={"n": 1, "sv": 1}, size=_ROWS_PER_STEP):
             filled += await self._refresh(rows)
             await self._refresh_members([UserId(row["_id"]) for row in rows])
-            if len(rows) < _ROWS_PER_STEP:
-                return filled
-            after = rows[-1]["_id"]
-            await asyncio.sleep(_PAUSE_RATIO * (loop.time() - began))
+        return filled
 
     async def _refresh(self, rows: Sequence[Document]) -> int:
         """Update the rows whose search fields do not belong to their names."""

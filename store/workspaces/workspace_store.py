@@ -14,13 +14,13 @@ from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, everyone_id
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import (
-    BY_ID,
     BY_OPEN_SIZE,
     BY_OPEN_SIZE_AND_KEY,
     CLAIMS,
     WORKSPACE_MEMBERS,
     WORKSPACES,
 )
+from store.mongo.stepped_reads import read_in_steps
 from store.users.search_text import SearchQuery
 from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.copies.membership_stamps import MembershipStamps
@@ -159,16 +159,9 @@ class WorkspaceStore:
 
         Reads all open workspaces. Returns how many were changed.
         """
-        changed, after = 0, ""
-        while True:
-            rows = await self._mongo.find(
-                WORKSPACES,
-                {"_id": {"$gt": after}, **_OPEN},
-                projection={WorkspaceField.NAME: 1, WorkspaceField.SEARCH_NAME: 1},
-                sort=BY_ID,
-                limit=_ROWS_PER_STEP,
-                hint=BY_ID,
-            )
+        changed = 0
+        names = {WorkspaceField.NAME: 1, WorkspaceField.SEARCH_NAME: 1}
+        async for rows in read_in_steps(self._mongo, WORKSPACES, _OPEN, projection=names, size=_ROWS_PER_STEP):
             updates = [
                 # If the name has changed since it was read, that change has updated the fields.
                 UpdateOne({"_id": row["_id"], WorkspaceField.NAME: row[WorkspaceField.NAME], **_OPEN}, {"$set": fields})
@@ -177,9 +170,7 @@ class WorkspaceStore:
                 != row.get(WorkspaceField.SEARCH_NAME)
             ]
             changed += await self._mongo.bulk_write(WORKSPACES, updates) if updates else 0
-            if len(rows) < _ROWS_PER_STEP:
-                return changed
-            after = rows[-1]["_id"]
+        return changed
 
 
 def existing(workspace: WorkspaceId) -> dict[str, Any]:

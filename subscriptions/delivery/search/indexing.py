@@ -14,11 +14,11 @@ from store.base.ids import MessageId
 from store.base.tasks import end_tasks
 from store.messages.message import Message
 from store.redis.cache import Call
+from store.search.filter_terms import is_indexed
 from store.search.index_parts import index_parts
 from store.search.index_state import FRESH_SECONDS
 from store.search.index_states import MAX_STORE_DELAY_MS
 from store.search.past_indexing import PastIndexing
-from store.search.unindexed_messages import is_indexed
 from store.store import Store
 
 _log = structlog.get_logger()

@@ -12,7 +12,7 @@ from resolvers.base.cursors import encode_page
 from resolvers.search import message_search
 from resolvers.search.search_cursors import SearchCursors
 from resolvers.search.search_filter import SearchFilter
-from store.base.ids import UserId
+from store.base.ids import MessageId, UserId
 from store.text.message_query import MessageQuery
 from store.workspaces.permissions import Permission
 from tests.api.channels.follow_calls import interrupt
@@ -27,7 +27,8 @@ from tests.api.search.calls import found, search, wait_until_indexed
 async def test_a_forged_cursor_has_an_answer(api: Api, number: int) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "tea")
-    checksum = SearchCursors(UserId(alice), "tea", SearchFilter().checked()).position(number, 0)[-1]  # type: ignore[arg-type]
+    cursors = SearchCursors(UserId(alice), "tea", SearchFilter().checked())
+    checksum = cursors.position(MessageId(number), 0)[-1]
     page = await search(api, alice, "tea", cursor=encode_page("q", f"m_{number}", 0, checksum))
     assert [edge["node"]["content"] for edge in page["edges"]] == (["tea"] if number else [])
 

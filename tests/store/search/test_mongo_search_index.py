@@ -139,7 +139,7 @@ async def test_pages_have_each_message_that_matches_once_in_order(
                 assert (proposal.conversation, proposal.seq) == (some.conversation, some.seq)
                 assert matches(some, a_query(first_id=wanted.first_id, before_id=wanted.before_id))
                 assert some.conversation in wanted.conversations
-            # What an edit has removed or added is proposed too: the text decides.
+            # Words that edits removed or added are proposed too. The text is compared later.
             matching = {id for id, states in indexed.items() if any(matches(state, wanted) for state in states)}
             assert matching <= {proposal.id for proposal in found}
             assert all(wanted.any_of) or not found

@@ -1,14 +1,15 @@
 import { EVERYWHERE, type Narrowing } from "../../confab/search";
 import { useWorld } from "../world";
 import { Where } from "./Results";
-import { useSearchState, type Names } from "./useResults";
+import { isEverywhere, useSearchState, type Names } from "./useResults";
 
 const KINDS = [["FILE", "Files"], ["IMAGE", "Photos"], ["LINK", "Links"]] as const;
 
 /** Buttons that narrow the search for messages. conversationId: the open conversation. */
 export function Filters({ conversationId, names }: { conversationId: string | null; names: Names }) {
   const { me, search, people } = useWorld();
-  const { narrowing } = useSearchState();
+  const state = useSearchState();
+  const { narrowing } = state;
   const set = (change: Partial<Narrowing>) => search.change({ narrowing: { ...narrowing, ...change } });
   const here = narrowing.conversationId ?? conversationId;
 
@@ -31,7 +32,7 @@ export function Filters({ conversationId, names }: { conversationId: string | nu
         <button key={has} className="chip" aria-pressed={narrowing.has === has} onClick={() => set({ has: narrowing.has === has ? null : has })}>{label}</button>
       ))}
       <button className="chip" aria-pressed={narrowing.pinned} onClick={() => set({ pinned: !narrowing.pinned })}>Pinned</button>
-      {JSON.stringify(narrowing) !== JSON.stringify(EVERYWHERE) && <button className="link" onClick={() => search.change({ narrowing: EVERYWHERE })}>Clear</button>}
+      {!isEverywhere(state) && <button className="link" onClick={() => search.change({ narrowing: EVERYWHERE })}>Clear</button>}
     </div>
   );
 }

@@ -1,7 +1,7 @@
 import { useEffect, useState, useSyncExternalStore } from "react";
 
 import { matching } from "../../confab/folding";
-import { EVERYWHERE, filterOf, type FoundMessage, type SearchState } from "../../confab/search";
+import { EVERYWHERE, type FoundMessage, type SearchState } from "../../confab/search";
 import { ChannelNamesDocument, SessionsDocument, type ChannelNamesQuery, type SessionPartsFragment, type UserPartsFragment } from "../../gql";
 import { useAsked, useScreen, useWorld } from "../world";
 
@@ -59,7 +59,7 @@ const peerOf = ({ conversation }: SessionPartsFragment) => (conversation.__typen
 /** The results in groups. Without a text: the conversations at the top of the list. */
 export function groupsOf(state: SearchState, { sessions, channels }: Names, me: string): Group[] {
   const text = state.text.trim();
-  const isNarrowed = Object.keys(filterOf(state.narrowing)).length > 0;
+  const isNarrowed = !isEverywhere(state);
   const ofSession = (session: SessionPartsFragment): Result => ({ kind: "session", key: `session ${session.id}`, session });
   if (!text) return isNarrowed ? [] : [{ title: "Recent", results: sessions.slice(0, MOST_CONVERSATIONS).map(ofSession) }];
 
