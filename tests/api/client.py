@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -72,6 +73,9 @@ HISTORY = f"""query (
         }} }} }}"""
 SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $since, first: $first) {{
     cursor hasMore totalUnread reset sessions {{ {SESSION} }} }} }}"""
+_HASH_OF_NOTHING = hashlib.md5(b"").hexdigest()
+"""Hash of an empty collection. Building an index makes one, at any time."""
+
 _WRITTEN_BEHIND = {"deployment", "leases", "search"}
 """Collections that servers write at any time: for themselves, and the index of messages behind the deliveries."""
 
@@ -320,13 +324,16 @@ class Api(SessionCalls, GroupCalls):
         """Return every document of the database except those that are written behind requests."""
         await self.wait_until_idle()
         names = set(self.database.list_collection_names()) - _WRITTEN_BEHIND
-        return {name: {row["_id"]: row for row in self.database[name].find()} for name in sorted(names)}
+        rows = {name: {row["_id"]: row for row in self.database[name].find()} for name in sorted(names)}
+        # Building an index makes an empty collection, at any time.
+        return {name: documents for name, documents in rows.items() if documents}
 
     async def stored_hashes(self) -> dict[str, str]:
         """Return a hash of each collection: to compare them takes less time than to compare `stored_documents`."""
         await self.wait_until_idle()
         hashes: dict[str, str] = self.database.command("dbHash")["collections"]
-        return {name: digest for name, digest in hashes.items() if name not in _WRITTEN_BEHIND}
+        written = {name: digest for name, digest in hashes.items() if name not in _WRITTEN_BEHIND}
+        return {name: digest for name, digest in written.items() if digest != _HASH_OF_NOTHING}
 
 
 def message_input(to: str, content: str = "hello", **more: Any) -> Json:

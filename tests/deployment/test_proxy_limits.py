@@ -54,7 +54,9 @@ def port(tmp_path: Path) -> Iterator[int]:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             try:
-                httpx.get(f"http://127.0.0.1:{chosen}/proxy", trust_env=False)
+                # From another address, so that this connection is not counted with those of the test.
+                with httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2")) as client:
+                    client.get(f"http://127.0.0.1:{chosen}/proxy")
                 break
             except httpx.TransportError:
                 time.sleep(0.05)
