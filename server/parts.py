@@ -38,6 +38,7 @@ from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
+from subscriptions.delivery.message_notes import AllMessageNotes
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
@@ -196,8 +197,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     viewers = partial(list_message_viewers, store), partial(select_viewers, store)
     threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
     indexing = SearchIndexing(store)
-    delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1], indexing)
-    revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers, indexing))
+    notes = AllMessageNotes(indexing)
+    delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1], notes)
+    revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers, notes))
     pins = PinAnnouncements(store, bus, delivery, shared_events, *viewers)
     reaction_events = ReactionEvents(store, bus, shared_events, *viewers)
     reactions = Reactions(store, delivery)

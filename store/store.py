@@ -46,6 +46,7 @@ from store.messages.outbox_store import OutboxStore
 from store.messages.reply_boundaries import ReplyBoundaries
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
+from store.notifications.notification_settings import NotificationSettingsStore
 from store.pins.pin_store import PinStore
 from store.presence.online_members import OnlineMembers
 from store.presence.presence_cache import PresenceCache
@@ -159,6 +160,7 @@ class Store:
     member_search: MemberSearch
     invites: InviteStore
     devices: DeviceStore
+    notification_settings: NotificationSettingsStore
     files: FileStore
     file_removals: FileRemovals
     file_claims: FileClaims
@@ -322,6 +324,7 @@ def build_store(
         member_search=member_search,
         invites=InviteStore(mongo),
         devices=DeviceStore(mongo),
+        notification_settings=NotificationSettingsStore(mongo),
         files=files,
         file_removals=FileRemovals(mongo),
         file_claims=file_claims,

@@ -19,8 +19,8 @@ from resolvers.base.file_addresses import picture_name
 from resolvers.files.blob_writing import PICTURE, blob_name, write_blob
 from resolvers.files.inspection.inspector import Inspector
 from resolvers.files.inspection.results import Inspected
-from resolvers.previews.fetching.errors import FetchFailed
 from resolvers.previews.fetching.fetcher import FetchBudget, Fetcher
+from resolvers.web_requests.errors import FetchFailed
 from store.base.ids import ConversationId, FileId, UserId
 from store.files.file import File, FileState
 from store.redis.single_flight import SingleFlight

@@ -13,12 +13,12 @@ import structlog
 
 from resolvers.base.errors import Unavailable
 from resolvers.files.inspection.inspector import Inspector
-from resolvers.previews.fetching.addresses import AddressRules, SystemResolver
-from resolvers.previews.fetching.errors import AddressRefused, FetchFailed
 from resolvers.previews.fetching.fetcher import FetchBudget, Fetcher
-from resolvers.previews.fetching.public_addresses import Network
 from resolvers.previews.pages.page_reader import read_preview
 from resolvers.previews.pictures import Pictures
+from resolvers.web_requests.addresses import AddressRules, SystemResolver
+from resolvers.web_requests.errors import AddressRefused, FetchFailed
+from resolvers.web_requests.public_addresses import Network
 from store.base.errors import StoreError
 from store.previews.embed import Embed, EmbedImage, EmbedKind
 from store.previews.preview_cache import FAILED_MS, FOUND_MS, PreviewCache

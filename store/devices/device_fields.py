@@ -29,6 +29,8 @@ class DeviceField:
     P256DH = "pk"
     AUTH = "pa"
     LOCALE = "l"
+    PUSHED_USER = "us"
+    """The user, in rows with a push address: an index finds the devices of many users."""
 
 
 class PushTokenField:
@@ -42,7 +44,7 @@ class PushTokenField:
 
 _F = DeviceField
 
-PUSH_FIELDS = (_F.PLATFORM, _F.TOKEN, _F.P256DH, _F.AUTH)
+PUSH_FIELDS = (_F.PLATFORM, _F.TOKEN, _F.P256DH, _F.AUTH, _F.PUSHED_USER)
 
 
 def device_from(row: Document) -> Device:
@@ -67,9 +69,15 @@ def push_from(row: Document) -> PushAddress | None:
     return PushAddress(PushPlatform(row[_F.PLATFORM]), row[_F.TOKEN], row.get(_F.P256DH), row.get(_F.AUTH))
 
 
-def push_fields(push: PushAddress) -> dict[str, Any]:
-    """Return the fields of a row that describe where pushes are sent."""
-    fields = {_F.PLATFORM: push.platform, _F.TOKEN: push.token, _F.P256DH: push.p256dh, _F.AUTH: push.auth}
+def push_fields(user: UserId, push: PushAddress) -> dict[str, Any]:
+    """Return the fields of a row of a user's device that describe where pushes are sent."""
+    fields = {
+        _F.PLATFORM: push.platform,
+        _F.TOKEN: push.token,
+        _F.P256DH: push.p256dh,
+        _F.AUTH: push.auth,
+        _F.PUSHED_USER: user,
+    }
     return {name: value for name, value in fields.items() if value is not None}
 
 

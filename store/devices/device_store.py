@@ -82,6 +82,24 @@ class DeviceStore:
         found = [device_from(row) for row in rows]
         return {DeviceKey(device.user, device.id): device for device in found}
 
+    async def list_pushed(self, users: Collection[UserId]) -> dict[UserId, list[Device]]:
+        """Return the devices that take pushes, of those of some users who have any. One round trip."""
+        rows = await self._mongo.find(DEVICES, {_F.PUSHED_USER: {"$in": list(users)}})
+        found: dict[UserId, list[Device]] = {}
+        for device in map(device_from, rows):
+            found.setdefault(device.user, []).append(device)
+        return found
+
+    async def forget_push(self, device: Device) -> None:
+        """Remove the push address of a device, unless it has another one by now: the service says that it is gone."""
+        if device.push is None:
+            return
+        key = {_F.ID: device_row_id(device.user, device.id), _F.PLATFORM: device.push.platform}
+        await self._mongo.update_one(
+            DEVICES, key | {_F.TOKEN: device.push.token}, {"$unset": dict.fromkeys(PUSH_FIELDS, "")}
+        )
+        await self._release([device])
+
     async def note_seen(self, devices: Iterable[DeviceSighting]) -> None:
         """Store when devices were connected. One round trip."""
         updates = []
@@ -123,7 +141,7 @@ class DeviceStore:
         if update.locale is not None:
             fields[_F.LOCALE] = update.locale
         if update.push is not None:
-            fields |= push_fields(update.push)
+            fields |= push_fields(key.user, update.push)
         if update.push is not None or update.removes_push:
             removed += [name for name in PUSH_FIELDS if name not in fields]
         change: Document = {"$set": fields, "$setOnInsert": {_F.CREATED: now_ms, _F.SEEN: now_ms}}

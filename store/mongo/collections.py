@@ -45,6 +45,8 @@ PREVIEWS = "previews"
 DEVICES = "devices"
 PUSH_TOKENS = "push_tokens"
 """The device that has each push token."""
+NOTIFICATION_SETTINGS = "notification_settings"
+"""Notification settings of users, for all their devices."""
 PRESENCES = "presences"
 """Settings and custom statuses of users, and when they were last there (ADR 80)."""
 DEPLOYMENT = "deployment"
@@ -96,6 +98,9 @@ BY_REACTION_ORDER = (("m", 1), ("e", 1), ("o", 1))
 
 HELD_UNTIL = "l"
 """Field of the index of `held_receipts`: when a server looks whether the user is visible again (ms)."""
+
+BY_PUSHED_USER = (("us", 1),)
+"""Fields of the index of the devices of users that take pushes. In `store/devices/device_fields.py`: PUSHED_USER."""
 
 BY_HELD_UNTIL = ((HELD_UNTIL, 1),)
 """That index: the longest due first."""

@@ -33,6 +33,7 @@ from store.mongo.collections import (
     BY_OPEN_SIZE_AND_KEY,
     BY_OWNER_AND_REMOVAL,
     BY_PARENT,
+    BY_PUSHED_USER,
     BY_REACTION_ORDER,
     BY_REMOVAL,
     BY_SCANNING,
@@ -41,6 +42,7 @@ from store.mongo.collections import (
     BY_TIDYING,
     CLAIMS,
     CONVERSATIONS,
+    DEVICES,
     FILES,
     HELD_RECEIPTS,
     MESSAGES,
@@ -100,6 +102,8 @@ OPTIONAL = (
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_KEY))),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_ROLE), partialFilterExpression={"r": {"$exists": True}})),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_NICKNAMED_USER), partialFilterExpression={"us": {"$exists": True}})),
+    # Only devices that take pushes have the field.
+    (DEVICES, IndexModel(list(BY_PUSHED_USER), sparse=True)),
     # A file that a message has is not removed.
     (FILES, IndexModel(list(BY_REMOVAL), sparse=True)),
     (FILES, IndexModel(list(BY_OWNER_AND_REMOVAL), partialFilterExpression={"rm": {"$exists": True}})),

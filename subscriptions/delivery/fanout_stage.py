@@ -19,6 +19,7 @@ from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.fanout_batch import FanoutBatch
 from subscriptions.delivery.fanout_publisher import FanoutPublisher, add_fanout
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, StageQueue, delivery_order
+from subscriptions.delivery.message_notes import MessageNotes
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.recipients import (
     RecipientSlice,
@@ -27,7 +28,6 @@ from subscriptions.delivery.recipients import (
     membership_updates,
     slice_recipients,
 )
-from subscriptions.delivery.search.indexing import SearchIndexing
 from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.events.shared import MessageChange
@@ -71,10 +71,10 @@ class FanoutStage:
         large_groups: StageQueue,
         shared_events: SharedEvents,
         threads: ThreadEvents,
-        indexing: SearchIndexing,
+        notes: MessageNotes,
     ) -> None:
         self._store = store
-        self._indexing = indexing
+        self._notes = notes
         self._receipts = receipts
         self._in_flight = in_flight
         self._publisher = publisher
@@ -108,7 +108,7 @@ class FanoutStage:
             places.append(self._add_calls(calls, message))
             slices.append(await self._first_slice(message))
         # Before a message leaves the outbox, and before its sender is answered.
-        calls += self._indexing.note_calls([message.reserved.message for message in batch])
+        calls += self._notes.note_calls([message.reserved.message for message in batch])
         fanout = FanoutBatch(self._store, slices)
         answers = await fanout.run(self._store.cache.run, calls)
         # A head that is not cached answers 0, and may have been overtaken.
@@ -134,7 +134,7 @@ class FanoutStage:
             sender = add_fanout(outgoing, message, recipients, result)
             self._receipts.notify_of_sending(message.reserved, sender)
             self._in_flight.answer(message, sender)
-        self._indexing.take([message.reserved.message for message in batch])
+        self._notes.take([message.reserved.message for message in batch])
         self._large_groups.push([message for message in batch if not message.is_complete])
         self._publisher.publish(outgoing, [message for message in batch if message.is_complete])
 

@@ -28,9 +28,9 @@ from subscriptions.delivery.fanout_publisher import FanoutPublisher
 from subscriptions.delivery.fanout_stage import FanoutStage
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, Sent
 from subscriptions.delivery.large_group_stage import LargeGroupStage
+from subscriptions.delivery.message_notes import MessageNotes
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.recipients import SelectViewers
-from subscriptions.delivery.search.indexing import SearchIndexing
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.shared.shared_events import SharedEvents
 
@@ -59,7 +59,7 @@ class MessageDelivery:
         shared_events: SharedEvents,
         threads: ThreadEvents,
         select_viewers: SelectViewers,
-        indexing: SearchIndexing,
+        notes: MessageNotes,
     ) -> None:
         self._store = store
         self.in_flight = InFlightMessages()
@@ -67,7 +67,7 @@ class MessageDelivery:
         self.large_group_stage = LargeGroupStage(store, self._publisher, select_viewers)
         large_groups = self.large_group_stage.queue
         self.fanout_stage = FanoutStage(
-            store, receipts, self.in_flight, self._publisher, large_groups, shared_events, threads, indexing
+            store, receipts, self.in_flight, self._publisher, large_groups, shared_events, threads, notes
         )
         self.commit_stage = CommitStage(store, self.in_flight, self.fanout_stage.queue)
         self._closed = False

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 
-from resolvers.previews.fetching.addresses import AddressRules
 from resolvers.previews.fetching.fetcher import Fetcher
+from resolvers.web_requests.addresses import AddressRules
 
 Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 

@@ -12,9 +12,9 @@ import pytest
 import trustme
 
 from resolvers.previews.fetching.connections import HEAD_BYTES
-from resolvers.previews.fetching.errors import FetchFailed, TooLarge
 from resolvers.previews.fetching.fetcher import FetchBudget
 from resolvers.previews.pages.page_reader import read_preview
+from resolvers.web_requests.errors import FetchFailed, TooLarge
 from tests.previews.site import Names, Site, answer, fetcher_for, open_site, redirect
 
 MAX_BYTES = 1_048_576

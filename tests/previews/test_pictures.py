@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from resolvers.base.errors import Unavailable
-from resolvers.previews.fetching.errors import FetchFailed
 from resolvers.previews.pictures import KEPT_MS, picture_number
+from resolvers.web_requests.errors import FetchFailed
 from store.base.errors import StoreError, Unreachable
 from store.base.ids import file_id, parse_file_id
 from store.checking.files.file_checks import FileBlobs, StrayBlobs

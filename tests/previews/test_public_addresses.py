@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resolvers.previews.fetching.public_addresses import is_public
+from resolvers.web_requests.public_addresses import is_public
 
 # The IANA registries of special-purpose addresses, and of IPv4 and IPv6 address space, written down once more.
 NOT_PUBLIC_V4 = [

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from resolvers.previews.fetching.errors import AddressRefused, FetchFailed
 from resolvers.previews.fetching.fetcher import FetchBudget
+from resolvers.web_requests.errors import AddressRefused, FetchFailed
 from tests.previews.site import Names, Site, answer, fetcher_for, open_site, redirect
 
 PUBLIC = "93.184.215.14"

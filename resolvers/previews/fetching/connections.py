@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import httpcore
 
-from resolvers.previews.fetching.errors import TooLarge
+from resolvers.web_requests.errors import TooLarge
 
 _READ_BYTES = 16_384
 """Bytes read at once. Between two reads other tasks of the process run, whatever the peer sends."""

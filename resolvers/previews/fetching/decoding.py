@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import AsyncIterator
 
-from resolvers.previews.fetching.errors import FetchFailed, TooLarge
+from resolvers.web_requests.errors import FetchFailed, TooLarge
 
 ACCEPTED = "gzip"
 """Encodings that requests ask for."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from resolvers.previews.fetching.addresses import AddressRules, Resolve, WebAddress
 from resolvers.previews.fetching.decoding import ACCEPTED, decode_body, refuse_tiny_chunks
-from resolvers.previews.fetching.errors import FetchFailed
+from resolvers.web_requests.addresses import AddressRules, Resolve, WebAddress
+from resolvers.web_requests.errors import FetchFailed
 
 if TYPE_CHECKING:
     import httpcore
@@ -120,7 +120,7 @@ class Fetcher:
 
         from resolvers.previews.fetching.connections import PinnedNetwork
 
-        judged = await self._rules.judge(address, self._resolve)
+        judged = await self._rules.judge(address.host, address.port, self._resolve)
         received.begin_head()
         target = httpcore.URL(
             scheme=address.url.raw_scheme, host=address.host.encode(), port=address.port, target=address.url.raw_path

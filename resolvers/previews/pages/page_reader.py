@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from resolvers.previews.fetching.errors import FetchFailed, TooLarge
 from resolvers.previews.fetching.fetcher import FetchBudget, Fetcher, WebResponse
 from resolvers.previews.pages.charsets import PageDecoder
 from resolvers.previews.pages.cleaning import clean_url
 from resolvers.previews.pages.metadata import OEMBED, embed_from_page
+from resolvers.web_requests.errors import FetchFailed, TooLarge
 from store.base.errors import StoreError
 from store.previews.embed import Embed, EmbedImage, EmbedKind
 

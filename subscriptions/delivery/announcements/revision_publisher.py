@@ -9,7 +9,7 @@ from typing import Any
 
 from store.base.ids import UserId, parse_thread
 from store.messages.message import Message
-from store.messages.revision_store import Revision, RevisionKind, is_counted_reply
+from store.messages.revision_store import Revision, is_counted_reply
 from store.redis.cache import Call
 from store.sessions.apply_results import parse_result
 from store.sessions.changes import EventOnly, Revise, logged_change
@@ -17,8 +17,8 @@ from store.store import Store
 from subscriptions.delivery.announcements.revision_publications import OutboxedRevision, Publication
 from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.fanout_stage import FIRST_RECIPIENTS
+from subscriptions.delivery.message_notes import MessageNotes
 from subscriptions.delivery.recipients import ListViewers, SelectViewers
-from subscriptions.delivery.search.indexing import SearchIndexing
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.messages import REVISION_EVENTS
 from subscriptions.realtime.events.shared import MessageChange
@@ -42,13 +42,13 @@ class RevisionPublisher:
         threads: ThreadEvents,
         list_viewers: ListViewers,
         select_viewers: SelectViewers,
-        indexing: SearchIndexing,
+        notes: MessageNotes,
     ) -> None:
         self._store = store
         self._bus = bus
         self._shared_events = shared_events
         self._threads = threads
-        self._indexing = indexing
+        self._notes = notes
         self._list_viewers = list_viewers
         self._select_viewers = select_viewers
         self._one_slice_at_a_time = asyncio.Lock()
@@ -95,11 +95,10 @@ class RevisionPublisher:
         changes_thread = change is MessageChange.RECALLED and is_counted_reply(message)
         if changes_thread:
             calls.append(self._threads.note_call(conversation))
-        notes = self._indexing.note_calls([message]) if publication.revision.kind is RevisionKind.EDIT else []
+        notes = self._notes.note_calls([message], publication.revision.kind)
         # Before the revision leaves the outbox, and before its user is answered.
         answers = (await self._store.cache.run([*notes, *calls]))[len(notes) :]
-        if notes:
-            self._indexing.take([message])
+        self._notes.take([message], publication.revision.kind)
         if changes_thread:
             self._threads.publish(conversation, answers.pop())
         present = await self._publish(publication, first, answers[1 : 1 + len(first)])

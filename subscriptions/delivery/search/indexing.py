@@ -13,6 +13,7 @@ from store.base.errors import StoreError, Unreachable
 from store.base.ids import MessageId
 from store.base.tasks import end_tasks
 from store.messages.message import Message
+from store.messages.revision_store import RevisionKind
 from store.redis.cache import Call
 from store.search.filter_terms import is_indexed
 from store.search.index_parts import index_parts
@@ -61,6 +62,9 @@ _PAST_PAUSE_RATIO = 4.0
 
 _CLOSING_SECONDS = 2.0
 
+_INDEXED = (None, RevisionKind.EDIT)
+"""Changes of messages that change the index. Recalled messages are left out when they are found."""
+
 _WRITE_SECONDS = 10.0
 """Time limit of one write. Rows that are written later could be removed by a rebuild: see `SETTLING_MS`."""
 
@@ -102,13 +106,15 @@ class SearchIndexing:
                 async with asyncio.timeout(_CLOSING_SECONDS):
                     await self.index_delivered()
 
-    def note_calls(self, messages: Sequence[Message]) -> list[Call]:
-        """Return the calls that note messages as waiting: see `UnindexedMessages.note_calls`."""
-        return self._store.unindexed_messages.note_calls(messages) if self._store.search_index is not None else []
+    def note_calls(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> list[Call]:
+        """See `MessageNotes`, and `UnindexedMessages.note_calls`. Of revisions only edits are noted."""
+        if self._store.search_index is None or revision not in _INDEXED:
+            return []
+        return self._store.unindexed_messages.note_calls(messages)
 
-    def take(self, messages: Sequence[Message]) -> None:
-        """Take messages that were noted as waiting, to index them soon."""
-        if self._store.search_index is None:
+    def take(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> None:
+        """See `MessageNotes`."""
+        if self._store.search_index is None or revision not in _INDEXED:
             return
         for message in messages:
             if is_indexed(message) and len(self._delivered) < _MOST_REMEMBERED:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import httpx
 
-from resolvers.previews.fetching.errors import AddressRefused, FetchFailed
-from resolvers.previews.fetching.public_addresses import Network, is_public
+from resolvers.web_requests.errors import AddressRefused, FetchFailed
+from resolvers.web_requests.public_addresses import Network, is_public
 from store.previews.embed import MAX_URL
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -45,7 +45,7 @@ class SystemResolver:
     """The resolver of the operating system, in threads of its own: names that never answer delay nothing else."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_RESOLVER_THREADS, thread_name_prefix="preview-names")
+        self._threads = ThreadPoolExecutor(_RESOLVER_THREADS, thread_name_prefix="names")
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """Return the IP addresses of a host. Raises OSError."""
@@ -66,11 +66,13 @@ class AddressRules:
 
     Attributes:
         allowed: Networks that are not public and may be fetched from.
-        ports: Ports that may be connected to.
+        ports: Ports that may be connected to; None: any.
+        needs_https: http addresses are refused.
     """
 
     allowed: Sequence[Network] = ()
-    ports: frozenset[int] = PUBLIC_PORTS
+    ports: frozenset[int] | None = PUBLIC_PORTS
+    needs_https: bool = False
 
     def parse(self, url: str) -> WebAddress:
         """Return an address that may be resolved. Raises AddressRefused."""
@@ -83,20 +85,22 @@ class AddressRules:
             raise AddressRefused("too long")
         if parsed.scheme not in DEFAULT_PORTS or not host:
             raise AddressRefused("neither http nor https")
+        if self.needs_https and parsed.scheme != "https":
+            raise AddressRefused("not https")
         if parsed.userinfo:
             raise AddressRefused("contains a user name")
         port = parsed.port or DEFAULT_PORTS[parsed.scheme]
-        if port not in self.ports:
+        if self.ports is not None and port not in self.ports:
             raise AddressRefused(f"port {port}")
         return WebAddress(parsed.copy_with(fragment=None), host.strip("[]"), port)
 
-    async def judge(self, address: WebAddress, resolve: Resolve) -> Sequence[str]:
-        """Resolve the host once, and return the addresses to connect to.
+    async def judge(self, host: str, port: int, resolve: Resolve) -> Sequence[str]:
+        """Resolve a host once, and return the addresses to connect to.
 
         Raises AddressRefused unless all of them may be connected to, and FetchFailed if there are none.
         """
         try:
-            found = await resolve(address.host, address.port)
+            found = await resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise FetchFailed(f"name not resolved: {error}") from error
         if not found:

@@ -1,4 +1,4 @@
-"""Decides which IP addresses link previews may connect to: public ones only (ADR 78)."""
+"""Decides which IP addresses the server may connect to for a user: public ones only (ADR 78)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Pushes that wait: what Redis keeps about them."""

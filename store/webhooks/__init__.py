@@ -1,0 +1,1 @@
+"""Webhooks: their rows, events that wait, and deliveries."""
