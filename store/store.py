@@ -42,7 +42,7 @@ from store.messages.incomplete_deliveries import IncompleteDeliveries
 from store.messages.message_origins import OriginStore
 from store.messages.message_store import MessageStore
 from store.messages.newest_messages import NewestMessages
-from store.messages.outbox_store import OutboxStore
+from store.messages.outbox.outbox_store import OutboxStore
 from store.messages.reply_boundaries import ReplyBoundaries
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo

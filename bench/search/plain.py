@@ -13,7 +13,7 @@ from pymongo.errors import ExecutionTimeout
 
 from bench.search.questions import Kind
 from bench.session_data import Row
-from store.messages.message import MessageField
+from store.messages.message_fields import MessageField
 
 _PAGE = 25
 _SECONDS = 5

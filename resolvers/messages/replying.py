@@ -21,7 +21,7 @@ from store.base.ids import (
 )
 from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.message import Message, MessageKind, ReservedMessage
-from store.messages.outbox_store import Refusal, SlowModeWait
+from store.messages.outbox.outbox_store import Refusal, SlowModeWait
 
 _FIELD = "threadOf"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import httpx
 
 from resolvers.web_requests.errors import AddressRefused, FetchFailed
-from resolvers.web_requests.public_addresses import Network, is_public
+from resolvers.web_requests.public_addresses import LOOPBACK, Network, is_loopback, is_public
 from store.previews.embed import MAX_URL
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -67,7 +67,7 @@ class AddressRules:
     Attributes:
         allowed: Networks that are not public and may be fetched from.
         ports: Ports that may be connected to; None: any.
-        needs_https: http addresses are refused.
+        needs_https: http addresses are refused, except those on loopback if it is allowed.
     """
 
     allowed: Sequence[Network] = ()
@@ -85,7 +85,7 @@ class AddressRules:
             raise AddressRefused("too long")
         if parsed.scheme not in DEFAULT_PORTS or not host:
             raise AddressRefused("neither http nor https")
-        if self.needs_https and parsed.scheme != "https":
+        if self.needs_https and parsed.scheme != "https" and not self._is_allowed_loopback(host.strip("[]")):
             raise AddressRefused("not https")
         if parsed.userinfo:
             raise AddressRefused("contains a user name")
@@ -93,6 +93,9 @@ class AddressRules:
         if self.ports is not None and port not in self.ports:
             raise AddressRefused(f"port {port}")
         return WebAddress(parsed.copy_with(fragment=None), host.strip("[]"), port)
+
+    def _is_allowed_loopback(self, host: str) -> bool:
+        return self.allowed == LOOPBACK and (host == "localhost" or is_loopback(host))
 
     async def judge(self, host: str, port: int, resolve: Resolve) -> Sequence[str]:
         """Resolve a host once, and return the addresses to connect to.
@@ -108,3 +111,8 @@ class AddressRules:
         if not all(is_public(text, self.allowed) for text in found):
             raise AddressRefused("not a public address")
         return list(dict.fromkeys(found))[:_MAX_ADDRESSES]
+
+
+def outgoing_rules(*, allow_loopback: bool) -> AddressRules:
+    """Return the rules for webhooks and Web Push: public https addresses. allow_loopback: also loopback, with http."""
+    return AddressRules(LOOPBACK if allow_loopback else (), ports=None, needs_https=True)

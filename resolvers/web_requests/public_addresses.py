@@ -7,6 +7,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Network = IPv4Network | IPv6Network
 
+LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+
 _REFUSED_V4 = tuple(
     IPv4Network(text)
     for text in (
@@ -51,6 +53,14 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 _ISATAP = (0x00005EFE, 0x02005EFE)
 """Third quarter of IPv6 addresses that are tunnelled to the IPv4 address in the last quarter."""
+
+
+def is_loopback(text: str) -> bool:
+    """Return whether text is an IP address of this machine."""
+    try:
+        return any(ip_address(text) in network for network in LOOPBACK)
+    except ValueError:
+        return False
 
 
 def is_public(text: str, allowed: Sequence[Network] = ()) -> bool:

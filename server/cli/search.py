@@ -21,7 +21,7 @@ from store.base.clock import DeploymentClock
 from store.base.errors import StoreError, Unreachable
 from store.base.snowflakes import created_at_ms
 from store.deployment.redis_generations import use_present_generation
-from store.messages.message import MessageField
+from store.messages.message_fields import MessageField
 from store.mongo.client import Mongo
 from store.mongo.collections import MESSAGES
 from store.mongo.migrations import NewerData, check_version

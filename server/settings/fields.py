@@ -283,6 +283,16 @@ class PreviewSettings(Section):
     """Networks that are not public and whose pages everyone may preview, such as an intranet. Separated by commas."""
 
 
+class OutgoingSettings(Section):
+    """Pushes and webhooks."""
+
+    workers: bool = True
+    """This process sends pushes, and events to webhooks."""
+    allow_loopback: bool = False
+    """For development: addresses of webhooks and Web Push may also be on loopback, such as http://localhost:9000. If
+    false, they must be public https addresses."""
+
+
 class ObservabilitySettings(Section):
     """Observability."""
 
@@ -322,6 +332,7 @@ class Settings(
     PreviewSettings,
     BlobStoreSettings,
     MediaServerSettings,
+    OutgoingSettings,
     ObservabilitySettings,
 ):
     """All settings. Create it with `load_settings`, which explains each problem in a sentence.

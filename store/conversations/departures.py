@@ -12,7 +12,7 @@ from typing import Any
 from store.base.ids import ConversationId
 from store.conversations.conversation import Head, Member
 from store.conversations.group_info import GroupState, group_state_from
-from store.messages.message import MessageField
+from store.messages.message_fields import MessageField
 from store.mongo.client import Mongo
 from store.mongo.collections import MESSAGES, at_place
 

@@ -18,7 +18,8 @@ from store.conversations.conversation_fields import ConversationField, MemberFie
 from store.conversations.group_change import GroupChange, to_stored
 from store.conversations.group_info import GroupInfo
 from store.conversations.heads.head_writes import head_updates
-from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage
+from store.messages.message import CommittedMessage, Message, ReservedMessage
+from store.messages.message_fields import MessageField
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import (

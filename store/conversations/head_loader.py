@@ -16,7 +16,8 @@ from store.base.workspace_ids import workspace_of_channel
 from store.conversations.conversation import member_from
 from store.conversations.conversation_fields import MAX_PARTICIPANTS, ConversationField, HeadField, MemberField
 from store.conversations.group_info import group_info_from
-from store.messages.message import MessageField, message_from
+from store.messages.message import message_from
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_ID, CONVERSATIONS, MEMBERS, MESSAGES, WORKSPACES, members_of
 from store.redis.cache import Cache, Call

@@ -11,8 +11,8 @@ from store.conversations.conversation_fields import (
     MemberField,
 )
 from store.conversations.group_change import ChangeField, GroupEnd
-from store.messages.message import MessageField
-from store.messages.outbox_entries import OutboxField
+from store.messages.message_fields import MessageField
+from store.messages.outbox.outbox_entries import OutboxField
 from store.previews.message_embeds import EmbedsField
 from store.sessions.fields import MAX_UNREAD_MENTIONS
 

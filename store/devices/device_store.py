@@ -82,12 +82,12 @@ class DeviceStore:
         found = [device_from(row) for row in rows]
         return {DeviceKey(device.user, device.id): device for device in found}
 
-    async def list_pushed(self, users: Collection[UserId]) -> dict[UserId, list[Device]]:
+    async def list_pushed(self, users: Collection[UserId]) -> Mapping[UserId, Sequence[Device]]:
         """Return the devices that take pushes, of those of some users who have any. One round trip."""
         rows = await self._mongo.find(DEVICES, {_F.PUSHED_USER: {"$in": list(users)}})
-        found: dict[UserId, list[Device]] = {}
+        found: dict[UserId, tuple[Device, ...]] = {}
         for device in map(device_from, rows):
-            found.setdefault(device.user, []).append(device)
+            found[device.user] = (*found.get(device.user, ()), device)
         return found
 
     async def forget_push(self, device: Device) -> None:

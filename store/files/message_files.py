@@ -17,7 +17,7 @@ from store.files.file_claims import TAKEOVER_MS, FileClaims
 from store.files.file_store import FileStore
 from store.messages.message import Message
 from store.messages.message_store import MessageStore
-from store.messages.outbox_store import OutboxStore
+from store.messages.outbox.outbox_store import OutboxStore
 from store.redis.cache import Cache
 
 _log = structlog.get_logger()

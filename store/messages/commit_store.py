@@ -11,7 +11,8 @@ from store.base.errors import Unreachable
 from store.base.ids import ConversationId
 from store.conversations.conversation_fields import ConversationField
 from store.conversations.heads import head_writes
-from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage, message_from
+from store.messages.message import CommittedMessage, Message, ReservedMessage, message_from
+from store.messages.message_fields import MessageField
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, RECEIPTS, SESSIONS, at_place

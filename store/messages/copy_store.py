@@ -7,7 +7,8 @@ from typing import Any
 
 from store.base.ids import ConversationId, MessageId, parse_thread, thread_id
 from store.messages.broadcasts import BroadcastOf
-from store.messages.message import Message, MessageField, message_from
+from store.messages.message import Message, message_from
+from store.messages.message_fields import MessageField
 from store.messages.message_store import MessageStore
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo

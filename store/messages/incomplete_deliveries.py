@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from store.base.ids import ConversationKind, MessageId, kind_of, parse_private
 from store.base.snowflakes import first_id_at
 from store.conversations.conversation_fields import ConversationField
-from store.messages.message import Message, MessageField, message_from
+from store.messages.message import Message, message_from
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, SESSIONS, session_row_id
 from store.sessions.row_writes import has_mention, has_read

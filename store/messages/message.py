@@ -14,78 +14,10 @@ from store.base.workspace_ids import RoleId
 from store.conversations.group_change import GroupChange
 from store.files.file import Attachment, FileId, attachment_from
 from store.messages.broadcasts import BroadcastOf, broadcast_of_from
+from store.messages.message_fields import MessageField
 from store.messages.system_events import SystemEvent, event_from, infer_event
 from store.previews.message_embeds import NO_EMBEDS, MessageEmbeds, message_embeds_from
 from store.reactions.reaction_summary import ReactionSummary, summaries_from
-
-
-class MessageField:
-    """Stored names of a message's fields: the same in MongoDB documents (`messages`) and in Redis records (JSON).
-
-    `messages` is unique by (CONVERSATION, BUCKET, SEQ), sharded by (CONVERSATION, BUCKET). Empty fields are left out,
-    because Lua's JSON can't tell [] from {}. The document of a recalled message keeps its text, metadata,
-    reactions, embeds and attachments. Its Redis record does not.
-    """
-
-    ID = "_id"
-    """Snowflake, an integer. MongoDB only."""
-    RECORD_ID = "i"
-    """Snowflake, a decimal string. Redis only."""
-    CONVERSATION = "c"
-    BUCKET = "b"
-    """`bucket_of(seq)`. MongoDB only."""
-    SEQ = "s"
-    N = "n"
-    """Countable messages up to and including this one."""
-    SENDER = "u"
-    KIND = "k"
-    TEXT = "t"
-    MENTIONS = "m"
-    MENTIONS_ALL = "ma"
-    MENTIONED_ROLES = "mr"
-    """Roles of a workspace, in a message in a channel."""
-    REPLY_TO = "r"
-    """[id, seq] of the message replied to."""
-    PARENT_SEQ = "ps"
-    """In a thread: the parent conversation's newest reserved seq when the message took its place. It never goes down
-    from one message of the thread to the next.
-    """
-    HAS_THREAD = "th"
-    """True once there may be a thread under the message."""
-    BROADCAST = "bc"
-    """True in a reply that has a copy in the parent conversation."""
-    BROADCAST_OF = "bo"
-    """Of the copy of a reply: `BroadcastOf.to_stored`."""
-    KEY = "ik"
-    """Idempotency key."""
-    DIGEST = "ih"
-    """Digest of the input that the key was sent with."""
-    METADATA = "md"
-    """Application data of the sender, as JSON text."""
-    EDITS = "e"
-    EDITED_AT = "et"
-    """Time of the last edit (ms)."""
-    RECALLED_AT = "rc"
-    """(ms)"""
-    RECALLED_BY = "rb"
-    """Absent in messages that were recalled before the field existed."""
-    PIN_CHANGES = "pc"
-    """Number of times that it was pinned or unpinned. It is pinned while the number is odd."""
-    SYSTEM_EVENT = "se"
-    """[kind] or [kind, text]. Absent in SYSTEM messages that were stored before the field existed."""
-    REACTIONS = "rx"
-    """Summaries of the reactions, in the order in which the emoji were first used: `ReactionSummary.to_stored`."""
-    REACTIONS_VERSION = "rv"
-    """Grows with every change of the reactions. Absent: none was ever added."""
-    EMBEDS = "em"
-    """`MessageEmbeds.to_stored`: the embeds, and whether links are pending."""
-    ATTACHMENTS = "at"
-    """Files, in the sender's order: `Attachment.to_stored`. They never change."""
-    GROUP_CHANGED_AT = "ga"
-    """Time at which the group change that a SYSTEM message announces became durable (ms). MongoDB only."""
-    GROUP_STATE = "gs"
-    """The group after a departure, as a `GroupState`, in the SYSTEM message that announces it. MongoDB only."""
-
 
 _F = MessageField
 
@@ -153,6 +85,10 @@ class Message(NamedTuple):
     """Empty if the message was recalled: they are withheld too."""
     attachments: tuple[Attachment, ...] = ()
     """Empty if the message was recalled."""
+    is_silent: bool = False
+    """Nobody gets a push for it."""
+    author: tuple[str | None, str | None] | None = None
+    """Name and picture that an incoming webhook gave for this message; None: those of the sender."""
     recalled_files: tuple[FileId, ...] = ()
     """Files of a recalled message, which have to be removed. Only in messages that were read from MongoDB."""
 
@@ -284,6 +220,10 @@ class Message(NamedTuple):
             fields[_F.REACTIONS_VERSION] = self.reactions_version
         if self.embeds is not NO_EMBEDS and (embeds := self.embeds.to_stored()):
             fields[_F.EMBEDS] = embeds
+        if self.is_silent:
+            fields[_F.SILENT] = True
+        if self.author is not None:
+            fields[_F.AUTHOR] = list(self.author)
         if self.attachments:
             fields[_F.ATTACHMENTS] = [attachment.to_stored() for attachment in self.attachments]
         return fields
@@ -342,6 +282,8 @@ def message_from(fields: dict[str, Any]) -> Message:
         broadcast_of=broadcast_of_from(broadcast_of) if broadcast_of else None,
         embeds=message_embeds_from(embeds) if embeds else NO_EMBEDS,
         attachments=attachments,
+        is_silent=bool(fields.get(_F.SILENT, False)),
+        author=(author[0], author[1]) if (author := fields.get(_F.AUTHOR)) else None,
         recalled_files=recalled_files,
     )
 

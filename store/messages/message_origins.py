@@ -15,7 +15,8 @@ from typing import Any
 
 from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import created_at_ms
-from store.messages.message import Message, MessageField
+from store.messages.message import Message
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import MESSAGES, ORIGINS
 from store.mongo.writes import Write

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from store.base.ids import ConversationId, MessageId, UserId, bucket_of
 from store.base.snowflakes import first_id_at
-from store.messages.message import Message, MessageField, MessageKind, message_from
+from store.messages.message import Message, MessageKind, message_from
+from store.messages.message_fields import MessageField
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import BY_ID, MESSAGES, PLACE, at_place, between_places

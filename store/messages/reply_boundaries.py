@@ -9,7 +9,7 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from store.base.ids import ConversationId
-from store.messages.message import MessageField
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import MESSAGES, PLACE, between_places
 

@@ -15,8 +15,9 @@ import orjson
 from store.base.ids import ConversationId, MessageId, UserId, parse_thread, without_thread
 from store.conversations.conversation_fields import ConversationField, HeadField
 from store.files.file_claims import FileClaims
-from store.messages.message import Message, MessageField, message_from
-from store.messages.outbox_entries import OutboxField, entry_values
+from store.messages.message import Message, message_from
+from store.messages.message_fields import MessageField
+from store.messages.outbox.outbox_entries import OutboxField, entry_values
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, at_place
 from store.pins.pin_store import NOT_PINNED, PinStore

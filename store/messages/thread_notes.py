@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from store.base.ids import ConversationId, parse_thread, thread_id
-from store.messages.outbox_entries import OutboxField, entry_values
+from store.messages.outbox.outbox_entries import OutboxField, entry_values
 from store.messages.revision_store import RevisionKind
 from store.redis.cache import Call
 from store.redis.keys import Keys

@@ -9,7 +9,8 @@ from store.base.errors import Superseded
 from store.base.ids import ConversationId
 from store.conversations.conversation_fields import ConversationField, PinField, PinNoteField
 from store.files.file_claims import FileClaims
-from store.messages.message import Message, MessageField, message_from
+from store.messages.message import Message, message_from
+from store.messages.message_fields import MessageField
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, PIN_NOTED_AT, WORKSPACES, at_place
 from store.pins.pins import MOST_PINS, PinGuard, PinNote, Pins, notes_from, pins_from

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.messages.message import Message, MessageField, message_from
+from store.messages.message import Message, message_from
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_LINKS_DUE, LINKS_DUE, MESSAGES, at_place
 from store.previews.embed import Embed

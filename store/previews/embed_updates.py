@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from store.messages.message import MessageField
+from store.messages.message_fields import MessageField
 from store.mongo.collections import LINKS_DUE
 from store.previews.embed import Embed
 from store.previews.message_embeds import EmbedsField

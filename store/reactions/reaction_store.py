@@ -10,7 +10,8 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from store.base.errors import Refused, Superseded
 from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, kind_of, parse_thread
-from store.messages.message import Message, MessageField, message_from
+from store.messages.message import Message, message_from
+from store.messages.message_fields import MessageField
 from store.messages.revision_store import Revision, RevisionKind, announced, entry_fields
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import (

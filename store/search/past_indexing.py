@@ -11,7 +11,8 @@ from typing import Any
 from store.base.clock import Clock
 from store.base.errors import StoreError
 from store.base.snowflakes import first_id_at
-from store.messages.message import Message, MessageField, message_from
+from store.messages.message import Message, message_from
+from store.messages.message_fields import MessageField
 from store.mongo.client import Mongo
 from store.mongo.collections import MESSAGES
 from store.search.filter_terms import is_indexed

@@ -8,7 +8,8 @@ from typing import Any
 from pymongo import UpdateOne
 
 from store.base.ids import ConversationKind, kind_of, parse_private
-from store.messages.message import CommittedMessage, Message, MessageField, ReservedMessage
+from store.messages.message import CommittedMessage, Message, ReservedMessage
+from store.messages.message_fields import MessageField
 from store.mongo.collections import session_row_id
 from store.mongo.writes import Document, Update
 from store.sessions.channel_changes import ChannelChange

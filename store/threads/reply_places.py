@@ -10,7 +10,7 @@ from store.base.ids import ConversationKind, kind_of, parse_thread
 from store.channels.sending.sending_rights import SendingRefusal, SendingRights
 from store.conversations.conversation_store import ConversationStore
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox_store import ChannelTerms, OutboxStore, OutdatedRights, Refusal, SlowModeWait
+from store.messages.outbox.outbox_store import ChannelTerms, OutboxStore, OutdatedRights, Refusal, SlowModeWait
 from store.redis.single_flight import retry_until_true
 from store.threads.thread_store import ThreadStore
 

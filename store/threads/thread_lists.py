@@ -8,7 +8,8 @@ from typing import NamedTuple
 from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import created_at_ms
 from store.conversations.conversation_fields import ConversationField
-from store.messages.message import MessageField, MessageKind
+from store.messages.message import MessageKind
+from store.messages.message_fields import MessageField
 from store.mongo.client import Mongo
 from store.mongo.collections import BY_PARENT, CONVERSATIONS, MESSAGES, between_places
 

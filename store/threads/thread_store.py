@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from store.base.ids import ConversationId, UserId, thread_id
 from store.conversations.conversation_fields import ConversationField
-from store.messages.message import Message, MessageField
+from store.messages.message import Message
+from store.messages.message_fields import MessageField
 from store.mongo.client import Mongo
 from store.mongo.collections import CONVERSATIONS, MESSAGES, at_place
 from store.redis.cache import Call

@@ -17,7 +17,7 @@ from store.base.tasks import end_tasks
 from store.channels.channel_mentions import has_mentions, mentions_by_name_only
 from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.message import CommittedMessage, Message, ReservedMessage
-from store.messages.outbox_store import Refusal, SlowModeWait
+from store.messages.outbox.outbox_store import Refusal, SlowModeWait
 from store.redis.request_scope import RequestScope
 from store.sessions.changes import INVALIDATE
 from store.store import Store

@@ -13,7 +13,7 @@ from server.demo.seed import seed_demo
 from server.services import open_services
 from server.settings import Settings
 from store.base.ids import UserId
-from store.messages.outbox_store import OutboxStore
+from store.messages.outbox.outbox_store import OutboxStore
 from store.mongo.client import Mongo
 from store.mongo.collections import CLAIMS
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest

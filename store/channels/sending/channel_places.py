@@ -7,7 +7,7 @@ from dataclasses import replace
 from store.channels.sending.sending_rights import SendingRefusal, SendingRights
 from store.conversations.conversation_store import ConversationStore
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox_store import ChannelTerms, OutboxStore, OutdatedRights, Refusal, SlowModeWait
+from store.messages.outbox.outbox_store import ChannelTerms, OutboxStore, OutdatedRights, Refusal, SlowModeWait
 
 _ATTEMPTS = 10
 

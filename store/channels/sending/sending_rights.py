@@ -8,7 +8,7 @@ from store.base.ids import ConversationId, parse_thread
 from store.base.workspace_ids import workspace_of_channel
 from store.channels.channel_rights import ChannelRights, ChannelRightsFinder
 from store.messages.message import Message
-from store.messages.outbox_store import ChannelTerms
+from store.messages.outbox.outbox_store import ChannelTerms
 from store.workspaces.permissions import Permission
 from store.workspaces.policies import Policies
 from store.workspaces.policy import Policy

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from store.base.snowflakes import created_at_ms
 from store.checking.check import Difference, Objects, Scope
 from store.conversations.conversation_fields import ConversationField
-from store.messages.message import MessageField, MessageKind
+from store.messages.message import MessageKind
+from store.messages.message_fields import MessageField
 from store.mongo.collections import CONVERSATIONS, MESSAGES
 from store.sessions.records import LATE_MS
 from store.store import Store

@@ -9,7 +9,8 @@ from store.base.ids import ConversationId, bucket_of, parse_private
 from store.checking.check import Difference, Objects, Scope
 from store.checking.conversations.stored_messages import message_pages
 from store.conversations.conversation_fields import ConversationField
-from store.messages.message import MessageField, MessageKind
+from store.messages.message import MessageKind
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document
 from store.mongo.collections import CONVERSATIONS
 from store.sessions.fields import MAX_UNREAD_MENTIONS

@@ -9,7 +9,7 @@ from store.base.ids import ConversationId
 from store.checking.check import Difference, Objects, Scope
 from store.checking.conversations.stored_messages import message_pages
 from store.conversations.conversation_fields import ConversationField, PinField
-from store.messages.message import MessageField
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document
 from store.mongo.collections import CONVERSATIONS
 from store.store import Store

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from store.base.ids import ConversationId, MessageId, UserId, message_id, parse_message_id
 from store.checking.check import Difference, Objects, Scope
 from store.checking.conversations.stored_messages import message_pages
-from store.messages.message import MessageField
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document
 from store.mongo.collections import BY_ID, MESSAGES, REACTIONS, at_place, reactions_of
 from store.reactions.reaction_draft import ReactionDraft

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from store.base.ids import ConversationId
-from store.messages.message import MessageField
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import MESSAGES, PLACE
 

@@ -13,7 +13,8 @@ from store.checking.check import Difference, Objects, Scope
 from store.checking.conversations.member_counts import is_current, member_rows
 from store.checking.conversations.stored_messages import message_pages
 from store.conversations.conversation_fields import ConversationField, MemberField
-from store.messages.message import MessageField, MessageKind
+from store.messages.message import MessageKind
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document
 from store.mongo.collections import CONVERSATIONS, MEMBERS, SESSIONS, member_row_id, session_row_id
 from store.sessions.changes import INVALIDATE

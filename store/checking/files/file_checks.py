@@ -13,7 +13,8 @@ from store.checking.check import Difference, Objects, Scope
 from store.checking.conversations.stored_messages import message_pages
 from store.files.file import File, FileState, attachment_from
 from store.files.file_store import UNUSED_MS
-from store.messages.message import Message, MessageField
+from store.messages.message import Message
+from store.messages.message_fields import MessageField
 from store.store import Store
 
 _WITH_CONTENT = (FileState.READY, FileState.SCANNING)

@@ -9,7 +9,8 @@ from pymongo import UpdateOne
 
 from store.base.ids import ConversationId, parse_private
 from store.conversations.conversation_fields import ConversationField
-from store.messages.message import CommittedMessage, Message, MessageField
+from store.messages.message import CommittedMessage, Message
+from store.messages.message_fields import MessageField
 from store.mongo.writes import Update
 from store.sessions.fields import MAX_UNREAD_MENTIONS
 

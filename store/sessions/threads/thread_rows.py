@@ -9,7 +9,8 @@ from typing import NamedTuple
 from store.base.ids import ConversationId, UserId, parse_thread, without_thread
 from store.conversations.conversation import member_from
 from store.conversations.conversation_fields import ConversationField as Head
-from store.messages.message import MessageField, MessageKind
+from store.messages.message import MessageKind
+from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import (
     CONVERSATIONS,

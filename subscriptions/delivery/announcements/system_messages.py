@@ -5,7 +5,7 @@ from __future__ import annotations
 from store.base.errors import Unreachable
 from store.base.ids import ConversationKind, kind_of
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox_store import ChannelTerms, Refusal
+from store.messages.outbox.outbox_store import ChannelTerms, Refusal
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
 

@@ -10,7 +10,7 @@ from store.base.ids import PARTITIONS, MessageId, UserId
 from store.channels.sending.sending_rights import SendingRefusal
 from store.conversations.conversation_fields import ConversationField, HeadField
 from store.messages.message import Message, MessageKind, ReservedMessage
-from store.messages.outbox_store import ChannelTerms, OutdatedRights
+from store.messages.outbox.outbox_store import ChannelTerms, OutdatedRights
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from tests.api.client import Api, gather_all

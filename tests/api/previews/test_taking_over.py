@@ -10,7 +10,7 @@ import pytest
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind, message_from
-from store.messages.outbox_entries import OutboxField
+from store.messages.outbox.outbox_entries import OutboxField
 from store.messages.revision_store import RevisionKind, entry_fields, revision_from
 from store.mongo.collections import LINKS_DUE
 from store.previews.embed import Embed

@@ -10,7 +10,7 @@ from rich.console import Console
 from server.cli.check import CheckOptions, check_data
 from server.errors import CommandError
 from server.settings import Settings
-from store.messages.message import MessageField
+from store.messages.message_fields import MessageField
 from tests.chaos.judges.history import Json
 
 _BY_THE_SWEEPER = ("file-messages", "kept for", None)

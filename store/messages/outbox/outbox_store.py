@@ -14,7 +14,7 @@ from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, parse_
 from store.conversations.group_change import ProposedChange, group_change_from
 from store.messages.copy_store import make_copy
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox_entries import reserved_message_from
+from store.messages.outbox.outbox_entries import reserved_message_from
 from store.messages.revision_store import Revision, revision_from
 from store.messages.thread_notes import ThreadNote, thread_note_from
 from store.redis.cache import Cache, Call

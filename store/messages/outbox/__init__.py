@@ -1,0 +1,1 @@
+"""The outbox: messages and revisions that are not delivered yet."""
