@@ -5,8 +5,8 @@
 --   OUTBOX   stream of the whole partition: messages whose delivery is not complete, and revisions
 --   LOADING  string: token of the server that loads from MongoDB, followed by '+' if the head existed at that time
 -- The tables in store/conversations/conversation_fields.py, store/conversations/group_change.py and
--- store/messages/outbox/outbox_entries.py document the fields. Names such as HEAD_SEQ stand for the stored names: they are
--- replaced when scripts are read (store/conversations/lua_fields.py).
+-- store/messages/outbox/outbox_entries.py document the fields. Names such as HEAD_SEQ stand for the stored names: they
+-- are replaced when scripts are read (store/conversations/lua_fields.py).
 --
 -- Every key may be evicted at any time. A message that has a place and is not durable is in the outbox only.
 local HEAD, MEMBERS, OUTBOX, LOADING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
