@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterable
+from http.cookiejar import DefaultCookiePolicy
 
 import certifi
 import httpcore
@@ -80,14 +81,20 @@ class PublicTransport(httpx.AsyncHTTPTransport):
 
 
 def open_public_client(transport: PublicTransport, *, user_agent: str, seconds: float) -> httpx.AsyncClient:
-    """Return a client without redirects, cookies of others, and proxies. seconds: time limit of each step."""
-    return httpx.AsyncClient(
-        transport=transport,
-        headers={"User-Agent": user_agent},
-        timeout=seconds,
-        follow_redirects=False,
-        trust_env=False,
+    """Return a client that follows no redirects, keeps no cookies and uses no proxy.
+
+    Args:
+        transport: Closed together with the client.
+        user_agent: Header of each request.
+        seconds: Time limit for connecting, for sending, and for each read.
+    """
+    headers = {"User-Agent": user_agent}
+    client = httpx.AsyncClient(
+        transport=transport, headers=headers, timeout=seconds, follow_redirects=False, trust_env=False
     )
+    # Addresses of different users may have the same host.
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+    return client
 
 
 def _default_ssl_context() -> ssl.SSLContext:

@@ -1,0 +1,1 @@
+"""Tests of requests to addresses that users name."""
