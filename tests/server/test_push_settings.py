@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from rich.console import Console
 
 from resolvers.push.services.apns import PRODUCTION, SANDBOX
 from resolvers.push.services.vapid import VapidKey
+from server.cli import commands
 from server.cli.config import print_settings
-from server.cli.push_keys import development_push_settings, print_push_keys
+from server.cli.push_keys import development_push_settings
 from server.errors import CommandError
 from server.push_services import _apns_options
 from server.settings import SettingsError, load_settings
@@ -124,9 +126,12 @@ def test_apns_has_an_environment_for_development() -> None:
         assert options is not None and options.url == url
 
 
-def test_printed_keys_are_settings() -> None:
-    lines: list[str] = []
-    print_push_keys(lines.append)
+def test_printed_keys_are_settings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["confab", "push-keys"])
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    assert ended.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
     given = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
     settings = load_settings(**{name.removeprefix("CONFAB_").lower(): value for name, value in given.items()})
     assert settings.vapid_private_key is not None
