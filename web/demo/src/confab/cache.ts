@@ -6,7 +6,7 @@
  */
 import { cacheExchange, type Cache } from "@urql/exchange-graphcache";
 
-import { embeddedTypes, MeDocument, mutations, OwnPresenceDocument, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
+import { embeddedTypes, MeDocument, mutations, NotificationSettingsDocument, OwnPresenceDocument, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
 import type { MessageEventsSubscription, ReadyQuery, RoomEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
 import { connectedHistory, newHistory } from "./history";
 import { sessionId } from "./ids";
@@ -143,6 +143,8 @@ export function cache(me: string) {
         sendMessage: (result, _args, cache) => arrive(cache, (result.sendMessage as { message: { id: string; conversationId: string } }).message),
         setPresence: holdPresence("setPresence"),
         setCustomStatus: holdPresence("setCustomStatus"),
+        setNotificationSettings: (result, _args, cache) =>
+          void cache.updateQuery({ query: NotificationSettingsDocument }, () => ({ __typename: "Query", notificationSettings: result.setNotificationSettings }) as never),
         removeDevice: (_result, { deviceId }, cache) => cache.invalidate({ __typename: "Device", id: deviceId as string }),
         assignCategory: (_result, _args, cache) => cache.invalidate("Query", "sessionCategories"),
       },

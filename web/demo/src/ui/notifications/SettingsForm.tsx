@@ -1,0 +1,110 @@
+import { useEffect, useState } from "react";
+
+import { NotificationSettingsDocument, SetNotificationSettingsDocument, type NotificationPartsFragment, type NotificationSettingsInput } from "../../gql";
+import { useDo } from "../useDo";
+import { useAsked } from "../world";
+import { LEVELS } from "./levels";
+
+/** Seconds that a push waits while a device is in use. */
+const DELAYS: [number, string][] = [[0, "At once"], [10, "After 10 seconds"], [30, "After 30 seconds"], [60, "After a minute"], [300, "After 5 minutes"]];
+const NIGHT = { doNotDisturbFrom: "22:00", doNotDisturbTo: "07:00" };
+const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** The settings for all devices of the user. Each is stored when it is changed. */
+export function SettingsForm() {
+  const run = useDo();
+  const [{ data, error }, again] = useAsked({ query: NotificationSettingsDocument, requestPolicy: "cache-and-network" });
+  const settings = data?.notificationSettings;
+  if (error && !settings) return <p role="alert">The settings didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p>;
+  if (!settings) return null;
+  // The answer of each change is written to the cache, and shown from there.
+  const set = (input: NotificationSettingsInput) => void run(SetNotificationSettingsDocument, { input });
+  return (
+    <form className="notification-settings" onSubmit={(event) => event.preventDefault()}>
+      <h3>On all your devices</h3>
+      <fieldset className="levels">
+        <legend>Notify me about</legend>
+        {LEVELS.map(([level, name, hint]) => (
+          <label key={level} data-chosen={settings.level === level || undefined}>
+            <input type="radio" name="level" checked={settings.level === level} onChange={() => set({ level })} />
+            <span>{name}<small>{hint}</small></span>
+          </label>
+        ))}
+      </fieldset>
+      <Keywords settings={settings} set={set} />
+      <DoNotDisturb settings={settings} set={set} />
+      <label className="choice">
+        <span>While you use another device<small>Nothing comes if you read the message there first</small></span>
+        <select aria-label="While you use another device" value={settings.delaySeconds} onChange={(event) => set({ delaySeconds: Number(event.target.value) })}>
+          {!DELAYS.some(([seconds]) => seconds === settings.delaySeconds) && <option value={settings.delaySeconds}>{`After ${settings.delaySeconds} seconds`}</option>}
+          {DELAYS.map(([seconds, words]) => <option key={seconds} value={seconds}>{words}</option>)}
+        </select>
+      </label>
+      <label className="choice">
+        <span>Show the text of messages<small>Otherwise only who has written</small></span>
+        <input type="checkbox" checked={settings.showPreview} onChange={(event) => set({ showPreview: event.target.checked })} />
+      </label>
+    </form>
+  );
+}
+
+interface Props {
+  settings: NotificationPartsFragment;
+  set: (input: NotificationSettingsInput) => void;
+}
+
+function DoNotDisturb({ settings, set }: Props) {
+  const { doNotDisturbFrom: from, doNotDisturbTo: to, timeZone } = settings;
+  const isOn = !!from && !!to;
+  return (
+    <div className="do-not-disturb">
+      <label className="choice">
+        <span>Do not disturb every day<small>{isOn ? "Nothing is pushed in this time" : "For example at night"}</small></span>
+        <input
+          type="checkbox"
+          checked={isOn}
+          onChange={(event) => set(event.target.checked ? { ...NIGHT, timeZone: HERE } : { doNotDisturbFrom: "", doNotDisturbTo: "" })}
+        />
+      </label>
+      {isOn && (
+        <>
+          <div className="times">
+            <Time label="From" value={from} save={(doNotDisturbFrom) => set({ doNotDisturbFrom, doNotDisturbTo: to })} />
+            <Time label="To" value={to} save={(doNotDisturbTo) => set({ doNotDisturbFrom: from, doNotDisturbTo })} />
+          </div>
+          <p className="hint">
+            Times of {timeZone.replaceAll("_", " ")}.{" "}
+            {timeZone !== HERE && <button type="button" className="link" onClick={() => set({ timeZone: HERE })}>Use {HERE.replaceAll("_", " ")}</button>}
+          </p>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Stored when the field is left: while it is typed, it may be an hour that nobody wants. */
+function Time({ label, value, save }: { label: string; value: string; save: (value: string) => void }) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  return (
+    <label>
+      {label}
+      <input type="time" value={text} required onChange={(event) => setText(event.target.value)} onBlur={() => (text ? text !== value && save(text) : setText(value))} />
+    </label>
+  );
+}
+
+const wordsOf = (text: string) => [...new Set(text.split(",").map((each) => each.trim()).filter(Boolean))];
+
+function Keywords({ settings: { keywords }, set }: Props) {
+  const now = keywords.join(", ");
+  const [text, setText] = useState(now);
+  useEffect(() => setText(now), [now]);
+  const save = () => wordsOf(text).join(", ") !== now && set({ keywords: wordsOf(text) });
+  return (
+    <label>
+      Words that notify like a mention
+      <input value={text} placeholder="release, coffee" autoComplete="off" onChange={(event) => setText(event.target.value)} onBlur={save} onKeyDown={(event) => event.key === "Enter" && save()} />
+    </label>
+  );
+}
