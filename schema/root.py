@@ -32,6 +32,8 @@ from schema.presence.device_queries import DeviceQueries
 from schema.presence.device_types import find_device
 from schema.presence.presence_mutations import PresenceMutations
 from schema.presence.presence_queries import PresenceQueries
+from schema.push.push_mutations import PushMutations
+from schema.push.push_queries import PushQueries
 from schema.reactions.reaction_mutations import ReactionMutations
 from schema.reactions.reaction_queries import ReactionQueries
 from schema.search.search_queries import SearchQueries
@@ -119,6 +121,7 @@ class Query(
     PresenceQueries,
     DeviceQueries,
     SearchQueries,
+    PushQueries,
 ):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:
@@ -145,6 +148,7 @@ class Mutation(
     ConnectionMutations,
     DeviceMutations,
     VoiceMutations,
+    PushMutations,
 ):
     pass
 

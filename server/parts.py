@@ -22,6 +22,7 @@ from server.blob_store import open_blob_store
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.file_address_keys import file_addresses
 from server.media_server import build_media_server
+from server.push_services import build_push_services, vapid_key
 from server.settings import Settings
 from server.settings.public_url import public_url
 from store.base.clock import Clock, DeploymentClock
@@ -134,6 +135,8 @@ class Parts:
         await app.voice_devices.close()
         if self.livekit is not None:
             await self.livekit.close()
+        for service in app.push_services.values():
+            await service.close()
         self.missing_records.close()
         await app.devices.close()
         await app.presence.close()
@@ -247,6 +250,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     memberships.on_change(online.note_workspaces)
     voice = VoiceChanges(store, shared_events)
     livekit = build_media_server(settings, store, voice, ring, bus.calls)
+    web_push_key = vapid_key(settings)
     missing_records = MissingRecords(hub.server, bus, devices, presence)
     store.presence_records.on_missing = missing_records.note
     store.presence_records.on_reloaded = partial(_announce_presence, devices, presence)
@@ -306,6 +310,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         CatchUps(settings.max_catch_ups_per_user),
         inspector=inspector,
         media=livekit.server if livekit is not None else None,
+        push_services=build_push_services(settings, store.clock),
+        web_push_public_key=web_push_key.public_text if web_push_key is not None else None,
+        allow_loopback=settings.allow_loopback,
     )
     store.policy_changes.completions.announce = partial(announce_change, app)
     return Parts(

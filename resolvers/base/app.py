@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from resolvers.base.catch_ups import CatchUps
@@ -10,8 +11,10 @@ from resolvers.base.known_audiences import KnownAudiences
 from resolvers.base.known_parents import KnownParents
 from resolvers.base.work_budgets import WorkBudgets
 from resolvers.files.inspection.inspector import Inspector
+from resolvers.push.push_service import PushService
 from resolvers.voice.media.media_server import MediaServer
 from store.base.ids import UserId
+from store.devices.device import PushPlatform
 from store.redis.request_scope import RequestScope
 from store.store import Store
 from subscriptions.delivery.announcements.pins import PinAnnouncements
@@ -88,6 +91,12 @@ class Confab:
     inspector: Inspector = field(default_factory=Inspector)
     media: MediaServer | None = None
     """Carries sound and pictures of voice channels; None: none is set up."""
+    push_services: Mapping[PushPlatform, PushService] = field(default_factory=dict)
+    """The services that carry pushes, as far as they are set up."""
+    web_push_public_key: str | None = None
+    """Public key of this deployment for Web Push; None: it is not set up."""
+    allow_loopback: bool = False
+    """Addresses that users give for pushes and webhooks may be on loopback, for development."""
 
     def request_scope(self, user: UserId | None) -> RequestScope:
         """Return the context in which an operation of a user is executed.

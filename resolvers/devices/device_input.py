@@ -6,10 +6,14 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from resolvers.base.checks import LONGEST_URL, check_name
 from resolvers.base.errors import InvalidInput
+from resolvers.web_requests.addresses import AddressRules
+from resolvers.web_requests.errors import AddressRefused
+from resolvers.web_requests.public_addresses import is_ip_address, is_public
 from store.devices.device import DEVICE_ID_RULE, PushAddress, PushPlatform, is_device_id
 from store.devices.device_store import DeviceUpdate
 from store.presence.presence_record import DeviceType
@@ -51,8 +55,11 @@ def check_device_id(device: str) -> None:
         raise InvalidInput(f"id must have {DEVICE_ID_RULE}", field="id")
 
 
-def check_device(draft: DeviceDraft) -> DeviceUpdate:
-    """Return the change of a device. name: "" removes it. token: "" without a platform removes the push."""
+def check_device(draft: DeviceDraft, rules: AddressRules) -> DeviceUpdate:
+    """Return the change of a device. name: "" removes it. token: "" without a platform removes the push.
+
+    rules: for endpoints of Web Push.
+    """
     if draft.name:
         check_name(draft.name, "name")
     if draft.locale is not None and not (len(draft.locale) <= _LONGEST_LOCALE and _LOCALE.match(draft.locale)):
@@ -61,14 +68,14 @@ def check_device(draft: DeviceDraft) -> DeviceUpdate:
     return DeviceUpdate(
         draft.type,
         draft.name or None,
-        None if removes_push else _check_push(draft),
+        None if removes_push else _check_push(draft, rules),
         draft.locale,
         removes_name=draft.name == "",
         removes_push=removes_push,
     )
 
 
-def _check_push(draft: DeviceDraft) -> PushAddress | None:
+def _check_push(draft: DeviceDraft, rules: AddressRules) -> PushAddress | None:
     if draft.platform is None:
         if draft.token is not None or draft.web_push is not None:
             raise InvalidInput("pushToken and webPush need a pushPlatform", field="pushPlatform")
@@ -78,7 +85,7 @@ def _check_push(draft: DeviceDraft) -> PushAddress | None:
             raise InvalidInput("WEB_PUSH takes webPush and no pushToken", field="pushToken")
         if draft.web_push is None:
             raise InvalidInput("WEB_PUSH needs webPush", field="webPush")
-        return _check_web_push(draft.web_push)
+        return _check_web_push(draft.web_push, rules)
     if draft.web_push is not None:
         raise InvalidInput(f"{draft.platform} takes a pushToken and no webPush", field="webPush")
     if draft.token is None or not _TOKEN.match(draft.token):
@@ -89,27 +96,34 @@ def _check_push(draft: DeviceDraft) -> PushAddress | None:
     return PushAddress(draft.platform, draft.token)
 
 
-def _check_web_push(keys: WebPushKeys) -> PushAddress:
-    if len(keys.endpoint) > LONGEST_URL or not _is_https(keys.endpoint):
+def _check_web_push(keys: WebPushKeys, rules: AddressRules) -> PushAddress:
+    if len(keys.endpoint) > LONGEST_URL or not _TOKEN.match(keys.endpoint):
         raise InvalidInput(
             f"endpoint must be an https URL of at most {LONGEST_URL} characters", field="webPush.endpoint"
         )
+    try:
+        # A name is resolved for each connection only: it may have another address then.
+        address = rules.parse(keys.endpoint)
+        if address.url.port == 0 or (is_ip_address(address.host) and not is_public(address.host, rules.allowed)):
+            raise AddressRefused("not a public address")
+    except AddressRefused as error:
+        raise InvalidInput(f"endpoint must be a public https URL: {error}", field="webPush.endpoint") from error
     p256dh, auth = _decode(keys.p256dh), _decode(keys.auth)
-    if len(p256dh) != _P256DH_BYTES or p256dh[0] != _UNCOMPRESSED_POINT:
-        raise InvalidInput("p256dh must be an uncompressed point of 65 bytes in base64url", field="webPush.p256dh")
+    if len(p256dh) != _P256DH_BYTES or p256dh[0] != _UNCOMPRESSED_POINT or not _is_on_curve(p256dh):
+        raise InvalidInput(
+            "p256dh must be an uncompressed point of 65 bytes on the curve P-256, in base64url", field="webPush.p256dh"
+        )
     if len(auth) != _AUTH_BYTES:
         raise InvalidInput("auth must be 16 bytes in base64url", field="webPush.auth")
     return PushAddress(PushPlatform.WEB_PUSH, keys.endpoint, _encode(p256dh), _encode(auth))
 
 
-def _is_https(url: str) -> bool:
-    if not _TOKEN.match(url):
-        return False
+def _is_on_curve(point: bytes) -> bool:
     try:
-        parts = urlsplit(url)
-        return parts.scheme == "https" and bool(parts.hostname) and parts.username is None and parts.port != 0
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
     except ValueError:
         return False
+    return True
 
 
 def _decode(text: str) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from resolvers.base.app import Confab
 from resolvers.base.errors import LimitReached, NotFound
 from resolvers.devices.device_input import DeviceDraft, check_device, check_device_id
+from resolvers.web_requests.addresses import outgoing_rules
 from store.base.ids import UserId
 from store.devices.device import MAX_DEVICES, Device, is_device_id
 from store.devices.device_store import DeviceKey
@@ -62,7 +63,7 @@ async def register_device(
     """
     if id is not None:
         check_device_id(id)
-    update = check_device(draft)
+    update = check_device(draft, outgoing_rules(allow_loopback=app.allow_loopback))
     key = DeviceKey(user, f"d_{app.store.ids.next()}" if id is None else id)
     present, listed = await asyncio.gather(app.store.devices.list(user), app.devices.list_connected([user]))
     connected = listed[user]

@@ -55,6 +55,15 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 """Third quarter of IPv6 addresses that are tunnelled to the IPv4 address in the last quarter."""
 
 
+def is_ip_address(text: str) -> bool:
+    """Return whether text is an IP address, and no name."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_loopback(text: str) -> bool:
     """Return whether text is an IP address of this machine."""
     try:

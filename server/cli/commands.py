@@ -167,6 +167,14 @@ def revoke(
     print(f"Tokens of {user} that were issued until {until} are revoked.")
 
 
+@app.command("push-keys")
+def push_keys() -> None:
+    """Make a key pair for Web Push, and print the settings that use it. Nothing is stored."""
+    from server.cli.push_keys import print_push_keys
+
+    print_push_keys(print)
+
+
 @app.command()
 def shard(
     apply: Annotated[bool, typer.Option("--apply", help="Run the commands at CONFAB_MONGO_URL.")] = False,

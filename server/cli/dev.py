@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from server.cli.databases import embedded_urls, missing_databases
+from server.cli.push_keys import development_push_settings
 from server.cli.serve import bind, serve
 from server.embedded import EmbeddedError, EmbeddedServers
 from server.settings import DEVELOPMENT_SECRET, Settings, find_foreign_token_warning, load_settings
@@ -73,7 +74,8 @@ def run_dev(data_dir: Path, console: Console, **overrides: Any) -> None:
             )
             stack.enter_context(servers)
             check = partial(_check_servers, servers, report)
-            settings = development_settings(**overrides, **embedded_urls(servers, missing))
+            overrides |= embedded_urls(servers, missing)
+        settings = development_settings(**overrides, **development_push_settings(settings, data_dir))
         report("Starting the server")
         # Imported late, because it takes a second without any output.
         from server.app import create_app

@@ -15,6 +15,7 @@ from server.settings.blob_store import check_s3_secret, find_blob_store_problems
 from server.settings.errors import SettingsError
 from server.settings.fields import DEVELOPMENT_SECRET, SECRET_FIELDS, Settings
 from server.settings.media_server import find_media_server_problems
+from server.settings.push import check_apns_key, check_fcm_credentials, check_vapid_key, find_push_problems
 from server.settings.section import variable
 from server.settings.validators import check_secret
 
@@ -94,6 +95,7 @@ def find_contradictions(settings: Settings) -> list[str]:
     problems += _find_doubled_file_keys(settings)
     problems += find_blob_store_problems(settings)
     problems += find_media_server_problems(settings)
+    problems += find_push_problems(settings)
     if "jwt_audience_claim" in settings.model_fields_set and not settings.jwt_audience:
         problems.append("CONFAB_JWT_AUDIENCE_CLAIM is set without CONFAB_JWT_AUDIENCE: set the accepted audiences.")
     if settings.otel_endpoint is not None and importlib.util.find_spec("opentelemetry") is None:
@@ -156,6 +158,9 @@ SECRET_FILES: tuple[tuple[str, str, Callable[[str], object]], ...] = (
     ("file_address_previous_keys_file", "file_address_previous_keys", _parse_secret_lines),
     ("livekit_api_secret_file", "livekit_api_secret", _parse_secret_file),
     ("s3_secret_key_file", "s3_secret_key", lambda text: check_s3_secret(SecretStr(text.strip()))),
+    ("vapid_private_key_file", "vapid_private_key", lambda text: check_vapid_key(SecretStr(text.strip()))),
+    ("apns_key_file", "apns_key", lambda text: check_apns_key(SecretStr(text.strip()))),
+    ("fcm_credentials_file", "fcm_credentials", lambda text: check_fcm_credentials(SecretStr(text.strip()))),
 )
 """Field with a file, field for its contents, and the function that parses them."""
 

@@ -12,6 +12,7 @@ from pydantic_settings import NoDecode
 from server.settings import validators as check
 from server.settings.blob_store import BlobStoreSettings
 from server.settings.media_server import MediaServerSettings
+from server.settings.push import PushSettings
 from server.settings.section import Section
 
 DEVELOPMENT_SECRET = "confab-development-secret-known-to-everybody"
@@ -214,7 +215,7 @@ class RateSettings(Section):
     workspace_changes_per_minute: int = Field(1_200, ge=0, le=1_000_000)
     """Workspaces that a user creates, joins, leaves and changes."""
     invite_lookups_per_minute: int = Field(60, ge=0, le=1_000_000)
-    """Invitation codes that a user asks about or joins with, right or wrong."""
+    """Invitation codes that a user asks about or joins with, right or wrong; pushes that a user sends as a test."""
 
 
 class WorkSettings(Section):
@@ -333,6 +334,7 @@ class Settings(
     BlobStoreSettings,
     MediaServerSettings,
     OutgoingSettings,
+    PushSettings,
     ObservabilitySettings,
 ):
     """All settings. Create it with `load_settings`, which explains each problem in a sentence.

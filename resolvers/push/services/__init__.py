@@ -1,0 +1,1 @@
+"""The services that carry pushes: Web Push, APNs, FCM (ADR 88)."""

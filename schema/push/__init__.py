@@ -1,0 +1,1 @@
+"""GraphQL of push notifications."""
