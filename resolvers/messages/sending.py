@@ -104,6 +104,7 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         metadata=metadata,
         system_event=CUSTOM if new.kind is MessageKind.SYSTEM else None,
         is_broadcast=new.is_broadcast,
+        is_silent=new.is_silent,
         embeds=_first_embeds(app, conversation, new, embeds),
     )
     if message.key is None or message.digest is None:

@@ -62,6 +62,7 @@ class SendMessageInput:
         default_factory=list,
         description="The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message.",
     )
+    silent: bool | None = strawberry.field(default=False, description="No push notification to anybody.")
     suppress_embeds: bool | None = strawberry.field(default=False, description="No link previews.")
     embeds: list[EmbedInput] | None = strawberry.field(
         default_factory=list, description="Bots and service callers only (FORBIDDEN); at most 10."
@@ -85,6 +86,7 @@ class SendMessageInput:
             metadata=self.metadata,
             mentioned_roles=tuple(self.mention_role_ids or ()),
             attachments=tuple(self.attachment_ids or ()),
+            is_silent=bool(self.silent),
             suppresses_embeds=bool(self.suppress_embeds),
             embeds=tuple(embed.to_new_embed() for embed in self.embeds or ()),
         )

@@ -32,6 +32,7 @@ def make_copy(reply: Message) -> Message:
         broadcast_of=shown,
         embeds=reply.embeds.for_copy(),
         attachments=reply.attachments,
+        is_silent=reply.is_silent,
     )
 
 
