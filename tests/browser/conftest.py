@@ -11,6 +11,7 @@ from pymongo import MongoClient
 from redis import Redis
 from redis.cluster import RedisCluster
 
+from resolvers.push.services.vapid import VapidKey
 from server.cli.dev import development_settings
 from server.demo.seed import seed_demo
 from tests.browser.programs import Outcome, run_program
@@ -61,6 +62,8 @@ async def serve_development(
             redis_prefix=prefix,
             jwt_user_claim="uid",
             allow_loopback=True,
+            vapid_private_key=VapidKey.generate().private_text,
+            vapid_contact="mailto:tests@example.org",
         )
         assert await seed_demo(settings)
         async with serving_app(settings) as app:

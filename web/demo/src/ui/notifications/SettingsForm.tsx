@@ -18,7 +18,7 @@ export function SettingsForm() {
   if (error && !settings) return <p role="alert">The settings didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p>;
   if (!settings) return null;
   // The answer of each change is written to the cache, and shown from there.
-  const set = (input: NotificationSettingsInput) => void run(SetNotificationSettingsDocument, { input });
+  const set = async (input: NotificationSettingsInput) => (await run(SetNotificationSettingsDocument, { input })) !== null;
   return (
     <form className="notification-settings" onSubmit={(event) => event.preventDefault()}>
       <h3>On all your devices</h3>
@@ -26,7 +26,7 @@ export function SettingsForm() {
         <legend>Notify me about</legend>
         {LEVELS.map(([level, name, hint]) => (
           <label key={level} data-chosen={settings.level === level || undefined}>
-            <input type="radio" name="level" checked={settings.level === level} onChange={() => set({ level })} />
+            <input type="radio" name="level" checked={settings.level === level} onChange={() => void set({ level })} />
             <span>{name}<small>{hint}</small></span>
           </label>
         ))}
@@ -35,14 +35,14 @@ export function SettingsForm() {
       <DoNotDisturb settings={settings} set={set} />
       <label className="choice">
         <span>While you use another device<small>Nothing comes if you read the message there first</small></span>
-        <select aria-label="While you use another device" value={settings.delaySeconds} onChange={(event) => set({ delaySeconds: Number(event.target.value) })}>
+        <select aria-label="While you use another device" value={settings.delaySeconds} onChange={(event) => void set({ delaySeconds: Number(event.target.value) })}>
           {!DELAYS.some(([seconds]) => seconds === settings.delaySeconds) && <option value={settings.delaySeconds}>{`After ${settings.delaySeconds} seconds`}</option>}
           {DELAYS.map(([seconds, words]) => <option key={seconds} value={seconds}>{words}</option>)}
         </select>
       </label>
       <label className="choice">
         <span>Show the text of messages<small>Otherwise only who has written</small></span>
-        <input type="checkbox" checked={settings.showPreview} onChange={(event) => set({ showPreview: event.target.checked })} />
+        <input type="checkbox" checked={settings.showPreview} onChange={(event) => void set({ showPreview: event.target.checked })} />
       </label>
     </form>
   );
@@ -50,7 +50,8 @@ export function SettingsForm() {
 
 interface Props {
   settings: NotificationPartsFragment;
-  set: (input: NotificationSettingsInput) => void;
+  /** Resolves to false if the change was refused. */
+  set: (input: NotificationSettingsInput) => Promise<boolean>;
 }
 
 function DoNotDisturb({ settings, set }: Props) {
@@ -63,7 +64,7 @@ function DoNotDisturb({ settings, set }: Props) {
         <input
           type="checkbox"
           checked={isOn}
-          onChange={(event) => set(event.target.checked ? { ...NIGHT, timeZone: HERE } : { doNotDisturbFrom: "", doNotDisturbTo: "" })}
+          onChange={(event) => void set(event.target.checked ? { ...NIGHT, timeZone: HERE } : { doNotDisturbFrom: "", doNotDisturbTo: "" })}
         />
       </label>
       {isOn && (
@@ -74,7 +75,7 @@ function DoNotDisturb({ settings, set }: Props) {
           </div>
           <p className="hint">
             Times of {timeZone.replaceAll("_", " ")}.{" "}
-            {timeZone !== HERE && <button type="button" className="link" onClick={() => set({ timeZone: HERE })}>Use {HERE.replaceAll("_", " ")}</button>}
+            {timeZone !== HERE && <button type="button" className="link" onClick={() => void set({ timeZone: HERE })}>Use {HERE.replaceAll("_", " ")}</button>}
           </p>
         </>
       )}
@@ -83,13 +84,16 @@ function DoNotDisturb({ settings, set }: Props) {
 }
 
 /** Stored when the field is left: while it is typed, it may be an hour that nobody wants. */
-function Time({ label, value, save }: { label: string; value: string; save: (value: string) => void }) {
+function Time({ label, value, save }: { label: string; value: string; save: (value: string) => Promise<boolean> }) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
+  const leave = async () => {
+    if (text !== value && !(text && (await save(text)))) setText(value);
+  };
   return (
     <label>
       {label}
-      <input type="time" value={text} required onChange={(event) => setText(event.target.value)} onBlur={() => (text ? text !== value && save(text) : setText(value))} />
+      <input type="time" value={text} required onChange={(event) => setText(event.target.value)} onBlur={() => void leave()} />
     </label>
   );
 }
@@ -100,7 +104,7 @@ function Keywords({ settings: { keywords }, set }: Props) {
   const now = keywords.join(", ");
   const [text, setText] = useState(now);
   useEffect(() => setText(now), [now]);
-  const save = () => wordsOf(text).join(", ") !== now && set({ keywords: wordsOf(text) });
+  const save = () => wordsOf(text).join(", ") !== now && void set({ keywords: wordsOf(text) });
   return (
     <label>
       Words that notify like a mention
