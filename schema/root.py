@@ -25,6 +25,8 @@ from schema.groups.group_types import Group
 from schema.messages.message_mutations import MessageMutations
 from schema.messages.message_queries import MessageQueries
 from schema.messages.message_types import find_message
+from schema.notifications.settings_mutations import NotificationMutations
+from schema.notifications.settings_queries import NotificationQueries
 from schema.pins.pin_mutations import PinMutations
 from schema.pins.pin_queries import PinQueries
 from schema.presence.device_mutations import DeviceMutations
@@ -120,6 +122,7 @@ class Query(
     ReadyQueries,
     PresenceQueries,
     DeviceQueries,
+    NotificationQueries,
     SearchQueries,
     PushQueries,
 ):
@@ -147,6 +150,7 @@ class Mutation(
     PresenceMutations,
     ConnectionMutations,
     DeviceMutations,
+    NotificationMutations,
     VoiceMutations,
     PushMutations,
 ):

@@ -121,10 +121,11 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "voice_join": _VOICE,
     "voice_read": _VOICE,
     "voice_restore": _VOICE,
-    # store/messages, store/users
+    # store/messages, store/notifications, store/users
     "announce_revision": (),
     "claim_key": (),
     "list_waiting": (),
+    "put_notification_settings": (),
     "release_key": (),
     "count_rate": (),
 }

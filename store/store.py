@@ -46,7 +46,9 @@ from store.messages.outbox.outbox_store import OutboxStore
 from store.messages.reply_boundaries import ReplyBoundaries
 from store.messages.revision_store import RevisionStore
 from store.mongo.client import Mongo
-from store.notifications.notification_settings import NotificationSettingsStore
+from store.notifications.cached_settings import SettingsCache
+from store.notifications.settings_rows import SettingsRows
+from store.notifications.settings_store import NotificationSettingsStore
 from store.pins.pin_store import PinStore
 from store.presence.online_members import OnlineMembers
 from store.presence.presence_cache import PresenceCache
@@ -232,10 +234,12 @@ def build_store(
     contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock, index)
     presence_rows = PresenceRows(mongo)
     presence_records = PresenceCache(presence_rows, cache, keys, clock)
-    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, presence_records.reload)
-    presence = PresenceStore(
-        presence_rows, presence_records, cache, keys, clock, stale_caches.add_presence_unless_applied
-    )
+    settings_rows = SettingsRows(mongo)
+    settings_records = SettingsCache(settings_rows, cache, keys, clock)
+    reloads = (presence_records.reload, settings_records.reload)
+    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, reloads)
+    note_stored = stale_caches.add_settings_unless_applied
+    presence = PresenceStore(presence_rows, presence_records, cache, keys, clock, note_stored)
     visibility = Visibility(presence, presence_records, cache, clock)
     sending_rights = SendingRights(policies, channel_rights)
     threads = ThreadStore(mongo, keys)
@@ -318,13 +322,14 @@ def build_store(
             sessions,
             KnownWorkspaces(cache, clocks, stamps, policies, workspaces, user_workspaces),
             presence_records,
+            settings_records,
         ),
         user_workspaces=user_workspaces,
         memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows, stamps),
         member_search=member_search,
         invites=InviteStore(mongo),
         devices=DeviceStore(mongo),
-        notification_settings=NotificationSettingsStore(mongo),
+        notification_settings=NotificationSettingsStore(settings_rows, settings_records, cache, note_stored),
         files=files,
         file_removals=FileRemovals(mongo),
         file_claims=file_claims,

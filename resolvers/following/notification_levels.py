@@ -1,7 +1,7 @@
 """Notification levels: what a user is notified of, in one conversation or in a workspace.
 
-A level decides nothing but notifications: it does not change how unread messages and mentions are counted. A channel
-without a level has that of its workspace. Where none is set, ALL is in force.
+A level decides nothing but notifications: it does not change how unread messages and mentions are counted. Where none
+is set, that of the next larger one is in force: `inherited_levels`.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import Any
 
 from resolvers.base.app import Confab
+from resolvers.following.inherited_levels import find_inherited_levels
 from resolvers.sessions.session_changes import set_fields
 from resolvers.sessions.user_transactions import Decision, commit
 from resolvers.workspaces.access import access_workspace, no_workspace
 from store.base.ids import UserId
-from store.base.workspace_ids import WorkspaceId, is_workspace_id, workspace_of_channel
+from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.sessions.changes import AcknowledgeMany
 from store.sessions.channel_changes import ChannelChange
-from store.sessions.fields import DEFAULT_LEVEL, Field, NotificationLevel, SyncReason
+from store.sessions.fields import Field, NotificationLevel, SyncReason
 from store.sessions.session import Session
-from store.sessions.session_lists import followed_list, is_channel
+from store.sessions.session_lists import followed_list
 from store.sessions.user_transactions import UserTransaction
 from store.workspaces.user_workspaces import WorkspaceNotifications, notifications_write
 
 _FIELD = "id"
-_NOT_SET = WorkspaceNotifications()
 
 
 async def set_notification_level(
@@ -31,8 +31,8 @@ async def set_notification_level(
 ) -> NotificationLevel:
     """Set what the user is notified of in a conversation or workspace. Return the level that is in force there then.
 
-    level, suppress_everyone: None removes the setting: that of the workspace is in force, or else the default. Raises
-    NotFound, and InvalidInput for a gateway.
+    level, suppress_everyone: None removes the setting: that of the next larger one is in force. Raises NotFound, and
+    InvalidInput for a gateway.
     """
     if is_workspace_id(target):
         wanted = WorkspaceNotifications(level, suppress_everyone)
@@ -44,11 +44,9 @@ async def set_notification_level(
     session = await set_fields(
         app, user, target, SyncReason.NOTIFICATIONS, values, gateways=False, channels=True, argument=_FIELD
     )
-    if level is not None or not is_channel(session.conversation):
-        return level or DEFAULT_LEVEL
-    workspace = workspace_of_channel(session.conversation)
-    found = await app.store.user_workspaces.find_notifications(user, [workspace])
-    return found.get(workspace, _NOT_SET).level or DEFAULT_LEVEL
+    if level is not None:
+        return level
+    return (await find_inherited_levels(app, user, [session.conversation]))[session.conversation]
 
 
 async def _set_in_workspace(
@@ -62,7 +60,8 @@ async def _set_in_workspace(
     workspace = WorkspaceId(target)
     snapshot = await app.store.sessions.list_followed(user, followed_list(workspace))
     names = [session.conversation for session in snapshot.sessions]
-    in_force = wanted.level or DEFAULT_LEVEL
+    of_user = (await app.store.notification_settings.read(user)).level
+    in_force = wanted.level or of_user
 
     async def work(transaction: UserTransaction) -> None:
         before = (await app.store.user_workspaces.find_notifications(user, [workspace])).get(workspace)
@@ -73,7 +72,7 @@ async def _set_in_workspace(
             return
         write = notifications_write(user, workspace, wanted)
         places = {}
-        if in_force is not (before.level or DEFAULT_LEVEL):
+        if in_force is not (before.level or of_user):
             inheriting = [name for name, each in transaction.sessions.items() if each.notification_level is None]
             places = await app.store.channel_sessions.find_places(user, inheriting)
         if not places:

@@ -13,6 +13,7 @@ from resolvers.sessions.attention import Attention, attention_from
 from resolvers.sessions.session_lists import SessionPage, page_from
 from resolvers.workspaces.access import WorkspaceAccess, access_of_info
 from store.base.ids import UserId
+from store.notifications.notification_settings import NotificationSettings
 from store.presence.presence_record import PresenceRecord
 from store.sessions.session_store import list_name
 
@@ -28,7 +29,7 @@ class OwnWorkspace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FirstScreen:
-    """A page of the main list, all workspaces of the user in the order of joining, numbers of a badge, and presence.
+    """A page of the main list, all workspaces of the user in the order of joining, a badge, and what the user has set.
 
     All of it includes everything up to the cursor of `sessions`.
     """
@@ -37,6 +38,7 @@ class FirstScreen:
     workspaces: Sequence[OwnWorkspace]
     attention: Attention
     presence: PresenceRecord
+    notification_settings: NotificationSettings
 
 
 async def read_first_screen(app: Confab, user: UserId, sizes: PageSizes) -> FirstScreen:
@@ -55,4 +57,5 @@ async def read_first_screen(app: Confab, user: UserId, sizes: PageSizes) -> Firs
         for access, workspace in zip(accesses, read.workspaces, strict=True)
         if access is not None and access.facts is not None
     ]
-    return FirstScreen(page_from(app, user, name, size, read.sessions), workspaces, attention, read.presence)
+    page = page_from(app, user, name, size, read.sessions)
+    return FirstScreen(page, workspaces, attention, read.presence, read.notification_settings)

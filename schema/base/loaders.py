@@ -11,6 +11,7 @@ from resolvers.base.app import Confab
 from resolvers.conversations.access import Access, FoundConversation, access_from, find_conversations, may_be_in
 from resolvers.conversations.message_viewers import list_readers
 from resolvers.conversations.visibility import is_visible
+from resolvers.following.inherited_levels import find_inherited_levels
 from resolvers.messages.history import list_newest_visible, newest_visible
 from resolvers.messages.receipts import GroupProgress
 from resolvers.presence.presences import find_presences
@@ -97,9 +98,9 @@ class Loaders:
         return BatchLoader(self._load_workspaces)
 
     @cached_property
-    def workspace_levels(self) -> BatchLoader[WorkspaceId, NotificationLevel | None]:
-        """Notification levels that the viewer set for workspaces; None: not set."""
-        return BatchLoader(self._load_workspace_levels)
+    def inherited_levels(self) -> BatchLoader[ConversationId, NotificationLevel]:
+        """Notification levels of conversations for which the viewer has set none."""
+        return BatchLoader(self._load_inherited_levels)
 
     @cached_property
     def revs(self) -> BatchLoader[WorkspaceId, int]:
@@ -276,9 +277,9 @@ class Loaders:
         found = {access.head.conversation: state for access, state in zip(filter(None, accesses), states, strict=True)}
         return [found.get(thread) for thread in threads]
 
-    async def _load_workspace_levels(self, workspaces: list[WorkspaceId]) -> list[NotificationLevel | None]:
-        found = await self._app.store.user_workspaces.find_notifications(self._viewer.id, workspaces)
-        return [found[workspace].level if workspace in found else None for workspace in workspaces]
+    async def _load_inherited_levels(self, conversations: list[ConversationId]) -> list[NotificationLevel]:
+        found = await find_inherited_levels(self._app, self._viewer.id, conversations)
+        return [found[conversation] for conversation in conversations]
 
     async def _load_workspaces(self, workspaces: list[WorkspaceId]) -> list[WorkspaceAccess | None]:
         return await list_accesses(self._app, self._viewer.id, workspaces)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import strawberry
 
@@ -18,11 +18,9 @@ from schema.base.scalars import Cursor, DateTime, Timestamp
 from schema.compiler import prefetched_by, reads, then
 from schema.messages.message_types import MessageType, message_from
 from store.base.ids import ConversationId
-from store.base.workspace_ids import workspace_of_channel
 from store.messages.message import Message
-from store.sessions.fields import DEFAULT_LEVEL, NotificationLevel
+from store.sessions.fields import NotificationLevel
 from store.sessions.session import Session
-from store.sessions.session_lists import is_channel
 from store.sessions.session_store import Category
 
 if TYPE_CHECKING:
@@ -30,9 +28,6 @@ if TYPE_CHECKING:
 
 ConversationRef = Annotated["Conversation", strawberry.lazy("schema.conversations.conversation_types")]
 """The only reference from a type to a package above its own. `Context.load_conversation` makes the object."""
-
-
-strawberry.enum(NotificationLevel)
 
 
 @strawberry.enum
@@ -51,10 +46,9 @@ def _prefetch_last_messages(context: Context, sessions: Sequence[SessionType]) -
     return context.loaders.prefetch_last_messages([conversation for conversation in shown if conversation is not None])
 
 
-def _prefetch_workspace_levels(context: Context, sessions: Sequence[SessionType]) -> asyncio.Future[None] | None:
-    inherited = [session.record.conversation for session in sessions if session.record.notification_level is None]
-    workspaces = {workspace_of_channel(name) for name in inherited if is_channel(name)}
-    return context.loaders.workspace_levels.prefetch(workspaces) if workspaces else None
+def _prefetch_inherited_levels(context: Context, sessions: Sequence[SessionType]) -> asyncio.Future[None] | None:
+    inheriting = [session.record.conversation for session in sessions if session.record.notification_level is None]
+    return context.loaders.inherited_levels.prefetch(inheriting) if inheriting else None
 
 
 @strawberry.type(name="Session", description="One user's context of one conversation. Overwritten, never appended.")
@@ -101,14 +95,11 @@ class SessionType(Node):
     peer_read_seq: int | None = reads("record.shown_peer_read_seq")
 
     @strawberry.field(
-        description="The notification level in force here.", metadata=prefetched_by(_prefetch_workspace_levels)
+        description="The notification level in force here.", metadata=prefetched_by(_prefetch_inherited_levels)
     )
     def notifications(self, info: Info) -> NotificationLevel:
-        own = self.record.notification_level
-        if own is not None or not is_channel(self.record.conversation):
-            return own or DEFAULT_LEVEL
-        workspace = workspace_of_channel(self.record.conversation)
-        return then(info.context.loaders.workspace_levels.find(workspace), lambda level: level or DEFAULT_LEVEL)
+        own, inherited = self.record.notification_level, info.context.loaders.inherited_levels
+        return cast(NotificationLevel, own or inherited.find(self.record.conversation))
 
     @strawberry.field(
         description="For an INVALID session: still answers id, type and last title. For a dismissed group: status "

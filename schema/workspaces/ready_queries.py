@@ -9,6 +9,7 @@ from resolvers.workspaces.first_screen import FirstScreen, read_first_screen
 from schema.base.context import Info
 from schema.base.list_sizes import holds
 from schema.base.scalars import Cursor
+from schema.notifications.settings_types import NotificationSettingsType
 from schema.presence.presence_types import OwnPresenceType
 from schema.sessions.session_types import AttentionType, SessionConnection, session_connection
 from schema.users.user_types import UserType, load_user
@@ -24,7 +25,11 @@ class Ready:
         return load_user(info.context, info.context.viewer)
 
     @strawberry.field
-    def sessions(self) -> SessionConnection:
+    def sessions(self, info: Info) -> SessionConnection:
+        # The main list has no channels and threads: these are the levels of all its sessions without one of their own.
+        known, level = info.context.loaders.inherited_levels, self.record.notification_settings.level
+        for edge in self.record.sessions.page.edges:
+            known.prime(edge.node.conversation, level)
         return session_connection(self.record.sessions)
 
     @strawberry.field(metadata=holds(10))
@@ -41,6 +46,10 @@ class Ready:
     @strawberry.field
     def presence(self, info: Info) -> OwnPresenceType:
         return OwnPresenceType(record=own_presence_from(info.context.app, self.record.presence))
+
+    @strawberry.field
+    def notification_settings(self) -> NotificationSettingsType:
+        return NotificationSettingsType(record=self.record.notification_settings)
 
     @strawberry.field
     def cursor(self) -> Cursor:

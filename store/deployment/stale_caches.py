@@ -2,14 +2,14 @@
 
 The outbox would repair this, but it is in Redis too and may be lost with the rest. So the process that stored the
 change remembers the users and conversations concerned, and invalidates their cached state as soon as Redis answers.
-Presence is not invalidated but loaded again: its devices are in Redis alone.
+What users have set (presence, notifications) is loaded again: the devices of a presence are in Redis alone.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 import structlog
 
@@ -38,17 +38,18 @@ class StaleCaches:
         generations: Generations,
         conversations: ConversationStore,
         sessions: SessionStore,
-        reload_presences: Callable[[Collection[UserId]], Awaitable[None]],
+        reloads: Sequence[Callable[[Collection[UserId]], Awaitable[None]]],
     ) -> None:
+        """Remember nothing yet. reloads: load what users have set (presence, notifications) into Redis again."""
         self._cache = cache
         self._generations = generations
         self._conversations = conversations
         self._sessions = sessions
-        self._reload_presences = reload_presences
+        self._reloads = reloads
         self._stale_users: dict[UserId, float] = {}
         """Time at which each was added, by `time.monotonic`."""
         self._stale_conversations: dict[ConversationId, float] = {}
-        self._stale_presences: dict[UserId, float] = {}
+        self._stale_settings: dict[UserId, float] = {}
         self._overflowed_at = -math.inf
 
     def add_user(self, user: UserId) -> None:
@@ -61,10 +62,10 @@ class StaleCaches:
         self._stale_conversations[conversation] = time.monotonic()
         self._limit()
 
-    def add_presence_unless_applied(self, user: UserId, is_applied: bool) -> None:
-        """Remember a user whose presence was changed, unless it was applied to the deployment's own Redis."""
+    def add_settings_unless_applied(self, user: UserId, is_applied: bool) -> None:
+        """Remember a user who changed presence or notifications, unless the deployment's own Redis has the change."""
         if not is_applied or not self._cache.is_shared:
-            self._stale_presences[user] = time.monotonic()
+            self._stale_settings[user] = time.monotonic()
             self._limit()
 
     async def invalidate(self) -> None:
@@ -79,18 +80,18 @@ class StaleCaches:
             self._overflowed_at = -math.inf
             # Entries added since then are invalidated by the next call, under the new key names.
             return
-        if not (self._stale_users or self._stale_conversations or self._stale_presences):
+        if not (self._stale_users or self._stale_conversations or self._stale_settings):
             return
         users, self._stale_users = self._stale_users, {}
         talks, self._stale_conversations = self._stale_conversations, {}
-        presences, self._stale_presences = self._stale_presences, {}
+        settings, self._stale_settings = self._stale_settings, {}
         try:
-            await self._reload(presences)
+            await self._reload(settings)
             await self._invalidate(users, talks)
         except BaseException:
             self._stale_users = users | self._stale_users
             self._stale_conversations = talks | self._stale_conversations
-            self._stale_presences = presences | self._stale_presences
+            self._stale_settings = settings | self._stale_settings
             self._limit()
             raise
 
@@ -100,18 +101,19 @@ class StaleCaches:
         return self._generations.began_at - _CLOCK_TOLERANCE_SECONDS
 
     def _limit(self) -> None:
-        remembered = len(self._stale_users) + len(self._stale_conversations) + len(self._stale_presences)
+        remembered = len(self._stale_users) + len(self._stale_conversations) + len(self._stale_settings)
         if remembered > _MAX_REMEMBERED:
             self._stale_users.clear()
             self._stale_conversations.clear()
-            self._stale_presences.clear()
+            self._stale_settings.clear()
             self._overflowed_at = time.monotonic()
 
-    async def _reload(self, presences: dict[UserId, float]) -> None:
+    async def _reload(self, settings: dict[UserId, float]) -> None:
         oldest = self._oldest_relevant
-        stale = [user for user, added_at in presences.items() if added_at >= oldest]
+        stale = [user for user, added_at in settings.items() if added_at >= oldest]
         for start in range(0, len(stale), _USERS_AT_ONCE):
-            await self._reload_presences(stale[start : start + _USERS_AT_ONCE])
+            for reload in self._reloads:
+                await reload(stale[start : start + _USERS_AT_ONCE])
 
     async def _invalidate(self, users: dict[UserId, float], talks: dict[ConversationId, float]) -> None:
         oldest = self._oldest_relevant

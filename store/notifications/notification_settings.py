@@ -1,13 +1,11 @@
-"""Notification settings of users. Levels of single conversations are in the sessions."""
+"""Notification settings of a user, and their stored form. Levels of single conversations are in the sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from store.base.ids import UserId
-from store.mongo.client import Document, Mongo
-from store.mongo.collections import NOTIFICATION_SETTINGS
 from store.sessions.fields import DEFAULT_LEVEL, NotificationLevel
 
 DEFAULT_DELAY_SECONDS = 10
@@ -27,6 +25,8 @@ class NotificationField:
     """Seconds."""
     HIDES_PREVIEW = "hp"
     KEYWORDS = "k"
+    REVISION = "r"
+    """Number of changes. In MongoDB only."""
 
 
 _F = NotificationField
@@ -58,38 +58,9 @@ class NotificationSettings:
 DEFAULT_SETTINGS = NotificationSettings()
 
 
-class NotificationSettingsStore:
-    """Reads and replaces settings. All methods raise Unreachable."""
-
-    def __init__(self, mongo: Mongo) -> None:
-        self._mongo = mongo
-
-    async def find(self, user: UserId) -> NotificationSettings:
-        """Return the settings of a user. One round trip."""
-        return (await self.find_many([user]))[user]
-
-    async def find_many(self, users: Collection[UserId]) -> dict[UserId, NotificationSettings]:
-        """Return the settings of each of some users. One round trip."""
-        rows = await self._mongo.find(NOTIFICATION_SETTINGS, {_F.ID: {"$in": list(users)}})
-        found = {row[_F.ID]: _settings_from(row) for row in rows}
-        return {user: found.get(user, DEFAULT_SETTINGS) for user in users}
-
-    async def update(self, user: UserId, before: NotificationSettings, after: NotificationSettings) -> None:
-        """Store the settings that differ. Of two calls at once, both changes are kept. One round trip."""
-        old, new = _fields_of(before), _fields_of(after)
-        changed = {name: value for name, value in new.items() if old.get(name) != value}
-        removed = [name for name in old if name not in new]
-        update: Document = {}
-        if changed:
-            update["$set"] = changed
-        if removed:
-            update["$unset"] = dict.fromkeys(removed, "")
-        if update:
-            await self._mongo.update_one(NOTIFICATION_SETTINGS, {_F.ID: user}, update, upsert=True)
-
-
-def _fields_of(settings: NotificationSettings) -> Document:
-    fields: Document = {}
+def fields_of(settings: NotificationSettings) -> dict[str, Any]:
+    """Return the stored fields of settings, without the user and the revision."""
+    fields: dict[str, Any] = {}
     if settings.level is not DEFAULT_LEVEL:
         fields[_F.LEVEL] = settings.level.value
     if settings.dnd_from is not None:
@@ -105,7 +76,8 @@ def _fields_of(settings: NotificationSettings) -> Document:
     return fields
 
 
-def _settings_from(row: Document) -> NotificationSettings:
+def settings_from(row: Mapping[str, Any]) -> NotificationSettings:
+    """Return settings by their stored fields."""
     return NotificationSettings(
         NotificationLevel(row.get(_F.LEVEL, DEFAULT_LEVEL.value)),
         row.get(_F.DND_FROM),

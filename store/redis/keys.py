@@ -83,6 +83,10 @@ class Keys:
         """Return the keys of a user's presence: the record, and the servers that show it. See `_presence.lua`."""
         return self.of_user(user, "presence"), self.of_user(user, "pwatch")
 
+    def notification_settings(self, user: UserId) -> str:
+        """Return the key of a user's notification settings."""
+        return self.of_user(user, "notifications")
+
     def typing(self, user: UserId, conversation: ConversationId) -> str:
         """Return the key that exists for a while after a user's typing in a conversation was announced."""
         return f"{self.namespace}{{u:{encode_user(user)}}}:typing:{conversation}"

@@ -38,10 +38,13 @@ ROOT_FIELDS = [
     query("searchUsers", 'searchUsers(query: "admin", workspaceId: $id) { edges { node { id } } }',
         in_workspace(INVISIBLE, OK, OK), id="@workspace"),
     query("attention", "attention { unread mentions threads }", SIGNED_IN),
-    query("ready", "ready { me { id } sessions { totalUnread } workspaces { id } presence { setting } cursor }",
+    query("ready", "ready { me { id } sessions { totalUnread } workspaces { id } presence { setting } "
+        "notificationSettings { level } cursor }",
         SIGNED_IN),
     # Strangers are answered too, as OFFLINE: tests/api/presence/test_presences.py.
     query("presences", "presences(userIds: $ids) { status }", SIGNED_IN, ids=["@member", "@outsider"]),
+    query("notificationSettings", "notificationSettings { level keywords }", SIGNED_IN),
+    mutation("setNotificationSettings", "setNotificationSettings(input: { level: NONE }) { level }", SIGNED_IN),
     mutation("setPresence", "setPresence(status: DND) { setting }", SIGNED_IN),
     mutation("setCustomStatus", 'setCustomStatus(text: "away") { customStatus { text } }', SIGNED_IN),
     # Over HTTP, as here, it is refused for all: tests/api/presence/test_reporting_activity.py.

@@ -111,7 +111,8 @@ VIEWERS_OWN = """
     SessionEdge: node cursor
     SessionDelta: sessions cursor hasMore totalUnread reset
     Attention: unread mentions threads
-    Ready: me sessions workspaces attention presence cursor
+    Ready: me sessions workspaces attention presence notificationSettings cursor
+    NotificationSettings: *
     OwnPresence: *
     OwnMembershipChanged: workspaceId member rev
     SessionCategory: categoryId sessionCount unreadCount writeTs lastMessage

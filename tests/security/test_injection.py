@@ -121,7 +121,7 @@ def valid_for(sample: SampleGroup) -> Json:
         "updateCategory.categoryId": "k_1.1", "updateCategory.name": "x", "addToChannel.channelId": "c_1.1",
         "addToChannel.userIds": [user], "removeFromChannel.channelId": "c_1.1", "removeFromChannel.userId": user,
         "reportActivity.active": True, "reportActivity.activities": [{"type": "PLAYING", "name": "x"}],
-        "setPresence.status": "DND",
+        "setPresence.status": "DND", "setNotificationSettings.input": {},
         "registerDevice.input": {"type": "WEB"},
         "markChannelsRead.workspaceId": "w_1", "followedChannels.workspaceId": "w_1",
         "searchMessages.query": "hello", "searchMessages.filter": {},
@@ -148,6 +148,7 @@ OWN_WRITES = (
     "setPresence",
     "setCustomStatus",
     "registerDevice",
+    "setNotificationSettings",
 )
 
 

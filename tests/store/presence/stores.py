@@ -25,7 +25,7 @@ def open_presence(
     """Return the presence store of one more server."""
     rows = PresenceRows(store.mongo)
     records = PresenceCache(rows, store.cache, store.keys, clock)
-    note = note_stored or store.stale_caches.add_presence_unless_applied
+    note = note_stored or store.stale_caches.add_settings_unless_applied
     return PresenceStore(rows, records, store.cache, store.keys, clock, note)
 
 
