@@ -952,6 +952,8 @@ export type Mutation = {
   registerDevice: Device;
   /** Closes the device's connections with 4401. Its token stays valid. */
   removeDevice: Scalars['Boolean']['output'];
+  /** null leaves a setting as it is. */
+  setNotificationSettings: NotificationSettings;
   /**
    * CONNECT; a VOICE channel (INVALID_INPUT). One voice channel per user and workspace: joining another leaves the first.
    * On a WebSocket only (INVALID_INPUT), as are updateVoice and leaveVoice: the state belongs to the connection's device
@@ -962,6 +964,8 @@ export type Mutation = {
   leaveVoice: Scalars['Boolean']['output'];
   /** MUTE_OTHERS, DEAFEN_OTHERS, MOVE_OTHERS. */
   moderateVoice?: Maybe<VoiceState>;
+  /** Sends a push to this device now and says what became of it. */
+  testPush: PushResult;
 };
 
 
@@ -1364,6 +1368,11 @@ export type MutationRemoveDeviceArgs = {
 };
 
 
+export type MutationSetNotificationSettingsArgs = {
+  input: NotificationSettingsInput;
+};
+
+
 export type MutationJoinVoiceArgs = {
   channelId: Scalars['ID']['input'];
   selfMute?: InputMaybe<Scalars['Boolean']['input']>;
@@ -1388,6 +1397,11 @@ export type MutationModerateVoiceArgs = {
   moveToChannelId?: InputMaybe<Scalars['ID']['input']>;
 };
 
+
+export type MutationTestPushArgs = {
+  deviceId: Scalars['ID']['input'];
+};
+
 export type Node = {
   id: Scalars['ID']['output'];
 };
@@ -1396,6 +1410,41 @@ export type NotificationLevel =
   | 'ALL'
   | 'MENTIONS'
   | 'NONE';
+
+/**
+ * A push is not sent for what is already read, muted, silent, from a blocked sender, or shown on a device in use
+ * (delaySeconds: how long to wait for that). What is true when it is sent counts, not when the message came. One
+ * notification per conversation: the next replaces it, and reading removes it. Payload: {title, body, conversationId,
+ * badge, tag}; tag identifies the conversation; badge is attention.unread + attention.mentions. keywords notify like a
+ * mention. doNotDisturb: from and to as HH:MM in timeZone (IANA); "" switches it off.
+ */
+export type NotificationSettings = {
+  __typename: 'NotificationSettings';
+  level: NotificationLevel;
+  timeZone: Scalars['String']['output'];
+  delaySeconds: Scalars['Int']['output'];
+  showPreview: Scalars['Boolean']['output'];
+  keywords: Array<Scalars['String']['output']>;
+  doNotDisturbFrom?: Maybe<Scalars['String']['output']>;
+  doNotDisturbTo?: Maybe<Scalars['String']['output']>;
+};
+
+export type NotificationSettingsInput = {
+  /** Of conversations and workspaces without a level of their own. ALL at first. */
+  level?: InputMaybe<NotificationLevel>;
+  /**
+   * Together with doNotDisturbTo, from which it must differ. An earlier doNotDisturbTo is that of the next day. ""
+   * switches both off.
+   */
+  doNotDisturbFrom?: InputMaybe<Scalars['String']['input']>;
+  doNotDisturbTo?: InputMaybe<Scalars['String']['input']>;
+  timeZone?: InputMaybe<Scalars['String']['input']>;
+  /** 0 to 3600; 10 at first. */
+  delaySeconds?: InputMaybe<Scalars['Int']['input']>;
+  showPreview?: InputMaybe<Scalars['Boolean']['input']>;
+  /** At most 100 of 1 to 64 characters. Case and diacritics are ignored: of those that are the same, the first stays. */
+  keywords?: InputMaybe<Array<Scalars['String']['input']>>;
+};
 
 /** The caller's own roles, nickname, time-out, or the end of their membership (member: null). */
 export type OwnMembershipChanged = {
@@ -1547,10 +1596,30 @@ export type PrivateConversation = Conversation & Node & {
   peer: User;
 };
 
+/**
+ * ACCEPTED: the service has it, which does not mean that the device gets it. GONE: the address is not valid any more, and
+ * was removed from the device: register it again. REFUSED: the service refused this push, or the credentials. UNREACHABLE:
+ * no answer, or overloaded; try again later. NOT_CONFIGURED: the deployment has no credentials for the service, or the
+ * device has no push address.
+ */
+export type PushOutcome =
+  | 'ACCEPTED'
+  | 'GONE'
+  | 'REFUSED'
+  | 'UNREACHABLE'
+  | 'NOT_CONFIGURED';
+
 export type PushPlatform =
   | 'APNS'
   | 'FCM'
   | 'WEB_PUSH';
+
+export type PushResult = {
+  __typename: 'PushResult';
+  outcome: PushOutcome;
+  /** For developers, in English. Null if it was accepted. */
+  reason?: Maybe<Scalars['String']['output']>;
+};
 
 export type Query = {
   __typename: 'Query';
@@ -1633,6 +1702,7 @@ export type Query = {
   presences: Array<Presence>;
   /** The caller's own: connected ones first, then the one seen last. */
   devices: Array<Device>;
+  notificationSettings: NotificationSettings;
   /**
    * Messages the caller may read at this moment, newest first: the index proposes, the current rights decide. query, 1 to
    * 256 characters: words (all must occur; a prefix of the last one is enough), "exact phrase", -without; only exclusions,
@@ -1643,6 +1713,8 @@ export type Query = {
    * sent, as edited, and no longer once recalled. A cursor of another search: INVALID_INPUT.
    */
   searchMessages: SearchConnection;
+  /** applicationServerKey for PushManager.subscribe, in base64url. Null: there is no Web Push here. */
+  webPushPublicKey?: Maybe<Scalars['String']['output']>;
   node?: Maybe<Node>;
 };
 
@@ -1848,6 +1920,7 @@ export type Ready = {
   workspaces: Array<Workspace>;
   attention: Attention;
   presence: OwnPresence;
+  notificationSettings: NotificationSettings;
   cursor: Scalars['Cursor']['output'];
 };
 
@@ -1985,6 +2058,8 @@ export type SendMessageInput = {
   replyToId?: InputMaybe<Scalars['ID']['input']>;
   /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
   attachmentIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+  /** No push notification to anybody. */
+  silent?: InputMaybe<Scalars['Boolean']['input']>;
   /** No link previews. */
   suppressEmbeds?: InputMaybe<Scalars['Boolean']['input']>;
   /** Bots and service callers only (FORBIDDEN); at most 10. */

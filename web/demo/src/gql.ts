@@ -124,6 +124,23 @@ export type NotificationLevel =
   | 'MENTIONS'
   | 'NONE';
 
+export type NotificationSettingsInput = {
+  /** Of conversations and workspaces without a level of their own. ALL at first. */
+  level?: NotificationLevel | null | undefined;
+  /**
+   * Together with doNotDisturbTo, from which it must differ. An earlier doNotDisturbTo is that of the next day. ""
+   * switches both off.
+   */
+  doNotDisturbFrom?: string | null | undefined;
+  doNotDisturbTo?: string | null | undefined;
+  timeZone?: string | null | undefined;
+  /** 0 to 3600; 10 at first. */
+  delaySeconds?: number | null | undefined;
+  showPreview?: boolean | null | undefined;
+  /** At most 100 of 1 to 64 characters. Case and diacritics are ignored: of those that are the same, the first stays. */
+  keywords?: Array<string> | null | undefined;
+};
+
 /**
  * Computed in this order: the role of everyone and all roles of the member together; ADMINISTRATOR and the owner have
  * everything; then the channel's overwrites: deny and allow for everyone, then the denies and then the allows of the
@@ -186,6 +203,19 @@ export type PresenceStatus =
   | 'DND'
   | 'OFFLINE';
 
+/**
+ * ACCEPTED: the service has it, which does not mean that the device gets it. GONE: the address is not valid any more, and
+ * was removed from the device: register it again. REFUSED: the service refused this push, or the credentials. UNREACHABLE:
+ * no answer, or overloaded; try again later. NOT_CONFIGURED: the deployment has no credentials for the service, or the
+ * device has no push address.
+ */
+export type PushOutcome =
+  | 'ACCEPTED'
+  | 'GONE'
+  | 'REFUSED'
+  | 'UNREACHABLE'
+  | 'NOT_CONFIGURED';
+
 export type PushPlatform =
   | 'APNS'
   | 'FCM'
@@ -245,6 +275,8 @@ export type SendMessageInput = {
   replyToId?: string | null | undefined;
   /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
   attachmentIds?: Array<string> | null | undefined;
+  /** No push notification to anybody. */
+  silent?: boolean | null | undefined;
   /** No link previews. */
   suppressEmbeds?: boolean | null | undefined;
   /** Bots and service callers only (FORBIDDEN); at most 10. */
@@ -275,23 +307,6 @@ export type WebPushInput = {
   p256dh: string;
   auth: string;
 };
-
-export type NotificationSettingsInput = {
-  level?: NotificationLevel | null | undefined;
-  doNotDisturbFrom?: string | null | undefined;
-  doNotDisturbTo?: string | null | undefined;
-  timeZone?: string | null | undefined;
-  delaySeconds?: number | null | undefined;
-  showPreview?: boolean | null | undefined;
-  keywords?: Array<string> | null | undefined;
-};
-
-export type PushOutcome =
-  | 'ACCEPTED'
-  | 'GONE'
-  | 'REFUSED'
-  | 'UNREACHABLE'
-  | 'NOT_CONFIGURED';
 
 export type UserPartsFragment = { id: string, displayName: string, avatarUrl: string | null, isBot: boolean };
 
@@ -2284,6 +2299,6 @@ export const possibleTypes = {
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["AccessEnded","Activity","Attention","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","CustomStatus","Delivery","Embed","EmbedField","EmbedImage","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","OwnMembershipChanged","OwnPresence","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Presence","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SearchConnection","SearchEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TextRange","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","VoiceJoin","VoiceState","VoiceStateChanged","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge","NotificationSettings","PushResult"];
+export const embeddedTypes = ["AccessEnded","Activity","Attention","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","CustomStatus","Delivery","Embed","EmbedField","EmbedImage","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","NotificationSettings","OwnMembershipChanged","OwnPresence","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Presence","PushResult","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SearchConnection","SearchEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TextRange","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","VoiceJoin","VoiceState","VoiceStateChanged","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
 
-export const mutations = ["testPush","setNotificationSettings","upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","setPresence","setCustomStatus","reportActivity","renewAuth","registerDevice","removeDevice","joinVoice","updateVoice","leaveVoice","moderateVoice"];
+export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","setPresence","setCustomStatus","reportActivity","renewAuth","registerDevice","removeDevice","setNotificationSettings","joinVoice","updateVoice","leaveVoice","moderateVoice","testPush"];
