@@ -12,25 +12,28 @@ self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew
 
 // A push: { title, body, conversationId, badge, tag }, or a quiet one: { quiet: true, conversationId, badge, tag }.
 function read(data) {
+  let push = {};
   try {
-    return Object(data.json());
+    push = Object(data.json());
   } catch {
-    return {};
+    // Not JSON. What cannot be read must not throw: browsers want to see a notification for each push.
   }
+  const text = (name) => (typeof push[name] === "string" ? push[name] : "");
+  const texts = { title: text("title"), body: text("body"), conversationId: text("conversationId"), tag: text("tag") };
+  return { ...texts, badge: push.badge, quiet: push.quiet === true };
 }
 
 async function take({ title, body, conversationId, badge, tag, quiet }) {
-  if (Number.isInteger(badge)) await self.navigator.setAppBadge?.(badge).catch(() => {});
+  if (badge >= 0) await self.navigator.setAppBadge?.(badge).catch(() => {});
   // Chrome shows a notification of its own if pushes often showed nothing.
   await close("user_visible_auto_notification");
   if (quiet || (await isLookedAt(conversationId))) return close(tag);
-  // Browsers want to see a notification for each push: show one even if there is nothing to say.
   const options = { body: body || (title ? "" : "You have new messages."), icon: ICON, data: { conversationId } };
   await self.registration.showNotification(title || "Confab", { ...options, tag: tag || "confab", renotify: true });
 }
 
 async function close(tag) {
-  for (const each of tag ? await self.registration.getNotifications({ tag }) : []) each.close();
+  for (const each of await self.registration.getNotifications({ tag })) each.close();
 }
 
 const windows = () => self.clients.matchAll({ type: "window", includeUncontrolled: true });

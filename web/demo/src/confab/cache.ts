@@ -7,7 +7,7 @@
 import { cacheExchange, type Cache } from "@urql/exchange-graphcache";
 
 import { embeddedTypes, MeDocument, mutations, NotificationSettingsDocument, OwnPresenceDocument, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
-import type { MessageEventsSubscription, ReadyQuery, RoomEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
+import type { MessageEventsSubscription, NotificationSettingsInput, ReadyQuery, RoomEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
 import { connectedHistory, newHistory } from "./history";
 import { sessionId } from "./ids";
 
@@ -193,6 +193,12 @@ export function cache(me: string) {
       muteSession: soon(({ muted, until }: { muted: boolean; until?: string }) => ({ muteStatus: muted, mutedUntil: until ?? null })),
       pinSession: soon(({ priority }: { priority: number }) => ({ priority })),
       deleteSession: soon(() => ({ status: "INVALID" })),
+      setNotificationSettings: ({ input }, cache) => {
+        const before = cache.readQuery({ query: NotificationSettingsDocument })?.notificationSettings;
+        if (!before) return null as never;
+        const given = Object.entries(input as NotificationSettingsInput).filter(([, value]) => value != null);
+        return { __typename: "NotificationSettings", ...before, ...Object.fromEntries(given.map(([name, value]) => [name, value === "" ? null : value])) } as never;
+      },
     },
   });
 }
