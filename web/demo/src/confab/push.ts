@@ -185,7 +185,7 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
       const { data, error } = await client.mutation(TestPushDocument, { id: deviceId }).toPromise();
       if (!data) return { arrives: false, words: error?.graphQLErrors[0]?.message ?? NO_NETWORK };
       const { outcome, reason } = data.testPush;
-      return { arrives: outcome === "ACCEPTED", words: reason ? `${OUTCOMES[outcome]} It said: ${reason}` : OUTCOMES[outcome] };
+      return { arrives: outcome === "ACCEPTED", words: reason ? `${OUTCOMES[outcome]} Details: ${reason}` : OUTCOMES[outcome] };
     },
     signOut: () => {
       if (obstacle() || disk.get(wanted) === null) return Promise.resolve();
