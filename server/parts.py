@@ -24,7 +24,7 @@ from server.blob_store import open_blob_store
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.file_address_keys import file_addresses
 from server.media_server import build_media_server
-from server.push_services import build_push_services, vapid_key
+from server.push_services import vapid_key
 from server.settings import Settings
 from server.settings.public_url import public_url
 from server.workers import BackgroundWorker, build_push_worker
@@ -328,7 +328,7 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         CatchUps(settings.max_catch_ups_per_user),
         inspector=inspector,
         media=livekit.server if livekit is not None else None,
-        push_services=build_push_services(settings, store.clock),
+        push_services=push_services,
         web_push_public_key=web_push_key.public_text if web_push_key is not None else None,
         allow_loopback=settings.allow_loopback,
     )

@@ -21,6 +21,7 @@ from schema.execution.event_slots import EventSlots
 from server.blob_store import check_blob_store
 from server.opening import open_databases, release_worker_number
 from server.parts import build_engine, build_parts, connect
+from server.push_services import build_push_services
 from server.settings import Settings
 from store.base.clock import Clock, SystemClock
 from store.base.errors import StoreError
@@ -105,7 +106,9 @@ async def open_services(
     """
     databases = connect(settings, clock or SystemClock())
     store = databases.store
-    parts = build_parts(settings, store, push_services or {})
+    if push_services is None:
+        push_services = build_push_services(settings, store.clock)
+    parts = build_parts(settings, store, push_services)
     engine = build_engine(settings, parts.app)
     opened, data_is_newer = asyncio.Event(), asyncio.Event()
     migrator = Migrator(databases.mongo)
