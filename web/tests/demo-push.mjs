@@ -321,7 +321,7 @@ check("each setting is stored when it is changed", async () => {
   await dialog(dave).getByRole("textbox", { name: "Words that notify like a mention" }).fill("release,  coffee ,release");
   await dave.keyboard.press("Enter");
   await setTo("dave", { keywords: ["release", "coffee"] });
-  await dialog(dave).getByRole("combobox", { name: "While you use another device" }).selectOption("After a minute");
+  await dialog(dave).getByRole("combobox", { name: "Wait while you use Confab" }).selectOption("1 minute");
   await setTo("dave", { delaySeconds: 60 });
   await dialog(dave).getByRole("checkbox", { name: /^Show the text of messages/ }).uncheck();
   await setTo("dave", { showPreview: false });

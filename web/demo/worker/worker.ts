@@ -67,7 +67,7 @@ async function take(push: Push): Promise<void> {
 /** Chrome shows a notification of its own with this tag if pushes often showed nothing. */
 const LEFT_BY_CHROME = "user_visible_auto_notification";
 
-/** WebKit takes the subscription away after three pushes that showed nothing. Other engines allow a few of them. */
+/** WebKit takes the subscription away after a few pushes that showed nothing. The server sends no quiet ones there. */
 const MUST_SHOW = /^(?!.*Chrom).*Safari/.test(self.navigator.userAgent);
 
 /** Removes the notification of a conversation. */

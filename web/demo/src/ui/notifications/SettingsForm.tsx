@@ -5,8 +5,8 @@ import { useDo } from "../useDo";
 import { useAsked } from "../world";
 import { LEVELS } from "./levels";
 
-/** Seconds that a push waits while a device is in use. */
-const DELAYS: [number, string][] = [[0, "At once"], [10, "After 10 seconds"], [30, "After 30 seconds"], [60, "After a minute"], [300, "After 5 minutes"]];
+/** Seconds that a push waits while a device is in use. If it still is then, the message was seen there. */
+const DELAYS: [number, string][] = [[0, "Do not wait"], [10, "10 seconds"], [30, "30 seconds"], [60, "1 minute"], [300, "5 minutes"]];
 const NIGHT = { doNotDisturbFrom: "22:00", doNotDisturbTo: "07:00" };
 const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
@@ -34,9 +34,9 @@ export function SettingsForm() {
       <Keywords settings={settings} set={set} />
       <DoNotDisturb settings={settings} set={set} />
       <label className="choice">
-        <span>While you use another device<small>Nothing comes if you read the message there first</small></span>
-        <select aria-label="While you use another device" value={settings.delaySeconds} onChange={(event) => void set({ delaySeconds: Number(event.target.value) })}>
-          {!DELAYS.some(([seconds]) => seconds === settings.delaySeconds) && <option value={settings.delaySeconds}>{`After ${settings.delaySeconds} seconds`}</option>}
+        <span>Wait while you use Confab<small>Nothing comes if you are still there then</small></span>
+        <select aria-label="Wait while you use Confab" value={settings.delaySeconds} onChange={(event) => void set({ delaySeconds: Number(event.target.value) })}>
+          {!DELAYS.some(([seconds]) => seconds === settings.delaySeconds) && <option value={settings.delaySeconds}>{`${settings.delaySeconds} seconds`}</option>}
           {DELAYS.map(([seconds, words]) => <option key={seconds} value={seconds}>{words}</option>)}
         </select>
       </label>
