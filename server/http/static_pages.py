@@ -137,6 +137,7 @@ def _headers(frames: str, legacy_frames: str, pictures: bool, files: str) -> dic
         f"media-src {files} blob:",
         f"connect-src {files}",
         "worker-src 'self' blob:",
+        "manifest-src 'self'",
         # The demo shows two devices next to each other: it frames itself twice.
         f"frame-src {frames}",
         f"frame-ancestors {frames}",

@@ -253,11 +253,23 @@ check("a subscription that was lost, or has another key of the server, is made a
   }
 });
 
+check("a subscription that the browser ends is replaced at once if a page is open", async () => {
+  await erin.evaluate(() => localStorage.removeItem("held"));
+  const [worker] = erin.context().serviceWorkers();
+  await worker.evaluate(() => self.dispatchEvent(new ExtendableEvent("pushsubscriptionchange")));
+  await eventually(async () => assert.equal(await held(erin), `${origin}/push/5`));
+  served.pushes.splice(0);
+  await eventually(async () => {
+    await sendTest(erin, /^Sent/);
+    assert.deepEqual(served.pushes.splice(0), ["/push/5"]);
+  });
+});
+
 check("an address that is still good stays when the page is opened again", async () => {
   await erin.reload();
   await openDialog(erin);
   await here(erin).getByText("On in this browser").waitFor();
-  assert.equal(await held(erin), `${origin}/push/4`);
+  assert.equal(await held(erin), `${origin}/push/5`);
 });
 
 check("switching off, and signing out, removes the address here and at the server", async () => {
@@ -272,6 +284,18 @@ check("switching off, and signing out, removes the address here and at the serve
   await erin.getByRole("menuitem", { name: "Sign out" }).click();
   await erin.getByRole("heading", { name: "Confab" }).waitFor();
   assert.deepEqual([await held(erin), await platform(erin)], [null, null]);
+});
+
+check("another user who signs in ends the pushes of the one before", async () => {
+  await erin.goto(new URL("/demo?as=erin", erin.url()).href);
+  await openDialog(erin);
+  await button(erin, "Switch on").click();
+  await here(erin).getByText("On in this browser").waitFor();
+  await erin.goto(new URL("/demo?as=carol", erin.url()).href);
+  await isActive(erin);
+  await eventually(async () => assert.equal(await held(erin), null));
+  await openDialog(erin);
+  await here(erin).getByText("Off in this browser").waitFor();
   await erin.context().close();
 });
 

@@ -2,8 +2,8 @@
  * Pushes to this browser: permission, subscription, and what the server knows of it.
  *
  * Guarantees: "on" means that the browser has a subscription with the server's present key, and that the server has its address. When
- * the page is opened, a lost subscription is made again: it expired, the key changed, or the push service gave it up. On signing out
- * it is removed, so that nobody reads the messages of the user who was here before.
+ * the page is opened, a lost subscription is made again: it expired, the key changed, or the push service gave it up. When the user
+ * signs out, or another one signs in, it is ended: nobody gets the messages of the user who was here before.
  */
 import type { Client } from "@urql/core";
 
@@ -39,6 +39,7 @@ export interface PushHandlers {
 
 const WORKER = "/demo/sw.js";
 const SCOPE = "/demo/";
+const WANTED = ".push";
 const SIGN_OUT_MS = 2_000;
 const NO_NETWORK = "This needs the network. Try again when you are online.";
 
@@ -84,9 +85,9 @@ async function subscribe(key: string, again: boolean): Promise<PushSubscription>
   return pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
 }
 
-export function openPush(client: Client, { deviceId, deviceType }: Device, place: string, handlers: PushHandlers): Push {
+export function openPush(client: Client, { deviceId, deviceType }: Device, place: string, me: string, handlers: PushHandlers): Push {
   /** The registered endpoint, while pushes are on here. */
-  const wanted = `${place}.push`;
+  const wanted = `${place}.${me}${WANTED}`;
   const listeners = new Set<() => void>();
   let state: PushState = obstacle() ?? "looking";
   const become = (next: PushState) => {
@@ -144,6 +145,13 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
     return data ? null : (error?.graphQLErrors[0]?.message ?? NO_NETWORK);
   };
 
+  /** Another user was here, and did not sign out. The server learns it from the push service. */
+  const endOthers = async () => {
+    const others = disk.names(`${place}.`).filter((name) => name.endsWith(WANTED) && name !== wanted);
+    if (others.length) await (await held())?.unsubscribe();
+    others.forEach(disk.remove);
+  };
+
   const alive = new AbortController();
   const { signal } = alive;
   if (!obstacle()) {
@@ -154,6 +162,7 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
     };
     navigator.serviceWorker.addEventListener("message", onMessage, { signal });
     navigator.serviceWorker.startMessages();
+    void inTurn(endOthers).catch(() => {});
     // The user may change the permission in the browser's own settings.
     void navigator.permissions?.query({ name: "notifications" }).then((permission) => permission.addEventListener("change", () => void refreshInTurn(), { signal }), () => {});
   }

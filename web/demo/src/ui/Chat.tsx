@@ -43,7 +43,7 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
     const outbox = openOutbox(connection.client, `${place}.${token.userId}`);
     const uploads = openUploads(connection.client, outbox);
     const presences = openPresences(connection.client);
-    const push = openPush(connection.client, device, `${place}.${token.userId}`, {
+    const push = openPush(connection.client, device, place, token.userId, {
       isLookedAt: (conversationId) => !document.hidden && document.hasFocus() && shownConversation() === conversationId,
       open: (conversationId) => conversationId && go({ conversationId }),
     });
