@@ -21,6 +21,7 @@ from store.presence.presence_record import DeviceType
 LONGEST_TOKEN = 4_096
 
 _TOKEN = re.compile(rf"[!-~]{{1,{LONGEST_TOKEN}}}\Z")
+_HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?\Z")
 _LOCALE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*\Z")
 _LONGEST_LOCALE = 35
 _P256DH_BYTES = 65
@@ -104,7 +105,11 @@ def _check_web_push(keys: WebPushKeys, rules: AddressRules) -> PushAddress:
     try:
         # A name is resolved for each connection only: it may have another address then.
         address = rules.parse(keys.endpoint)
-        if address.url.port == 0 or (is_ip_address(address.host) and not is_public(address.host, rules.allowed)):
+        if is_ip_address(address.host):
+            is_valid = is_public(address.host, rules.allowed)
+        else:
+            is_valid = bool(_HOST_NAME.match(address.host))
+        if not is_valid or address.url.port == 0:
             raise AddressRefused("not a public address")
     except AddressRefused as error:
         raise InvalidInput(f"endpoint must be a public https URL: {error}", field="webPush.endpoint") from error

@@ -22,7 +22,7 @@ class PushOutcome(StrEnum):
     UNREACHABLE = "UNREACHABLE"
     """No answer, or the service is overloaded. It may be sent again."""
     NOT_CONFIGURED = "NOT_CONFIGURED"
-    """This deployment has no credentials for the service."""
+    """This deployment has no credentials for the service, or the device has no push address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ class PushResult:
     Attributes:
         outcome: What became of it.
         reason: For people: what the service said. None if it was accepted.
-        retry_after_seconds: Time for which the service asked not to be sent anything; None: it did not ask.
+        retry_after_seconds: Time for which the service asked not to be sent anything, at most an hour; None: it did not
+            ask. For Web Push it is about this address only: users name these services, and may name hostile ones.
     """
 
     outcome: PushOutcome

@@ -263,6 +263,9 @@ ROOT_FIELDS = [
     query("devices", "devices { id }", SIGNED_IN),
     mutation("registerDevice", 'registerDevice(input: {id: "phone", type: MOBILE}) { id }', SIGNED_IN),
     mutation("removeDevice", 'removeDevice(deviceId: "another")', outcomes_by_relation(*[INVISIBLE] * 5)),
+    # This deployment has no Web Push. With it: tests/api/push/.
+    query("webPushPublicKey", "webPushPublicKey", outcomes_by_relation(*[NULL] * 5)),
+    mutation("testPush", 'testPush(deviceId: "another") { outcome }', outcomes_by_relation(*[INVISIBLE] * 5)),
     # Valid on a WebSocket only: tests/server/test_token_renewal.py.
     mutation("renewAuth", 'renewAuth(token: "x")', outcomes_by_relation(*["INVALID_INPUT"] * 5)),
     # Valid on a WebSocket only: tests/api/voice.

@@ -122,6 +122,7 @@ VIEWERS_OWN = """
     UserEdge: node cursor
     SyncSession: reason hasMore sessions totalUnread cursor reset
     Device: *
+    PushResult: *
 """
 """Different for each viewer: their own session and numbers, and messages within their own intervals."""
 

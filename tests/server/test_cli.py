@@ -289,6 +289,7 @@ def test_dev_starts_serves_and_stops(data_dir: Path, confab: Callable[..., Outco
         assert out.rstrip().endswith("Stopped")
     assert find_running(data_dir) is None
     assert not list(data_dir.glob("*.pid"))
+    assert (data_dir / "vapid_private_key").exists()
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from resolvers.push.services.vapid import VapidKey
 from server.settings import (
     DEVELOPMENT_SECRET,
     MIN_SECRET_BYTES,
@@ -22,6 +23,7 @@ from server.settings import (
     variable,
 )
 from server.settings.fields import RENAMED
+from tests.push.services.keys import apns_key, service_account
 
 GOOD_SECRET = "b0f5a9c7d2e84163908f7a6b5c4d3e21"
 
@@ -147,6 +149,14 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "preview_allowed_networks": "10.1.0.0/16, fd00::/8",
         "workers": "false",
         "allow_loopback": "true",
+        "vapid_private_key": VapidKey.generate().private_text,
+        "vapid_contact": "https://example.org/contact",
+        "apns_key": apns_key(),
+        "apns_key_id": "ABC123DEFG",
+        "apns_team_id": "DEF123GHIJ",
+        "apns_topic": "org.example.chat",
+        "apns_sandbox": "true",
+        "fcm_credentials": service_account(),
         "data_center": "31",
         "log_level": "debug",
         "log_format": "CONSOLE",
@@ -154,7 +164,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
     }
     not_given = {"jwt_secret", "jwt_secret_file", "jwt_previous_secrets_file", "jwks_url"}
     not_given |= {"s3_secret_key_file", "file_address_key", "file_address_key_file", "file_address_previous_keys_file"}
-    not_given |= {"livekit_api_secret_file"}
+    not_given |= {"livekit_api_secret_file", "vapid_private_key_file", "apns_key_file", "fcm_credentials_file"}
     assert not_given | given.keys() == Settings.model_fields.keys()
     for field, value in given.items():
         monkeypatch.setenv(variable(field), value)

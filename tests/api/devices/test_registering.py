@@ -14,6 +14,7 @@ from store.devices.device import MAX_DEVICES
 from store.mongo.collections import DEVICES, PUSH_TOKENS
 from subscriptions.presence.device_rows import SEEN_MS
 from tests.api.client import Api, Refusal
+from tests.api.conftest import OpenApi
 from tests.api.devices.calls import (
     NODE,
     REGISTER,
@@ -26,9 +27,11 @@ from tests.api.devices.calls import (
     until,
     wait_for_rows,
 )
+from tests.push.services.subscription import Subscription
 
-POINT = base64.urlsafe_b64encode(b"\x04" + bytes(range(64))).decode().rstrip("=")
-SECRET = base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip("=")
+BROWSER = Subscription("https://push.test/abc")
+POINT, SECRET = BROWSER.p256dh, BROWSER.auth
+OFF_THE_CURVE = base64.urlsafe_b64encode(b"\x04" + bytes(range(64))).decode().rstrip("=")
 WEB_PUSH = {"endpoint": "https://push.test/abc", "p256dh": POINT, "auth": SECRET}
 APNS = {"pushPlatform": "APNS", "pushToken": "a1b2"}
 
@@ -53,6 +56,12 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "an endpoint without a host": ({"endpoint": "https:///abc"}, "webPush.endpoint"),
     "an endpoint that is no URL": ({"endpoint": "https://[push/"}, "webPush.endpoint"),
     "a long endpoint": ({"endpoint": "https://push.test/" + "x" * 2048}, "webPush.endpoint"),
+    "an endpoint at port 0": ({"endpoint": "https://push.test:0/"}, "webPush.endpoint"),
+    "an endpoint on loopback": ({"endpoint": "http://localhost:9000/"}, "webPush.endpoint"),
+    "an endpoint at an address of loopback": ({"endpoint": "https://127.0.0.1/"}, "webPush.endpoint"),
+    "an endpoint at a private address": ({"endpoint": "https://192.168.1.1/"}, "webPush.endpoint"),
+    "an endpoint at a private IPv6 address": ({"endpoint": "https://[fd00::1]/"}, "webPush.endpoint"),
+    "a key off the curve": ({"p256dh": OFF_THE_CURVE}, "webPush.p256dh"),
     "a short key": ({"p256dh": SECRET}, "webPush.p256dh"),
     "a compressed key": ({"p256dh": base64.urlsafe_b64encode(b"\x02" + bytes(64)).decode()}, "webPush.p256dh"),
     "a key that is not base64url": ({"p256dh": "+" * 87}, "webPush.p256dh"),
@@ -158,6 +167,20 @@ async def test_keys_of_web_push_are_stored_without_padding(api: Api) -> None:
     device = await api.services.app.store.devices.list(alice)  # type: ignore[arg-type]
     assert device[0].push is not None and (device[0].push.p256dh, device[0].push.auth) == (POINT, SECRET)
     assert device[0].locale == "de-CH-1996"
+
+
+async def test_endpoints_on_loopback_are_accepted_for_development(api: Api, open_api: OpenApi) -> None:
+    (alice,) = await api.create_users("alice")
+    async with open_api("development", allow_loopback=True) as development:
+        for endpoint in ("http://localhost:9000/push", "http://127.0.0.1:9000/", "https://[::1]:9000/"):
+            web_push = WEB_PUSH | {"endpoint": endpoint}
+            await register(development, alice, "browser", pushPlatform="WEB_PUSH", webPush=web_push)
+        before = await development.stored_documents()
+        for endpoint in ("http://push.test/", "http://192.168.1.1/", "https://192.168.1.1/"):
+            given = as_input({"endpoint": endpoint})
+            refusal = await development.expect_refusal(alice, REGISTER, input=given)
+            assert refusal == Refusal("INVALID_INPUT", "webPush.endpoint")
+        assert await development.stored_documents() == before
 
 
 async def test_the_device_seen_longest_ago_makes_room(timed: TimedDevices) -> None:

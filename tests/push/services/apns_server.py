@@ -121,7 +121,9 @@ async def open_apns_server() -> AsyncIterator[ApnsServer]:
         assert task is not None
         tasks.add(task)
         try:
-            await apns_server.serve(reader, writer)
+            # asyncio reports cancelled handlers as errors.
+            with suppress(asyncio.CancelledError):
+                await apns_server.serve(reader, writer)
         finally:
             writer.close()
 

@@ -138,7 +138,9 @@ async def open_push_server(context: ssl.SSLContext | None = None) -> AsyncIterat
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
-        await push_server.serve(reader, writer)
+        # asyncio reports cancelled handlers as errors.
+        with suppress(asyncio.CancelledError):
+            await push_server.serve(reader, writer)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
     push_server.port = server.sockets[0].getsockname()[1]
