@@ -6,8 +6,8 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -210,6 +210,19 @@ class Confab:
 
     async def events(self, since: str | None = None) -> AsyncIterator[dict[str, Any]]:
         """Yield every event, across all disconnects. Store the cursor of the last event you have handled."""
+        async with aclosing(self.subscribe(EVENTS, lambda: {"since": since})) as answers:
+            async for data in answers:
+                event = data["messageEvents"]
+                yield event
+                since = event.get("cursor", since)
+
+    async def subscribe(
+        self, document: str, variables: Callable[[], dict[str, Any]]
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield what a subscription sends, across all disconnects.
+
+        variables: called for each connection. It returns the position after the last event that was handled.
+        """
         attempt = 0
         while True:
             started = time.monotonic()
@@ -218,11 +231,8 @@ class Confab:
                 # A new transport each time: gql's own reconnecting session would use the first token, and no cursor.
                 transport = WebsocketsTransport(url=self._url.replace("http", "ws", 1), init_payload=init)
                 async with Client(transport=transport) as session, self._renewing(session):
-                    request = GraphQLRequest(EVENTS, variable_values={"since": since})
-                    async for data in session.subscribe(request):
-                        event = data["messageEvents"]
-                        yield event
-                        since = event.get("cursor", since)
+                    async for data in session.subscribe(GraphQLRequest(document, variable_values=variables())):
+                        yield data
             except (TransportError, OSError, httpx.HTTPError) as error:
                 attempt = 1 if time.monotonic() - started > STEADY else attempt + 1
                 wait = wait_before(error, attempt)

@@ -30,6 +30,8 @@ from subscriptions.realtime.shared.subscription import SharedSubscription
 
 MAX_CHANNELS = 20
 MAX_CHANNELS_OF_BOTS = 1_000
+_JUDGED_AT_ONCE = 200
+"""Conversations to which access is read in one step, so that a bot does not hold up the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,11 @@ async def channel_events(
     check_positions(positions, most, "channels")
     if any(position.rev is not None for position in positions):
         app.catch_ups.check(user)
-    accesses = await access_conversations(app, user, [position.id for position in positions])
-    if not all(access is not None and access.is_current for access in accesses):
-        raise _not_visible()
+    for start in range(0, len(positions), _JUDGED_AT_ONCE):
+        names = [position.id for position in positions[start : start + _JUDGED_AT_ONCE]]
+        accesses = await access_conversations(app, user, names)
+        if not all(access is not None and access.is_current for access in accesses):
+            raise _not_visible()
     wanted = {ConversationId(position.id): position.rev for position in positions}
     sources = await read_patiently(partial(_Sources.attach, app, user, list(wanted), budget))
     view = _ChannelView(app, user, wanted, sources)

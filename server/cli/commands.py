@@ -129,21 +129,23 @@ def token(
     user: Annotated[str, typer.Argument(help="User id (in quotes if it contains characters like |).")],
     role: Annotated[CallerRole, typer.Option(help="Role of the token.")] = CallerRole.USER,
     name: Annotated[str | None, typer.Option(help="Display name, if the user has none yet.")] = None,
-    ttl: Annotated[str, typer.Option(help="Lifetime: seconds, or a number with m, h or d.")] = "24h",
+    ttl: Annotated[
+        str | None,
+        typer.Option(help="Lifetime: seconds, or a number with m, h or d.", show_default="24h, of a bot's token 365d"),
+    ] = None,
+    bot: Annotated[bool, typer.Option("--bot", help="Make the user a bot.")] = False,
+    data_dir: DataDir = Path(".data"),
 ) -> None:
-    """Print a token, signed with CONFAB_JWT_SECRET or, if it is not set, with the development secret."""
-    from server.auth.authenticator import issue_token
-    from server.cli.dev import development_settings
+    """Print a token, signed with CONFAB_JWT_SECRET or, if it is not set, with the development secret.
 
-    settings = load_settings()
-    if settings.jwks_url is not None or settings.jwks_file is not None:
-        raise CommandError("Tokens are checked with a JWK set: get a token from the owner of its private key.")
-    signed = issue_token(
-        settings if settings.jwt_secret else development_settings(), user, role, name, _parse_duration(ttl)
-    )
-    if settings.jwt_secret is None:
-        _print_note("Signed with the development secret: accepted by confab dev, refused by confab serve.")
-    print(signed)
+    --bot writes to the databases: those of CONFAB_MONGO_URL and CONFAB_REDIS_URL, or those of the confab dev on the
+    data folder.
+    """
+    from server.cli.tokens import DAY_SECONDS, YEAR_SECONDS, make_token
+
+    usual_ttl = YEAR_SECONDS if bot else DAY_SECONDS
+    seconds = usual_ttl if ttl is None else _parse_duration(ttl)
+    print(make_token(user, role, name, seconds, _print_note, bot_data_dir=data_dir if bot else None))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Notification settings in Redis, so that `ready` does not read MongoDB for them (ADR 89).
+"""Notification settings in Redis, so that `ready` does not read MongoDB for them (ADR 67).
 
 The record of a user is a hash: the settings with their revision, and a field for each change that is being made, with
 the time at which it began (ms). While there is such a field, readers use MongoDB.

@@ -153,6 +153,11 @@ class UserStore:
         )
         self._changed(users)
 
+    async def mark_as_bot(self, user: UserId) -> None:
+        """Make a user, who exists, a bot: one round trip."""
+        await self._mongo.update_one(USERS, {"_id": user}, {"$set": {"bot": True}})
+        self.invalidate([user])
+
     async def update(
         self, user: UserId, *, name: str | None, avatar_url: str | None, metadata: str | None
     ) -> tuple[User, bool]:

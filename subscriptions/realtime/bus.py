@@ -172,7 +172,7 @@ class Bus:
 
     async def announce_users(self, users: Iterable[UserId]) -> None:
         """Notify all servers that the profiles of users changed. Raises Unreachable."""
-        await self.notify_all("users", list(users))
+        await announce_users(self._cache, users)
 
     async def notify_all(self, kind: str, body: Any) -> None:
         """Send a frame of a kind to all servers, this one included. Raises Unreachable."""
@@ -344,3 +344,9 @@ class Bus:
             if len(self._recent) > _RECENT_EVENTS:
                 self._recent.popitem(last=False)
         return event
+
+
+async def announce_users(cache: Cache, users: Iterable[UserId]) -> None:
+    """Notify all servers that the profiles of users changed. Raises Unreachable."""
+    frame = orjson.dumps({"users": list(users)})
+    await cache.one(Call("PUBLISH", (), (cache.keys.broadcast(), frame)))

@@ -116,6 +116,7 @@ def test_token_is_signed_with_the_configured_secret(
         (["import-chat", "a.jsonl"], "^Give --group, or --workspace"),
         (["import-chat", "a.jsonl", "--group", "G", "--workspace", "W"], "^Give --group, or --workspace"),
         (["import-chat", "a.jsonl", "a.jsonl", "--group", "G"], "^Only one file can be imported into a group"),
+        (["token", "helper", "--bot"], r"^No confab dev is running on \.data: set CONFAB_MONGO_URL"),
         (["revoke"], "Missing argument"),
         (["revoke", "alice"], r"^No confab dev is running on \.data: set CONFAB_MONGO_URL"),
         (["serve"], "^No key to check tokens with"),

@@ -30,6 +30,7 @@ from tests.api.conftest import Deployments, OpenApi
 from tests.api.devices.calls import REMOVE, list_devices, register, until
 from tests.api.files.calls import CANCEL, complete, create_upload, find_file, put
 from tests.api.pins.calls import PIN, PINNED, UNPIN
+from tests.api.notifications.calls import EVERYTHING, set_settings, settings_of
 from tests.api.presence.calls import PRESENCE_OF, PRESENCES, REPORT, set_presence, set_status
 from tests.api.presence.connections import PRESENCE_EVENTS
 from tests.api.previews.site import SUPPRESS, FakeSite, send
@@ -299,6 +300,8 @@ async def test_every_operation_names_its_shards(
     await use_preview_cache(api.services.app.store)
     await use_search_index(api.services.app.store)
     await use_devices(api, alice, bob)
+    await set_settings(api, alice, **EVERYTHING)
+    assert await settings_of(api, alice) == EVERYTHING
     resumed = await api.subscribe(bob, LIVE_MESSAGES, since=snapshot["syncSessions"]["cursor"])
     await resumed.next()
     await api.wait_until_idle()
