@@ -25,6 +25,8 @@ class Pushing:
     api: Api
     clock: ManualClock
     services: dict[PushPlatform, RecordingService]
+    others: tuple[Api, ...] = ()
+    """Other processes of the deployment, which have the same clock."""
 
     @property
     def service(self) -> RecordingService:
@@ -74,9 +76,10 @@ class Pushing:
     async def pass_time(self, seconds: float) -> None:
         """Let time pass, and do all that is due then."""
         self.clock.ms += round(seconds * 1000)
-        store = self.api.services.app.store
-        await store.deployment.worker_numbers.lease(store.ids, 0)
-        await self.api.services.app.live_servers.report()
+        for api in (self.api, *self.others):
+            store = api.services.app.store
+            await store.deployment.worker_numbers.lease(store.ids, 0)
+            await api.services.app.live_servers.report()
         await self.work()
 
     async def expect(self, user: str, *texts: tuple[str, str]) -> None:
