@@ -288,7 +288,7 @@ class OutgoingSettings(Section):
     """Pushes and webhooks."""
 
     workers: bool = True
-    """This process sends pushes, and events to webhooks. If false, `confab work` has to run in another process."""
+    """Servers send pushes, and events to webhooks. If false, run `confab work` in processes of its own."""
     push_previews: bool = True
     """Pushes contain names and the text of messages. If false, they say only that there is a new message."""
     allow_loopback: bool = False
