@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +14,8 @@ from resolvers.conversations.message_viewers import list_message_viewers, list_r
 from resolvers.files.inspection.inspector import Inspector
 from resolvers.files.inspection.scanner import Scanner
 from resolvers.previews.preview_fetcher import PreviewFetcher, build_preview_fetcher
+from resolvers.push.push_service import PushService
+from resolvers.push.worker.push_worker import PushWorker
 from resolvers.voice.media.livekit_parts import LiveKitParts
 from resolvers.workspaces.announcements import announce_change
 from schema.execution.engine import Engine
@@ -22,10 +24,12 @@ from server.blob_store import open_blob_store
 from server.embedded.redis_fallback import FallbackRedisServer
 from server.file_address_keys import file_addresses
 from server.media_server import build_media_server
-from server.push_services import build_push_services, vapid_key
+from server.push_services import vapid_key
 from server.settings import Settings
 from server.settings.public_url import public_url
+from server.workers import BackgroundWorker, build_push_worker
 from store.base.clock import Clock, DeploymentClock
+from store.devices.device import PushPlatform
 from store.mongo.client import Mongo
 from store.presence.presence_store import ChangedPresence
 from store.redis.cache import Cache
@@ -41,6 +45,8 @@ from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.message_notes import AllMessageNotes
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
+from subscriptions.delivery.push.push_noting import PushNoting
+from subscriptions.delivery.push.read_notices import ReadNotices
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
@@ -103,6 +109,9 @@ class Parts:
     livekit: LiveKitParts | None
     missing_records: MissingRecords
     indexing: SearchIndexing
+    workers: Sequence[BackgroundWorker]
+    """Send pushes, and events to webhooks."""
+    push_worker: PushWorker | None
 
     async def open(self) -> None:
         """Begin to receive, deliver and tidy up."""
@@ -113,10 +122,14 @@ class Parts:
         await self.app.inspector.open()
         if self.livekit is not None:
             self.livekit.open()
+        for worker in self.workers:
+            worker.open()
 
     async def close(self) -> None:
         """Stop. What causes further work for others is closed before them."""
         app = self.app
+        for worker in self.workers:
+            await worker.close()
         await self.revocations.close()
         await self.housekeeper.close()
         # Clients have had time to connect to other servers: their devices here may depart.
@@ -128,6 +141,7 @@ class Parts:
         await app.reaction_events.close()
         await app.delivery.close()
         await self.indexing.close()
+        await app.read_notices.close()
         await app.threads.close()
         await app.receipt_release.close()
         await app.receipts.close()
@@ -184,8 +198,8 @@ def connect(settings: Settings, clock: Clock) -> Databases:
     return Databases(mongo, lease_mongo, cache, fallback_redis, store)
 
 
-def build_parts(settings: Settings, store: Store) -> Parts:
-    """Return the parts of a process. None of them works yet."""
+def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPlatform, PushService]) -> Parts:
+    """Return the parts of a process. None of them works yet. push_services: empty if there are no pushes."""
     list_groups = partial(list_shown_groups, store)
     complete = store.channel_sessions.complete
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups, complete)
@@ -200,7 +214,9 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     viewers = partial(list_message_viewers, store), partial(select_viewers, store)
     threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
     indexing = SearchIndexing(store)
-    notes = AllMessageNotes(indexing)
+    read_notices = ReadNotices(store.push_intents, is_enabled=bool(push_services))
+    pushes = PushNoting(store, read_notices, is_enabled=bool(push_services))
+    notes = AllMessageNotes(indexing, pushes)
     delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1], notes)
     revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers, notes))
     pins = PinAnnouncements(store, bus, delivery, shared_events, *viewers)
@@ -278,6 +294,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         inspector.scanner.accepts if inspector.scanner is not None else None,
         voice_devices=voice_devices,
         voice_checks=voice_checks,
+        pushes=pushes,
     )
     app = Confab(
         store,
@@ -304,17 +321,20 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         memberships,
         voice,
         voice_devices,
+        read_notices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         WorkBudgets(settings.work_per_second, settings.work_budget),
         CatchUps(settings.max_catch_ups_per_user),
         inspector=inspector,
         media=livekit.server if livekit is not None else None,
-        push_services=build_push_services(settings, store.clock),
+        push_services=push_services,
         web_push_public_key=web_push_key.public_text if web_push_key is not None else None,
         allow_loopback=settings.allow_loopback,
     )
     store.policy_changes.completions.announce = partial(announce_change, app)
+    push_worker = build_push_worker(settings, app, push_services, pushes)
+    workers: list[BackgroundWorker] = [push_worker] if push_worker is not None else []
     return Parts(
         app,
         housekeeper,
@@ -325,6 +345,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         livekit,
         missing_records,
         indexing,
+        workers if settings.workers else (),
+        push_worker,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -12,6 +12,8 @@ import structlog
 
 from resolvers.base.app import Confab
 from resolvers.previews.pictures import Pictures
+from resolvers.push.push_service import PushService
+from resolvers.push.worker.push_worker import PushWorker
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from resolvers.voice.media.livekit_parts import LiveKitParts
@@ -19,10 +21,12 @@ from schema.execution.event_slots import EventSlots
 from server.blob_store import check_blob_store
 from server.opening import open_databases, release_worker_number
 from server.parts import build_engine, build_parts, connect
+from server.push_services import build_push_services
 from server.settings import Settings
 from store.base.clock import Clock, SystemClock
 from store.base.errors import StoreError
 from store.base.tasks import end_tasks
+from store.devices.device import PushPlatform
 from store.mongo.migrations import Migrator
 from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.realtime.revocations import Revocations
@@ -55,6 +59,7 @@ class Services:
     fetched_links: Counter[str]
     """Links whose previews this process fetched, by outcome."""
     livekit: LiveKitParts | None
+    push_worker: PushWorker | None
 
     async def sign_in(self, caller: Caller) -> None:
         """Create the user on their first authenticated request. Costs nothing for known users."""
@@ -88,16 +93,22 @@ async def _probe(ping: Awaitable[object]) -> str | None:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, clock: Clock | None = None, *, start_wait_seconds: float | None = None
+    settings: Settings,
+    clock: Clock | None = None,
+    *,
+    start_wait_seconds: float | None = None,
+    push_services: Mapping[PushPlatform, PushService] | None = None,
 ) -> AsyncIterator[Services]:
     """Run the services for the duration of the block. Waits in the background for a database that is unreachable.
 
     Until `opened` is set, calls raise StoreError. Programs that do not retry pass a long `start_wait_seconds`; the
-    default is START_WAIT_SECONDS.
+    default is START_WAIT_SECONDS. push_services: in place of those of the settings; the block closes them.
     """
     databases = connect(settings, clock or SystemClock())
     store = databases.store
-    parts = build_parts(settings, store)
+    if push_services is None:
+        push_services = build_push_services(settings, store.clock)
+    parts = build_parts(settings, store, push_services)
     engine = build_engine(settings, parts.app)
     opened, data_is_newer = asyncio.Event(), asyncio.Event()
     migrator = Migrator(databases.mongo)
@@ -130,6 +141,7 @@ async def open_services(
             data_is_newer,
             parts.preview_fetcher.outcomes,
             parts.livekit,
+            parts.push_worker,
         )
     finally:
         await end_tasks([*opening, checking_blobs])

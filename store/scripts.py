@@ -121,6 +121,13 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "voice_join": _VOICE,
     "voice_read": _VOICE,
     "voice_restore": _VOICE,
+    # store/push
+    "push_claim_quiet": (),
+    "push_note": (),
+    "push_put": (),
+    "push_settle": (),
+    "push_take": (),
+    "push_touch": (),
     # store/messages, store/notifications, store/users
     "announce_revision": (),
     "claim_key": (),

@@ -59,6 +59,8 @@ from store.presence.visibility import Visibility
 from store.previews.embed_store import EmbedStore
 from store.previews.host_turns import HostTurns
 from store.previews.preview_cache import PreviewCache
+from store.push.noted_conversations import NotedConversations
+from store.push.push_intents import PushIntents
 from store.reactions.reaction_store import ReactionStore
 from store.receipts.held_receipts import HeldReceiptStore
 from store.receipts.receipt_store import ReceiptStore
@@ -69,6 +71,7 @@ from store.search.index_states import IndexStates
 from store.search.mongo_search_index import MongoSearchIndex
 from store.search.search_index import SearchIndex
 from store.search.unindexed_messages import UnindexedMessages
+from store.sessions.loading.sessions_of_users import SessionsOfUsers
 from store.sessions.session_rows import SessionRows
 from store.sessions.session_store import SessionStore
 from store.sessions.threads.thread_access import ThreadAccess
@@ -120,6 +123,7 @@ class Store:
     pins: PinStore
     claims: ClaimStore
     sessions: SessionStore
+    sessions_of_users: SessionsOfUsers
     session_rows: SessionRows
     locks: UserLocks
     user_transactions: UserTransactions
@@ -175,6 +179,8 @@ class Store:
     server_times: ServerTimes
     online_members: OnlineMembers
     voice: VoiceStore
+    noted_conversations: NotedConversations
+    push_intents: PushIntents
     search_index: SearchIndex | None
     """None: search is switched off."""
     unindexed_messages: UnindexedMessages
@@ -281,6 +287,7 @@ def build_store(
         pins=pins,
         claims=ClaimStore(mongo, cache, keys),
         sessions=sessions,
+        sessions_of_users=SessionsOfUsers(sessions, rows, cache, keys, clock),
         session_rows=rows,
         locks=locks,
         user_transactions=UserTransactions(mongo, cache, locks, rows, sessions),
@@ -330,6 +337,8 @@ def build_store(
         invites=InviteStore(mongo),
         devices=DeviceStore(mongo),
         notification_settings=NotificationSettingsStore(settings_rows, settings_records, cache, note_stored),
+        noted_conversations=NotedConversations(cache, keys, clock),
+        push_intents=PushIntents(cache, keys, clock),
         files=files,
         file_removals=FileRemovals(mongo),
         file_claims=file_claims,

@@ -23,6 +23,7 @@ from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
+from subscriptions.delivery.push.read_notices import ReadNotices
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
@@ -82,6 +83,7 @@ class Confab:
     memberships: ChangedMemberships
     voice: VoiceChanges
     voice_devices: VoiceDevices
+    read_notices: ReadNotices
     limits: Limits
     addresses: FileAddresses
     work: WorkBudgets = field(default_factory=WorkBudgets)

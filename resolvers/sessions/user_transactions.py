@@ -78,6 +78,8 @@ async def commit(
         for number, receipt in enumerate(receipts, start=1):
             outgoing.add(receipt, [(transaction.user, result.following(number))])
     app.bus.send(outgoing)
+    for decision in decisions:
+        app.read_notices.note_change(transaction.user, decision.reason, decision.change.conversations)
     return {session.conversation: session for result in results for session in result.sessions}
 
 

@@ -125,6 +125,20 @@ def serve(
 
 
 @app.command()
+def work() -> None:
+    """Send pushes, and events to webhooks, in a process without HTTP. Several may run; each part is done by one.
+
+    Servers do this too, unless CONFAB_WORKERS is false. MongoDB is at CONFAB_MONGO_URL, Redis at CONFAB_REDIS_URL.
+    """
+    from server.cli.work import run_worker
+    from server.observability.logs import configure_logging
+
+    settings = load_settings(workers=True)
+    configure_logging(settings)
+    run_worker(settings)
+
+
+@app.command()
 def token(
     user: Annotated[str, typer.Argument(help="User id (in quotes if it contains characters like |).")],
     role: Annotated[CallerRole, typer.Option(help="Role of the token.")] = CallerRole.USER,

@@ -13,11 +13,20 @@ from starlette.routing import Route
 PLAYGROUND_ASSETS = "/graphql/assets"
 DEMO_PATH = "/demo"
 DEMO_ASSETS = "/demo/assets"
+DEMO_WORKER = "/demo/sw.js"
+"""The demo's service worker. Its scope is `/demo/`."""
 
 STATIC = Path(__file__).parents[1] / "static"
 """Output folder of the build. Each page has a folder with index.html, and files whose names contain a content hash."""
 
+_WORKER = "sw.js"
 _CACHE_FOREVER = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
+# Its address never changes, so a cached one would stay for as long as it may be cached. It loads nothing but icons.
+_WORKER_HEADERS = {
+    "cache-control": "no-cache",
+    "content-security-policy": "default-src 'none'; img-src 'self' data:",
+    "x-content-type-options": "nosniff",
+}
 _NOT_BUILT = """<!doctype html>
 <html lang="en">
   <head>
@@ -75,10 +84,17 @@ class StaticPage:
         """Return the routes of the page's files. Browsers may cache them forever."""
         return [Route(f"{self._assets_path}/{{name}}", self._file)]
 
+    def worker(self, _request: Request) -> Response:
+        """Return the page's service worker. Browsers ask for it each time they look for a newer one."""
+        path = self._folder / _WORKER
+        if not _is_file(path):
+            raise HTTPException(404)
+        return FileResponse(path, media_type="text/javascript", headers=_WORKER_HEADERS)
+
     async def _file(self, request: Request) -> Response:
         path = self._folder / request.path_params["name"]
         # `{name}` matches no slash, so the path cannot leave the folder.
-        if path.name.startswith(".") or path.suffix == ".html" or not _is_file(path):
+        if path.name.startswith(".") or path.suffix == ".html" or path.name == _WORKER or not _is_file(path):
             raise HTTPException(404)
         return FileResponse(path, headers=_CACHE_FOREVER)
 
@@ -103,7 +119,10 @@ def demo_routes(file_origins: Sequence[str] = ()) -> list[Route]:
     async def page(request: Request) -> Response:
         return built.page(request)
 
-    return [Route(DEMO_PATH, page), *built.routes()]
+    async def worker(request: Request) -> Response:
+        return built.worker(request)
+
+    return [Route(DEMO_PATH, page), Route(DEMO_WORKER, worker), *built.routes()]
 
 
 def _headers(frames: str, legacy_frames: str, pictures: bool, files: str) -> dict[str, str]:
@@ -118,6 +137,7 @@ def _headers(frames: str, legacy_frames: str, pictures: bool, files: str) -> dic
         f"media-src {files} blob:",
         f"connect-src {files}",
         "worker-src 'self' blob:",
+        "manifest-src 'self'",
         # The demo shows two devices next to each other: it frames itself twice.
         f"frame-src {frames}",
         f"frame-ancestors {frames}",

@@ -17,9 +17,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from resolvers.base.app import Confab
+from resolvers.push.worker.push_worker import PushWorker
 from server.observability.buckets import buckets_of
 from server.observability.limit_metrics import LimitSources, collect_limits
 from server.observability.presence_metrics import collect_presence
+from server.observability.push_metrics import WaitingPushes, collect_pushes, measure_pushes
 from server.observability.search_metrics import collect_search
 from server.observability.workspace_metrics import collect_workspaces
 from server.overload.load_shedding import LoadShedding
@@ -47,6 +49,7 @@ class MetricSources:
     limits: LimitSources
     files: Collector
     indexing: SearchIndexing
+    push_worker: PushWorker | None
     loop_delay: Histogram = field(default_factory=lambda: Histogram(SECONDS))
 
 
@@ -57,6 +60,7 @@ class Metrics(Collector):
         self._sources = sources
         self._age_ms: int | None = None
         self._waiting: tuple[int, int] | None = None
+        self._waiting_pushes: WaitingPushes | None = None
         self._age_at = -_AGE_CACHE_SECONDS
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -74,8 +78,10 @@ class Metrics(Collector):
                     self._age_ms = await store.outbox.oldest_age_ms()
                     if store.search_index is not None:
                         self._waiting = await store.unindexed_messages.measure()
+                    if self._sources.push_worker is not None:
+                        self._waiting_pushes = await measure_pushes(store)
             except (StoreError, TimeoutError):
-                self._age_ms = self._waiting = None
+                self._age_ms = self._waiting = self._waiting_pushes = None
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
@@ -88,6 +94,7 @@ class Metrics(Collector):
         yield from collect_workspaces(self._sources.app)
         yield from collect_presence(self._sources.app)
         yield from collect_search(self._sources.app.store, self._sources.indexing, self._waiting)
+        yield from collect_pushes(self._sources.push_worker, self._waiting_pushes)
         yield from self._collect_databases()
         yield from self._collect_connections()
         migrated = self._sources.migrated_row_count()

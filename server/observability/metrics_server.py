@@ -7,10 +7,9 @@ import errno
 import hmac
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import structlog
-
-from server.observability.metrics import Metrics
 
 PATH = "/metrics"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -23,10 +22,18 @@ _PORTS = 65_536
 log = structlog.get_logger(__name__)
 
 
+class MetricsText(Protocol):
+    """The metrics of a process."""
+
+    async def text(self) -> bytes:
+        """Return the metrics in Prometheus's text format."""
+        ...
+
+
 class MetricsServer:
     """Minimal HTTP/1.1 server: one request per connection."""
 
-    def __init__(self, metrics: Metrics, token: str | None = None) -> None:
+    def __init__(self, metrics: MetricsText, token: str | None = None) -> None:
         """Create the server. With a `token`, requests need it in their Authorization header."""
         self._metrics = metrics
         self._authorization = None if token is None else f"bearer {token}".encode()
@@ -80,7 +87,7 @@ def _response(status: str, body: bytes, header: str = "") -> bytes:
 
 @asynccontextmanager
 async def serve_metrics(
-    metrics: Metrics, host: str, port: int, port_count: int, token: str | None = None
+    metrics: MetricsText, host: str, port: int, port_count: int, token: str | None = None
 ) -> AsyncIterator[int]:
     """Serve metrics for the duration of the block, on the first free port of `port_count` ports from `port` on.
 

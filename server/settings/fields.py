@@ -288,7 +288,9 @@ class OutgoingSettings(Section):
     """Pushes and webhooks."""
 
     workers: bool = True
-    """This process sends pushes, and events to webhooks."""
+    """Servers send pushes, and events to webhooks. If false, run `confab work` in processes of its own."""
+    push_previews: bool = True
+    """Pushes contain names and the text of messages. If false, they say only that there is a new message."""
     allow_loopback: bool = False
     """For development: addresses of webhooks and Web Push may also be on loopback, such as http://localhost:9000. If
     false, they must be public https addresses."""

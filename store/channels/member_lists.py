@@ -22,6 +22,16 @@ class ChannelMemberLists:
         """Return all members or followers of a channel. For channels that do not have many."""
         return await self._list(members_of(channel))
 
+    async def list_page(self, channel: ConversationId, after: UserId | None, limit: int) -> list[UserId]:
+        """Return members or followers of a channel in the order of their ids, after one of them."""
+        wanted: Document = members_of(channel)
+        if after is not None:
+            wanted["_id"]["$gt"] = member_row_id(channel, after)
+        rows = await self._mongo.find(
+            MEMBERS, wanted | _IS_CURRENT, projection={"_id": 1}, sort=[("_id", 1)], limit=limit
+        )
+        return [UserId(row["_id"].partition(" ")[2]) for row in rows]
+
     async def select(self, channel: ConversationId, users: Iterable[UserId]) -> set[UserId]:
         """Return those of some users who are members or followers of a channel."""
         ids = [member_row_id(channel, user) for user in users]

@@ -1,1 +1,1 @@
-"""Pushes that wait: what Redis keeps about them."""
+"""Work that pushes wait for, in Redis: noted conversations and intents (ADR 87)."""

@@ -59,6 +59,15 @@ class Keys:
         """Key of the lock of the server that indexes messages which other servers left."""
         return f"{self.namespace}indexer"
 
+    def push_queue(self, name: str, part: int) -> tuple[str, str, str]:
+        """Return the keys of one part of a queue of pushes: due times, ends of leases, records. See `push_take.lua`."""
+        tag = f"{self.namespace}{{q:{part}}}:{name}:"
+        return f"{tag}due", f"{tag}taken", f"{tag}records"
+
+    def quiet_pushes(self, part: int) -> str:
+        """Return the key of the times of users' last quiet pushes."""
+        return f"{self.namespace}{{q:{part}}}:quiet"
+
     @property
     def voice_checks(self) -> str:
         """Key of the workspaces with voice states, by the time of the next check."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from store.base.clock import Clock
@@ -234,6 +234,26 @@ class SessionRows:
                 return None
             sessions.append(Session(user, conversation, record))
         return sessions
+
+    async def read_of_users(self, conversation: ConversationId, users: Collection[UserId]) -> dict[UserId, Session]:
+        """Return the sessions of some users in one conversation that is no thread. One round trip.
+
+        Their `active_ts` may be before the one that the user has seen.
+        """
+        now, row_ids = self._clock.now_ms(), {session_row_id(user, conversation): user for user in users}
+        rows, heads = await self._mongo.gather(
+            self._mongo.find(SESSIONS, {"_id": {"$in": list(row_ids)}}),
+            self._mongo.find(CONVERSATIONS, {"_id": conversation}, projection=HEAD_PROJECTION),
+        )
+        found = {}
+        for row in rows if heads else ():
+            user = row_ids[row["_id"]]
+            in_channel = is_channel(conversation)
+            record = (
+                channel_record_from(row, now) if in_channel else record_from(user, conversation, row, heads[0], now)
+            )
+            found[user] = Session(user, conversation, record)
+        return found
 
     async def _row_parts(self, user: UserId, rows: Sequence[Document]) -> AsyncIterator[dict[ConversationId, Document]]:
         """Yield all rows of a user, without channels, in parts, by conversation. rows: the first part."""

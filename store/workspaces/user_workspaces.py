@@ -22,7 +22,7 @@ from pymongo.errors import BulkWriteError
 from store.base.errors import Refused
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
-from store.mongo.client import Mongo
+from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_ID, WORKSPACES_OF, workspace_of_user_row_id
 from store.mongo.writes import Update, Write, is_duplicate
 from store.sessions.fields import NotificationLevel
@@ -91,12 +91,15 @@ class UserWorkspaces:
         """Return what a user set in those workspaces that the user is a member of. One round trip."""
         rows = {workspace_of_user_row_id(user, workspace): workspace for workspace in workspaces}
         found = await self._mongo.find(WORKSPACES_OF, {"_id": {"$in": list(rows)}})
-        return {
-            rows[row["_id"]]: WorkspaceNotifications(
-                NotificationLevel(row["nl"]) if "nl" in row else None, row.get("se")
-            )
-            for row in found
-        }
+        return {rows[row["_id"]]: _notifications_from(row) for row in found}
+
+    async def find_notifications_of(
+        self, users: Iterable[UserId], workspace: WorkspaceId
+    ) -> dict[UserId, WorkspaceNotifications]:
+        """Return what each of some users set in a workspace, of those who are members of it. One round trip."""
+        rows = {workspace_of_user_row_id(user, workspace): user for user in users}
+        found = await self._mongo.find(WORKSPACES_OF, {"_id": {"$in": list(rows)}})
+        return {rows[row["_id"]]: _notifications_from(row) for row in found}
 
     async def list_at_limit(self, users: Sequence[UserId], most: int) -> list[UserId]:
         """Return those of some users who are in `most` workspaces. One round trip."""
@@ -132,6 +135,11 @@ class UserWorkspaces:
             await self._mongo.insert_many(WORKSPACES_OF, rows, session=session)
         except BulkWriteError as error:
             raise (AlreadyMember() if is_duplicate(error) else error) from error
+
+
+def _notifications_from(row: Document) -> WorkspaceNotifications:
+    level = NotificationLevel(row["nl"]) if "nl" in row else None
+    return WorkspaceNotifications(level, row.get("se"))
 
 
 def notifications_write(user: UserId, workspace: WorkspaceId, wanted: WorkspaceNotifications) -> Write:

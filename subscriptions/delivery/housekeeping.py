@@ -36,6 +36,7 @@ from subscriptions.delivery.files.pending_scans import Accepts, PendingScans
 from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
+from subscriptions.delivery.push.push_noting import PushNoting
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
@@ -108,6 +109,7 @@ class Housekeeper:
         *,
         voice_devices: VoiceDevices,
         voice_checks: VoiceChecks,
+        pushes: PushNoting,
     ) -> None:
         self._store = store
         self._voice_devices = voice_devices
@@ -128,7 +130,7 @@ class Housekeeper:
         self._devices = devices
         self._online = online
         self._presence = presence
-        self._loss_recovery = LossRecovery(store, delivery)
+        self._loss_recovery = LossRecovery(store, delivery, pushes)
         self.files = FileSweeper(store)
         self._scans = PendingScans(store, accepts)
         self._data_center = data_center

@@ -1,6 +1,6 @@
 """Loss recovery: finds messages that were stored but not fanned out when Redis was lost, and delivers them.
 
-It is needed if the servers that were delivering these messages died too.
+It is needed if the servers that were delivering these messages died too. It also makes the notes of pushes again.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Sequence
 import structlog
 
 from store.base.ids import MessageId
+from store.base.snowflakes import first_id_at
 from store.messages.message import Message
 from store.redis.cache import Call
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
+from subscriptions.delivery.push.push_noting import PushNoting
 
 _log = structlog.get_logger()
 
@@ -25,6 +27,9 @@ _LOCK_MS = 60_000
 _SETTLING_SECONDS = 1.0
 """Time for which running writes may still complete a message."""
 
+PUSH_MS = 600_000
+"""Age at the loss up to which messages are noted for pushes again: these may have waited for a device or a service."""
+
 _YOUNG_MS = 10_000
 """Age of messages from which on no server writes them any more."""
 
@@ -32,9 +37,10 @@ _YOUNG_MS = 10_000
 class LossRecovery:
     """Recovery by one server at a time. If that server dies, another one starts over after a minute at most."""
 
-    def __init__(self, store: Store, delivery: MessageDelivery) -> None:
+    def __init__(self, store: Store, delivery: MessageDelivery, pushes: PushNoting) -> None:
         self._store = store
         self._delivery = delivery
+        self._pushes = pushes
 
     async def recover(self) -> None:
         """Recover if Redis was lost and no other server recovers. Raises StoreError; the next call tries again."""
@@ -48,6 +54,7 @@ class LossRecovery:
             return
         # Their notes for the index are lost too.
         await store.index_states.extend(from_ms)
+        await self._note_earlier(from_ms)
         delivered = await self._deliver_from(from_ms)
         await store.deployment.end_loss_recovery(from_ms, epoch)
         await store.cache.one(Call("DEL", (store.keys.loss_recovery_lock,)))
@@ -61,9 +68,29 @@ class LossRecovery:
         while page := await self._store.incomplete_deliveries.list_page(from_ms, after, _PAGE):
             after = page[-1].id
             delivered += await self._deliver(page)
+            await self._note(page)
             await self._store.cache.one(self._lock())
             await asyncio.sleep(_PAUSE_SECONDS)
         return delivered
+
+    async def _note_earlier(self, from_ms: int) -> None:
+        """Note the messages from some time before the loss, whose pushes may have waited. A push is sent twice then."""
+        if not self._pushes.is_enabled:
+            return
+        after: MessageId | None = None
+        end = first_id_at(from_ms)
+        while page := await self._store.incomplete_deliveries.list_page(from_ms - PUSH_MS, after, _PAGE):
+            after = page[-1].id
+            await self._note([message for message in page if message.id < end])
+            if after >= end:
+                return
+            await self._store.cache.one(self._lock())
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _note(self, messages: Sequence[Message]) -> None:
+        """Note messages for pushes. Those that were read or shown meanwhile are found out when they are decided on."""
+        if messages and (calls := self._pushes.note_calls(messages)):
+            await self._store.cache.run_in_background(calls)
 
     async def _deliver(self, page: Sequence[Message]) -> int:
         # Origins are written together with the message. If one is missing, the message is not found by its id.

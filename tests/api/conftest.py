@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -11,10 +11,12 @@ import pytest
 from pymongo import MongoClient
 from redis import Redis
 
+from resolvers.push.push_service import PushService
 from server.services import open_services
 from server.settings import Settings, load_settings
 from store.base.clock import Clock
 from store.base.tasks import end_tasks
+from store.devices.device import PushPlatform
 from tests.api.client import Api, Json
 from tests.conftest import drop_soon
 from tests.user_ids import encoded
@@ -81,9 +83,15 @@ def deployments(
 @pytest.fixture(scope="module")
 def open_api(deployments: Deployments) -> OpenApi:
     @asynccontextmanager
-    async def open_process(name: str, clock: Clock | None = None, **overrides: Any) -> AsyncIterator[Api]:
+    async def open_process(
+        name: str,
+        clock: Clock | None = None,
+        *,
+        push_services: Mapping[PushPlatform, PushService] | None = None,
+        **overrides: Any,
+    ) -> AsyncIterator[Api]:
         settings = deployments.settings(name, **overrides)
-        async with open_services(settings, clock) as services:
+        async with open_services(settings, clock, push_services=push_services) as services:
             api = Api(services, deployments.mongo, settings.mongo_database)
             # No test waits for half a second for the second event about a message.
             services.app.reaction_events.windows.interval_ms = 20

@@ -11,6 +11,7 @@ from pymongo import MongoClient
 from redis import Redis
 from redis.cluster import RedisCluster
 
+from resolvers.push.services.vapid import VapidKey
 from server.cli.dev import development_settings
 from server.demo.seed import seed_demo
 from tests.browser.programs import Outcome, run_program
@@ -35,7 +36,7 @@ def outcomes(
     async def of(program: str) -> dict[str, Outcome]:
         if program not in found:
             pictures = tmp_path_factory.mktemp(program)
-            async with _development(mongo_url, redis_url, _mongo_janitor, _redis_janitor) as url:
+            async with serve_development(mongo_url, redis_url, _mongo_janitor, _redis_janitor) as url:
                 found[program] = await run_program(program, url, pictures)
             if any(outcome.error is not None for outcome in found[program].values()):
                 print(f"Pictures of what was seen: {pictures}")
@@ -45,17 +46,24 @@ def outcomes(
 
 
 @asynccontextmanager
-async def _development(
+async def serve_development(
     mongo_url: str,
     redis_url: str,
     mongo: MongoClient[dict[str, Any]],
     redis: Redis | RedisCluster,
 ) -> AsyncIterator[str]:
-    """Run `confab dev` in this process on its own databases."""
+    """Run `confab dev` in this process on its own databases. Browsers may have push services on loopback."""
     with own_database(mongo) as database, own_prefix(redis) as prefix:
         # Not the default claim: a page that reads the user from the token shows the wrong one.
         settings = development_settings(
-            mongo_url=mongo_url, redis_url=redis_url, mongo_database=database, redis_prefix=prefix, jwt_user_claim="uid"
+            mongo_url=mongo_url,
+            redis_url=redis_url,
+            mongo_database=database,
+            redis_prefix=prefix,
+            jwt_user_claim="uid",
+            allow_loopback=True,
+            vapid_private_key=VapidKey.generate().private_text,
+            vapid_contact="mailto:tests@example.org",
         )
         assert await seed_demo(settings)
         async with serving_app(settings) as app:

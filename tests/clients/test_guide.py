@@ -20,13 +20,14 @@ from graphql import parse, validate
 from pydantic import SecretStr
 
 from resolvers.base.errors import ConfabError
+from resolvers.push.services.vapid import VapidKey
 from schema.root import SCHEMA
 from server.settings import DEVELOPMENT_SECRET as SECRET
 from server.settings import Settings
 from tests.clients.programs import GUIDE, ROOT, ProgramResult, Workshop, missing
 from tests.server.served_app import serving_app
 
-PROGRAMS = ("signing_in", "ids", "socket", "plain", "sse", "apollo", "urql", "relay", "storms", "searching")
+PROGRAMS = ("signing_in", "ids", "socket", "plain", "sse", "apollo", "urql", "relay", "storms", "searching", "pushing")
 TEXT = (ROOT / "docs" / "clients.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
@@ -39,7 +40,11 @@ Run = Callable[[str], Awaitable[ProgramResult]]
 @pytest.fixture(scope="module")
 async def url(module_settings: Settings) -> AsyncIterator[str]:
     """The address of a server."""
-    settings = module_settings.model_copy(update={"jwt_secret": SecretStr(SECRET), "development": True})
+    push = {
+        "vapid_private_key": SecretStr(VapidKey.generate().private_text),
+        "vapid_contact": "mailto:tests@example.org",
+    }
+    settings = module_settings.model_copy(update={"jwt_secret": SecretStr(SECRET), "development": True, **push})
     async with serving_app(settings) as app:
         yield f"http://127.0.0.1:{app.served.port}/graphql"
 

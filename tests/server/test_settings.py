@@ -148,6 +148,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "link_previews": "true",
         "preview_allowed_networks": "10.1.0.0/16, fd00::/8",
         "workers": "false",
+        "push_previews": "false",
         "allow_loopback": "true",
         "vapid_private_key": VapidKey.generate().private_text,
         "vapid_contact": "https://example.org/contact",

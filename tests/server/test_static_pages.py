@@ -109,6 +109,24 @@ async def test_only_the_demo_may_frame_itself() -> None:
     assert {"frame-src 'self'", "frame-ancestors 'self'", "script-src 'self'"} <= set(policy)
 
 
+async def test_the_service_worker_of_the_demo_is_never_older_than_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.http.static_pages.STATIC", tmp_path)
+    transport = httpx.ASGITransport(Starlette(routes=demo_routes()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:
+        assert (await client.get("/demo/sw.js")).status_code == 404
+        (tmp_path / "demo").mkdir()
+        (tmp_path / "demo" / "sw.js").write_text("self")
+        worker = await client.get("/demo/sw.js")
+        assert (await client.get("/demo/assets/sw.js")).status_code == 404
+    assert (worker.status_code, worker.text) == (200, "self")
+    assert worker.headers["content-type"].startswith("text/javascript")
+    assert worker.headers["cache-control"] == "no-cache"
+    # A worker has a policy of its own, and inherits none from the page.
+    assert worker.headers["content-security-policy"] == "default-src 'none'; img-src 'self' data:"
+
+
 async def test_demo_may_load_pictures_from_other_hosts_and_nothing_else() -> None:
     transport = httpx.ASGITransport(Starlette(routes=demo_routes()))
     async with httpx.AsyncClient(transport=transport, base_url="http://confab") as client:

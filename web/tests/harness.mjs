@@ -77,7 +77,7 @@ export async function openIn(context, path, name = path) {
       complaints.push(`${name}: ${message.text()}`);
     }
   });
-  await page.goto(url + path);
+  await page.goto(new URL(path, url).href);
   return page;
 }
 

@@ -964,6 +964,8 @@ export type Mutation = {
   leaveVoice: Scalars['Boolean']['output'];
   /** MUTE_OTHERS, DEAFEN_OTHERS, MOVE_OTHERS. */
   moderateVoice?: Maybe<VoiceState>;
+  /** Sends a push to this device now and says what became of it. */
+  testPush: PushResult;
 };
 
 
@@ -1395,6 +1397,11 @@ export type MutationModerateVoiceArgs = {
   moveToChannelId?: InputMaybe<Scalars['ID']['input']>;
 };
 
+
+export type MutationTestPushArgs = {
+  deviceId: Scalars['ID']['input'];
+};
+
 export type Node = {
   id: Scalars['ID']['output'];
 };
@@ -1589,10 +1596,30 @@ export type PrivateConversation = Conversation & Node & {
   peer: User;
 };
 
+/**
+ * ACCEPTED: the service has it, which does not mean that the device gets it. GONE: the address is not valid any more, and
+ * was removed from the device: register it again. REFUSED: the service refused this push, or the credentials. UNREACHABLE:
+ * no answer, or overloaded; try again later. NOT_CONFIGURED: the deployment has no credentials for the service, or the
+ * device has no push address.
+ */
+export type PushOutcome =
+  | 'ACCEPTED'
+  | 'GONE'
+  | 'REFUSED'
+  | 'UNREACHABLE'
+  | 'NOT_CONFIGURED';
+
 export type PushPlatform =
   | 'APNS'
   | 'FCM'
   | 'WEB_PUSH';
+
+export type PushResult = {
+  __typename: 'PushResult';
+  outcome: PushOutcome;
+  /** For developers, in English. Null if it was accepted. */
+  reason?: Maybe<Scalars['String']['output']>;
+};
 
 export type Query = {
   __typename: 'Query';
@@ -1686,6 +1713,8 @@ export type Query = {
    * sent, as edited, and no longer once recalled. A cursor of another search: INVALID_INPUT.
    */
   searchMessages: SearchConnection;
+  /** applicationServerKey for PushManager.subscribe, in base64url. Null: there is no Web Push here. */
+  webPushPublicKey?: Maybe<Scalars['String']['output']>;
   node?: Maybe<Node>;
 };
 

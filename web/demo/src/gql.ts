@@ -119,6 +119,28 @@ export type MessageState =
   | 'NORMAL'
   | 'RECALLED';
 
+export type NotificationLevel =
+  | 'ALL'
+  | 'MENTIONS'
+  | 'NONE';
+
+export type NotificationSettingsInput = {
+  /** Of conversations and workspaces without a level of their own. ALL at first. */
+  level?: NotificationLevel | null | undefined;
+  /**
+   * Together with doNotDisturbTo, from which it must differ. An earlier doNotDisturbTo is that of the next day. ""
+   * switches both off.
+   */
+  doNotDisturbFrom?: string | null | undefined;
+  doNotDisturbTo?: string | null | undefined;
+  timeZone?: string | null | undefined;
+  /** 0 to 3600; 10 at first. */
+  delaySeconds?: number | null | undefined;
+  showPreview?: boolean | null | undefined;
+  /** At most 100 of 1 to 64 characters. Case and diacritics are ignored: of those that are the same, the first stays. */
+  keywords?: Array<string> | null | undefined;
+};
+
 /**
  * Computed in this order: the role of everyone and all roles of the member together; ADMINISTRATOR and the owner have
  * everything; then the channel's overwrites: deny and allow for everyone, then the denies and then the allows of the
@@ -181,6 +203,24 @@ export type PresenceStatus =
   | 'DND'
   | 'OFFLINE';
 
+/**
+ * ACCEPTED: the service has it, which does not mean that the device gets it. GONE: the address is not valid any more, and
+ * was removed from the device: register it again. REFUSED: the service refused this push, or the credentials. UNREACHABLE:
+ * no answer, or overloaded; try again later. NOT_CONFIGURED: the deployment has no credentials for the service, or the
+ * device has no push address.
+ */
+export type PushOutcome =
+  | 'ACCEPTED'
+  | 'GONE'
+  | 'REFUSED'
+  | 'UNREACHABLE'
+  | 'NOT_CONFIGURED';
+
+export type PushPlatform =
+  | 'APNS'
+  | 'FCM'
+  | 'WEB_PUSH';
+
 export type ReceiptStatus =
   | 'SENT'
   | 'DELIVERED'
@@ -235,6 +275,8 @@ export type SendMessageInput = {
   replyToId?: string | null | undefined;
   /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
   attachmentIds?: Array<string> | null | undefined;
+  /** No push notification to anybody. */
+  silent?: boolean | null | undefined;
   /** No link previews. */
   suppressEmbeds?: boolean | null | undefined;
   /** Bots and service callers only (FORBIDDEN); at most 10. */
@@ -260,6 +302,12 @@ export type SyncReason =
   | 'NOTIFICATIONS'
   | 'CATCH_UP';
 
+export type WebPushInput = {
+  endpoint: string;
+  p256dh: string;
+  auth: string;
+};
+
 export type UserPartsFragment = { id: string, displayName: string, avatarUrl: string | null, isBot: boolean };
 
 export type PreviewPartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
@@ -272,7 +320,7 @@ export type MessagePartsFragment = { mentionsAll: boolean, idempotencyKey: strin
 
 export type PeerMarksFragment = { id: string, peerDeliveredSeq: number | null, peerReadSeq: number | null };
 
-export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
     | { __typename: 'Channel', id: string, type: ConversationType, title: string }
     | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
     | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -283,7 +331,7 @@ export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: numb
 export type ReadyQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type ReadyQuery = { ready: { cursor: string, me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type ReadyQuery = { ready: { cursor: string, me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
             | { __typename: 'Channel', id: string, type: ConversationType, title: string }
             | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
             | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -372,7 +420,7 @@ export type SessionsQueryVariables = Exact<{
 }>;
 
 
-export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
           | { __typename: 'Channel', id: string, type: ConversationType, title: string }
           | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
           | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -385,7 +433,7 @@ export type SyncSessionsQueryVariables = Exact<{
 }>;
 
 
-export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boolean, totalUnread: number, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boolean, totalUnread: number, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -398,7 +446,7 @@ export type OneSessionQueryVariables = Exact<{
 }>;
 
 
-export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -487,7 +535,7 @@ export type SendMessageMutationVariables = Exact<{
 }>;
 
 
-export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -558,7 +606,7 @@ export type MarkReadMutationVariables = Exact<{
 }>;
 
 
-export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -572,7 +620,7 @@ export type AckDeliveredMutationVariables = Exact<{
 }>;
 
 
-export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -585,7 +633,7 @@ export type SetUnreadMutationVariables = Exact<{
 }>;
 
 
-export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -599,7 +647,7 @@ export type PinMutationVariables = Exact<{
 }>;
 
 
-export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -614,7 +662,7 @@ export type MuteMutationVariables = Exact<{
 }>;
 
 
-export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -628,7 +676,7 @@ export type MoveToFolderMutationVariables = Exact<{
 }>;
 
 
-export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -641,7 +689,7 @@ export type DeleteSessionMutationVariables = Exact<{
 }>;
 
 
-export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -716,7 +764,7 @@ export type SyncSessionSubscriptionVariables = Exact<{
 }>;
 
 
-export type SyncSessionSubscription = { syncSession: { reset: boolean, reason: SyncReason, hasMore: boolean, totalUnread: number, cursor: string, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SyncSessionSubscription = { syncSession: { reset: boolean, reason: SyncReason, hasMore: boolean, totalUnread: number, cursor: string, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -777,12 +825,12 @@ export type PresenceEventsSubscriptionVariables = Exact<{
 
 export type PresenceEventsSubscription = { presenceEvents: { status: PresenceStatus, isMobile: boolean, lastActiveAt: string | null, at: number, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null, activities: Array<{ type: ActivityType, name: string, details: string | null }> } };
 
-export type DevicePartsFragment = { id: string, type: DeviceType, name: string | null, lastSeenAt: string, isCurrent: boolean };
+export type DevicePartsFragment = { id: string, type: DeviceType, name: string | null, pushPlatform: PushPlatform | null, lastSeenAt: string, isCurrent: boolean };
 
 export type DevicesQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type DevicesQuery = { devices: Array<{ id: string, type: DeviceType, name: string | null, lastSeenAt: string, isCurrent: boolean }> };
+export type DevicesQuery = { devices: Array<{ id: string, type: DeviceType, name: string | null, pushPlatform: PushPlatform | null, lastSeenAt: string, isCurrent: boolean }> };
 
 export type NameDeviceMutationVariables = Exact<{
   id: string;
@@ -791,7 +839,7 @@ export type NameDeviceMutationVariables = Exact<{
 }>;
 
 
-export type NameDeviceMutation = { registerDevice: { id: string, type: DeviceType, name: string | null, lastSeenAt: string, isCurrent: boolean } };
+export type NameDeviceMutation = { registerDevice: { id: string, type: DeviceType, name: string | null, pushPlatform: PushPlatform | null, lastSeenAt: string, isCurrent: boolean } };
 
 export type RemoveDeviceMutationVariables = Exact<{
   id: string;
@@ -799,6 +847,58 @@ export type RemoveDeviceMutationVariables = Exact<{
 
 
 export type RemoveDeviceMutation = { removeDevice: boolean };
+
+export type WebPushQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type WebPushQuery = { webPushPublicKey: string | null, devices: Array<{ id: string, type: DeviceType, name: string | null, pushPlatform: PushPlatform | null, lastSeenAt: string, isCurrent: boolean }> };
+
+export type RegisterPushMutationVariables = Exact<{
+  id: string;
+  type: DeviceType;
+  webPush: WebPushInput;
+  locale?: string | null | undefined;
+}>;
+
+
+export type RegisterPushMutation = { registerDevice: { id: string, type: DeviceType, name: string | null, pushPlatform: PushPlatform | null, lastSeenAt: string, isCurrent: boolean } };
+
+export type RemovePushMutationVariables = Exact<{
+  id: string;
+  type: DeviceType;
+}>;
+
+
+export type RemovePushMutation = { registerDevice: { id: string, type: DeviceType, name: string | null, pushPlatform: PushPlatform | null, lastSeenAt: string, isCurrent: boolean } };
+
+export type TestPushMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type TestPushMutation = { testPush: { outcome: PushOutcome, reason: string | null } };
+
+export type NotificationPartsFragment = { level: NotificationLevel, doNotDisturbFrom: string | null, doNotDisturbTo: string | null, timeZone: string, delaySeconds: number, showPreview: boolean, keywords: Array<string> };
+
+export type NotificationSettingsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type NotificationSettingsQuery = { notificationSettings: { level: NotificationLevel, doNotDisturbFrom: string | null, doNotDisturbTo: string | null, timeZone: string, delaySeconds: number, showPreview: boolean, keywords: Array<string> } };
+
+export type SetNotificationSettingsMutationVariables = Exact<{
+  input: NotificationSettingsInput;
+}>;
+
+
+export type SetNotificationSettingsMutation = { setNotificationSettings: { level: NotificationLevel, doNotDisturbFrom: string | null, doNotDisturbTo: string | null, timeZone: string, delaySeconds: number, showPreview: boolean, keywords: Array<string> } };
+
+export type SetLevelMutationVariables = Exact<{
+  conversationId: string;
+  level?: NotificationLevel | null | undefined;
+}>;
+
+
+export type SetLevelMutation = { setNotificationLevel: NotificationLevel };
 
 export type VoicePartsFragment = { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
 
@@ -1083,6 +1183,7 @@ export const SessionParts = gql`fragment SessionParts on Session {
   unreadStatus
   muteStatus
   mutedUntil
+  notifications
   priority
   categoryId
   subBiz
@@ -1307,8 +1408,19 @@ export const DeviceParts = gql`fragment DeviceParts on Device {
   id
   type
   name
+  pushPlatform
   lastSeenAt
   isCurrent
+}`;
+
+export const NotificationParts = gql`fragment NotificationParts on NotificationSettings {
+  level
+  doNotDisturbFrom
+  doNotDisturbTo
+  timeZone
+  delaySeconds
+  showPreview
+  keywords
 }`;
 
 export const VoiceParts = gql`fragment VoiceParts on VoiceState {
@@ -1941,6 +2053,55 @@ export const RemoveDeviceDocument: TypedDocumentNode<RemoveDeviceMutation, Remov
   removeDevice(deviceId: $id)
 }`;
 
+export const WebPushDocument: TypedDocumentNode<WebPushQuery, WebPushQueryVariables> = gql`query WebPush {
+  webPushPublicKey
+  devices {
+    ...DeviceParts
+  }
+}
+${DeviceParts}`;
+
+export const RegisterPushDocument: TypedDocumentNode<RegisterPushMutation, RegisterPushMutationVariables> = gql`mutation RegisterPush($id: ID!, $type: DeviceType!, $webPush: WebPushInput!, $locale: String) {
+  registerDevice(
+    input: {id: $id, type: $type, pushPlatform: WEB_PUSH, webPush: $webPush, locale: $locale}
+  ) {
+    ...DeviceParts
+  }
+}
+${DeviceParts}`;
+
+export const RemovePushDocument: TypedDocumentNode<RemovePushMutation, RemovePushMutationVariables> = gql`mutation RemovePush($id: ID!, $type: DeviceType!) {
+  registerDevice(input: {id: $id, type: $type, pushToken: ""}) {
+    ...DeviceParts
+  }
+}
+${DeviceParts}`;
+
+export const TestPushDocument: TypedDocumentNode<TestPushMutation, TestPushMutationVariables> = gql`mutation TestPush($id: ID!) {
+  testPush(deviceId: $id) {
+    outcome
+    reason
+  }
+}`;
+
+export const NotificationSettingsDocument: TypedDocumentNode<NotificationSettingsQuery, NotificationSettingsQueryVariables> = gql`query NotificationSettings {
+  notificationSettings {
+    ...NotificationParts
+  }
+}
+${NotificationParts}`;
+
+export const SetNotificationSettingsDocument: TypedDocumentNode<SetNotificationSettingsMutation, SetNotificationSettingsMutationVariables> = gql`mutation SetNotificationSettings($input: NotificationSettingsInput!) {
+  setNotificationSettings(input: $input) {
+    ...NotificationParts
+  }
+}
+${NotificationParts}`;
+
+export const SetLevelDocument: TypedDocumentNode<SetLevelMutation, SetLevelMutationVariables> = gql`mutation SetLevel($conversationId: ID!, $level: NotificationLevel) {
+  setNotificationLevel(id: $conversationId, level: $level)
+}`;
+
 export const WorkspaceDocument: TypedDocumentNode<WorkspaceQuery, WorkspaceQueryVariables> = gql`query Workspace($id: ID!) {
   workspace(id: $id) {
     id
@@ -2138,6 +2299,6 @@ export const possibleTypes = {
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["AccessEnded","Activity","Attention","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","CustomStatus","Delivery","Embed","EmbedField","EmbedImage","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","OwnMembershipChanged","OwnPresence","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Presence","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SearchConnection","SearchEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TextRange","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","VoiceJoin","VoiceState","VoiceStateChanged","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
+export const embeddedTypes = ["AccessEnded","Activity","Attention","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","CustomStatus","Delivery","Embed","EmbedField","EmbedImage","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","NotificationSettings","OwnMembershipChanged","OwnPresence","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Presence","PushResult","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SearchConnection","SearchEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TextRange","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","VoiceJoin","VoiceState","VoiceStateChanged","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
 
-export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","setPresence","setCustomStatus","reportActivity","renewAuth","registerDevice","removeDevice","joinVoice","updateVoice","leaveVoice","moderateVoice"];
+export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","setPresence","setCustomStatus","reportActivity","renewAuth","registerDevice","removeDevice","setNotificationSettings","joinVoice","updateVoice","leaveVoice","moderateVoice","testPush"];

@@ -5,6 +5,7 @@ import { startTheme } from "./ui/theme";
 import "./ui/base.css";
 import "./ui/chat.css";
 import "./ui/files/files.css";
+import "./ui/notifications/notifications.css";
 import "./ui/presence/presence.css";
 import "./ui/search/search.css";
 import "./ui/workspaces/workspaces.css";

@@ -6,8 +6,8 @@
  */
 import { cacheExchange, type Cache } from "@urql/exchange-graphcache";
 
-import { embeddedTypes, MeDocument, mutations, OwnPresenceDocument, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
-import type { MessageEventsSubscription, ReadyQuery, RoomEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
+import { embeddedTypes, MeDocument, mutations, NotificationSettingsDocument, OwnPresenceDocument, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
+import type { MessageEventsSubscription, NotificationSettingsInput, ReadyQuery, RoomEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
 import { connectedHistory, newHistory } from "./history";
 import { sessionId } from "./ids";
 
@@ -143,6 +143,8 @@ export function cache(me: string) {
         sendMessage: (result, _args, cache) => arrive(cache, (result.sendMessage as { message: { id: string; conversationId: string } }).message),
         setPresence: holdPresence("setPresence"),
         setCustomStatus: holdPresence("setCustomStatus"),
+        setNotificationSettings: (result, _args, cache) =>
+          void cache.updateQuery({ query: NotificationSettingsDocument }, () => ({ __typename: "Query", notificationSettings: result.setNotificationSettings }) as never),
         removeDevice: (_result, { deviceId }, cache) => cache.invalidate({ __typename: "Device", id: deviceId as string }),
         assignCategory: (_result, _args, cache) => cache.invalidate("Query", "sessionCategories"),
       },
@@ -191,6 +193,12 @@ export function cache(me: string) {
       muteSession: soon(({ muted, until }: { muted: boolean; until?: string }) => ({ muteStatus: muted, mutedUntil: until ?? null })),
       pinSession: soon(({ priority }: { priority: number }) => ({ priority })),
       deleteSession: soon(() => ({ status: "INVALID" })),
+      setNotificationSettings: ({ input }, cache) => {
+        const before = cache.readQuery({ query: NotificationSettingsDocument })?.notificationSettings;
+        if (!before) return null as never;
+        const given = Object.entries(input as NotificationSettingsInput).filter(([, value]) => value != null);
+        return { __typename: "NotificationSettings", ...before, ...Object.fromEntries(given.map(([name, value]) => [name, value === "" ? null : value])) } as never;
+      },
     },
   });
 }

@@ -5,6 +5,7 @@ import { connect, type Token } from "../confab/client";
 import { nameDevice, thisDevice } from "../confab/device";
 import { openOutbox } from "../confab/outbox";
 import { openPresences } from "../confab/presence";
+import { openPush } from "../confab/push";
 import { openSearch } from "../confab/search";
 import { startSync } from "../confab/sync";
 import { openUploads } from "../confab/uploads";
@@ -16,7 +17,7 @@ import { Confirm } from "./Confirm";
 import { Conversation } from "./Conversation";
 import { textOf } from "./format";
 import { Room } from "./Room";
-import { useRoute } from "./route";
+import { go, shownConversation, useRoute } from "./route";
 import { SearchOverEverything } from "./search/SearchOverEverything";
 import { Sidebar } from "./Sidebar";
 import { useConfirm } from "./useConfirm";
@@ -42,17 +43,22 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
     const outbox = openOutbox(connection.client, `${place}.${token.userId}`);
     const uploads = openUploads(connection.client, outbox);
     const presences = openPresences(connection.client);
+    const push = openPush(connection.client, device, place, token.userId, {
+      isLookedAt: (conversationId) => !document.hidden && document.hasFocus() && shownConversation() === conversationId,
+      open: (conversationId) => conversationId && go({ conversationId }),
+    });
     const workspaces = openWorkspaces(connection.client, sync, token.userId, place);
     const search = openSearch(connection.client);
     const offChange = connection.onChange(() => connection.state().connected && (outbox.wake(), uploads.wake()));
-    const offScreen = sync.onScreen(() => sync.screen() === "there" && void nameDevice(connection.client, device, `${place}.${token.userId}`));
+    const offScreen = sync.onScreen(() => sync.screen() === "there" && (void nameDevice(connection.client, device, `${place}.${token.userId}`), push.isWanted() && void push.refresh()));
     void people().then((all) => setCast(all ?? []));
-    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads, device, presences, workspaces, search });
+    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads, device, presences, push, workspaces, search });
     return () => {
       offScreen();
       offChange();
       search.stop();
       workspaces.stop();
+      push.stop();
       presences.stop();
       uploads.stop();
       outbox.stop();
@@ -70,7 +76,7 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
   return (
     <WorldContext value={{ ...world, people: cast, tell: setTrouble, confirm }}>
       <Provider value={world.client}>
-        <Panes leave={() => signedOut("")} />
+        <Panes leave={() => void world.push.signOut().then(() => signedOut(""))} />
         {asked && <Confirm {...asked} />}
         {trouble && <p className="toast" role="alert">{trouble}</p>}
       </Provider>

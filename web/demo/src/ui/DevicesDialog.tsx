@@ -49,7 +49,7 @@ export function DevicesDialog({ close }: { close: () => void }) {
               <>
                 <span className="device-name">
                   {nameOf(each)} {isThis(each) && <span className="tag">This device</span>}
-                  <small>{isThis(each) ? "Connected now" : seen(each.lastSeenAt)}</small>
+                  <small>{isThis(each) ? "Connected now" : seen(each.lastSeenAt)}{each.pushPlatform && " · gets notifications"}</small>
                 </span>
                 <Menu
                   label={`Actions for ${nameOf(each)}`}

@@ -13,6 +13,7 @@ import { FolderDialog } from "./FolderDialog";
 import { moment, plural, textOf } from "./format";
 import { Icon } from "./Icon";
 import { Menu, type MenuItem } from "./Menu";
+import { LevelDialog } from "./notifications/LevelDialog";
 import { StatusEmojiOf } from "./presence/CustomStatus";
 import { SaidPresence } from "./presence/PresenceWords";
 import { go, pathTo } from "./route";
@@ -31,7 +32,7 @@ interface Props {
 
 export function SessionRow({ session, current, typing, folders, tabIndex, onFocus }: Props) {
   const { conversation, unreadCount, unreadMentionCount, unreadStatus, muteStatus, priority, subBiz, writeTs } = session;
-  const [moving, setMoving] = useState(false);
+  const [asked, setAsked] = useState<"folder" | "level" | null>(null);
   const gateway = conversation.__typename === "SubBizGateway" ? conversation.subBiz : null;
   const peer = conversation.__typename === "PrivateConversation" ? conversation.peer : null;
   const said = [
@@ -65,8 +66,9 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
         </span>
         {peer && !peer.isBot && <SaidPresence userId={peer.id} />}
       </a>
-      <Menu label={`Actions for ${conversation.title}`} icon="down" tabIndex={tabIndex} items={useActions(session, current, () => setMoving(true))} />
-      {moving && <FolderDialog session={session} folders={folders} close={() => setMoving(false)} />}
+      <Menu label={`Actions for ${conversation.title}`} icon="down" tabIndex={tabIndex} items={useActions(session, current, setAsked)} />
+      {asked === "folder" && <FolderDialog session={session} folders={folders} close={() => setAsked(null)} />}
+      {asked === "level" && <LevelDialog session={session} close={() => setAsked(null)} />}
     </li>
   );
 }
@@ -97,7 +99,7 @@ function Preview({ session }: { session: SessionPartsFragment }) {
 
 const HOUR_MS = 3_600_000;
 
-function useActions(session: SessionPartsFragment, current: boolean, move: () => void): MenuItem[] {
+function useActions(session: SessionPartsFragment, current: boolean, ask: (what: "folder" | "level") => void): MenuItem[] {
   const run = useDo();
   const { confirm } = useWorld();
   const { conversation, unreadCount, unreadStatus, muteStatus, priority } = session;
@@ -119,7 +121,8 @@ function useActions(session: SessionPartsFragment, current: boolean, move: () =>
     ...item("Mute", () => run(MuteDocument, { conversationId, muted: true }), !muteStatus),
     ...item("Mute for an hour", () => run(MuteDocument, { conversationId, muted: true, until: new Date(Date.now() + HOUR_MS).toISOString() }), !muteStatus),
     ...item("Unmute", () => run(MuteDocument, { conversationId, muted: false }), muteStatus),
-    ...item("Move to folder…", move, !gateway),
+    ...item("Notifications…", () => ask("level"), !gateway),
+    ...item("Move to folder…", () => ask("folder"), !gateway),
     ...item("Delete", () => void remove(), !gateway, true),
   ];
 }

@@ -8,6 +8,7 @@ import { Menu } from "./Menu";
 import { NewConversation } from "./NewConversation";
 import { NewGroup } from "./NewGroup";
 import { SearchButton } from "./search/buttons";
+import { NotificationsDialog } from "./notifications/NotificationsDialog";
 import { OwnStatus } from "./presence/OwnStatus";
 import { SessionList } from "./SessionList";
 import { ThemeSwitch } from "./ThemeSwitch";
@@ -26,7 +27,7 @@ interface Props {
 
 export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) {
   const [folder, setFolder] = useState<string | null>(null);
-  const [dialog, setDialog] = useState<"conversation" | "group" | "devices" | null>(null);
+  const [dialog, setDialog] = useState<"conversation" | "group" | "devices" | "notifications" | null>(null);
   const screen = useScreen();
   const me = useAsked({ query: MeDocument, pause: screen !== "there" })[0].data?.me;
   const folders = useAsked({ query: FoldersDocument })[0].data?.sessionCategories ?? [];
@@ -54,7 +55,7 @@ export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) 
           <button className="icon" aria-label="New conversation" title="New conversation" onClick={() => setDialog("conversation")}><Icon name="pencil" /></button>
           <button className="icon" aria-label="New group" title="New group" onClick={() => setDialog("group")}><Icon name="group" /></button>
           <ThemeSwitch />
-          <Menu label="More" items={[{ label: "Devices", run: () => setDialog("devices") }, { label: "Two devices", run: () => location.assign("?view=two") }, { label: "Sign out", run: leave }]} />
+          <Menu label="More" items={[{ label: "Notifications", run: () => setDialog("notifications") }, { label: "Devices", run: () => setDialog("devices") }, { label: "Two devices", run: () => location.assign("?view=two") }, { label: "Sign out", run: leave }]} />
         </header>
       )}
       {!subBiz && <SearchButton />}
@@ -84,6 +85,7 @@ export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) 
       {!subBiz && !shown && <WorkspaceLinks />}
       <SessionList key={`${subBiz} ${shown}`} subBiz={subBiz} categoryId={shown} folders={folders.map((each) => each.categoryId)} current={current} typing={typing} />
       <VoiceBar />
+      {dialog === "notifications" && <NotificationsDialog close={() => setDialog(null)} />}
       {dialog === "devices" && <DevicesDialog close={() => setDialog(null)} />}
       {dialog === "conversation" && <NewConversation close={() => setDialog(null)} />}
       {dialog === "group" && <NewGroup close={() => setDialog(null)} />}

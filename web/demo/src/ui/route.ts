@@ -78,8 +78,12 @@ function plain(part: string | undefined): string | null {
   }
 }
 
-export function useRoute(): Route {
-  const hash = useSyncExternalStore(watch, () => location.hash);
+export const useRoute = () => routeOf(useSyncExternalStore(watch, () => location.hash));
+
+/** Outside of rendering: the conversation that is displayed at this moment. */
+export const shownConversation = () => routeOf(location.hash).conversationId;
+
+function routeOf(hash: string): Route {
   const [, workspaceId, subBiz, conversationId, seq] = /^#\/(?:w\/([^/]+)\/?)?(?:b\/([^/]+)\/?)?(?:c\/([^/]+)(?:\/(\d{1,9})$)?)?/.exec(hash) ?? [];
   return { workspaceId: workspaceId ?? null, subBiz: plain(subBiz), conversationId: conversationId ?? null, seq: seq ? Number(seq) : null };
 }

@@ -6,6 +6,7 @@ import { useQuery, type UseQueryArgs, type UseQueryResponse } from "urql";
 import type { Connection } from "../confab/client";
 import { isRetryable, type Outbox } from "../confab/outbox";
 import type { Device } from "../confab/device";
+import type { Push } from "../confab/push";
 import type { Presences } from "../confab/presence";
 import type { Search } from "../confab/search";
 import type { LiveEvent, Sync } from "../confab/sync";
@@ -23,6 +24,7 @@ export interface World {
   uploads: Uploads;
   device: Device;
   presences: Presences;
+  push: Push;
   workspaces: Workspaces;
   search: Search;
   people: Person[];

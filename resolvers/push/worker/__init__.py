@@ -1,0 +1,1 @@
+"""From a delivered message to calls of push services (ADR 87)."""

@@ -1,0 +1,224 @@
+"""Decides on a batch of due intents, and sends their pushes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from resolvers.base.app import Confab
+from resolvers.conversations.message_viewers import select_viewers
+from resolvers.push.push_service import PushMessage
+from resolvers.push.push_tags import push_tag
+from resolvers.push.worker.case_reader import CaseReader
+from resolvers.push.worker.content import Heading, NotificationTexts
+from resolvers.push.worker.decision import Case, Decision, Verdict, decide
+from resolvers.push.worker.push_sender import PushSender, SentPush
+from resolvers.sessions.attention import count_attention
+from store.base.ids import MessageId, UserId
+from store.devices.device import Device
+from store.messages.message import Message
+from store.push.push_intents import PushIntent, SettledIntent, TakenIntent
+
+COOL_DOWN_MS = 5_000
+"""Time after a notification in which further messages wait. They are shown together when it ends."""
+
+REMEMBERED_MS = 3 * 24 * 3_600_000
+"""Time for which a notification can be removed after it was shown."""
+
+_BADGES_AT_ONCE = 16
+_UNKNOWN_MESSAGES = 20
+"""Messages that are decided on if Redis has lost the record of an intent."""
+
+_MOST_QUIET_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DuePush:
+    """A decision that needs a push.
+
+    Attributes:
+        taken: The intent.
+        case: All that decided.
+        decision: The decision.
+        devices: The user's devices that take pushes.
+        heading: Names to show, for a message.
+    """
+
+    taken: TakenIntent
+    case: Case
+    decision: Decision
+    devices: Sequence[Device]
+    heading: Heading | None = None
+
+
+class IntentBatch:
+    """Decides, and carries decisions out. All methods raise StoreError; then the intents are due again later."""
+
+    def __init__(self, app: Confab, sender: PushSender, texts: NotificationTexts) -> None:
+        self._app = app
+        self._store = app.store
+        self._sender = sender
+        self._texts = texts
+        self._reader = CaseReader(app.store)
+        self._badges = asyncio.Semaphore(_BADGES_AT_ONCE)
+        self.verdicts: Counter[Verdict] = Counter()
+        """Decisions of this process, by their ends."""
+
+    async def decide(self, taken: Sequence[TakenIntent]) -> list[DuePush]:
+        """Decide on intents. Settle those that need no push, and return the others."""
+        intents = await self._complete(taken)
+        cases = await self._reader.read(intents)
+        decisions = await self._refuse_without_access(cases, [decide(case) for case in cases])
+        self.verdicts.update(decision.verdict for decision in decisions)
+        decided = list(zip(intents, cases, decisions, strict=True))
+        pushed = [(t, c, d) for t, c, d in decided if d.verdict is Verdict.SHOW or d.removes]
+        settled = [self._settled(t, d) for t, _, d in decided if not (d.verdict is Verdict.SHOW or d.removes)]
+        await self._store.push_intents.settle(settled)
+        if not pushed:
+            return []
+        devices = await self._store.devices.list_pushed({each.user for each, _, _ in pushed})
+        messages = [d.message for _, _, d in pushed if d.message is not None]
+        headings = await self._texts.read_headings(messages) if messages else {}
+        return [
+            DuePush(
+                each,
+                case,
+                decision,
+                devices.get(each.user, ()),
+                headings[each.conversation, decision.message.seq] if decision.message is not None else None,
+            )
+            for each, case, decision in pushed
+        ]
+
+    async def carry_out(self, pushes: Sequence[DuePush]) -> None:
+        """Send the pushes of one user, and settle their intents."""
+        await asyncio.gather(*(self._show(each) for each in pushes if each.decision.verdict is Verdict.SHOW))
+        all_read = False
+        for each in pushes:
+            if each.decision.verdict is Verdict.SHOW:
+                continue
+            if all_read:
+                # A badge of 0 tells the devices to remove all notifications.
+                settled = self._settled(each.taken, each.decision, shown=0)
+            else:
+                settled, all_read = await self._remove(each)
+            await self._store.push_intents.settle([settled])
+
+    async def _show(self, each: DuePush) -> None:
+        await self._store.push_intents.settle([await self._notify(each)])
+
+    async def _notify(self, each: DuePush) -> SettledIntent:
+        """Send a notification to the devices that have to get it."""
+        message, intent = each.decision.message, each.taken.intent
+        assert message is not None and each.heading is not None
+        heading, shows_text = each.heading, each.case.notifications.settings.shows_preview
+        badge = await self._count(each.taken.user)
+
+        def notification(device: Device) -> PushMessage:
+            text = self._texts.compose(message, heading, device.locale, shows_text=shows_text)
+            tag = push_tag(each.taken.conversation)
+            return PushMessage(each.taken.conversation, tag, badge, text.title, text.body)
+
+        devices = [d for d in each.devices if not intent.is_retry or d.id in intent.left]
+        sent = await self._send([(device, notification(device)) for device in devices], intent)
+        shown = message.seq if any(push.is_shown for push in sent.values()) else intent.shown
+        now_ms = self._store.clock.now_ms()
+        left = {device: push.attempts for device, push in sent.items() if push.retry_at_ms is not None}
+        after = PushIntent(shown=shown, cool_until_ms=now_ms + COOL_DOWN_MS if shown else 0)
+        if not left:
+            return self._remember(each.taken, after)
+        after = replace(after, first=intent.first or message.seq, newest=max(intent.newest, message.seq), left=left)
+        retry_ms = min(push.retry_at_ms for push in sent.values() if push.retry_at_ms is not None)
+        return SettledIntent(each.taken, replace(after, tried=after.newest), retry_ms)
+
+    async def _remove(self, each: DuePush) -> tuple[SettledIntent, bool]:
+        """Have the devices remove the notification. Returns also whether they remove those of all conversations."""
+        taken, intent = each.taken, each.taken.intent
+        wait_ms = await self._store.push_intents.claim_quiet(taken.user)
+        pending = self._settled(taken, each.decision)
+        is_retry = intent.is_retry and not intent.is_pending
+        if not is_retry:
+            intent = replace(intent, left={})
+        if wait_ms:
+            return self._remove_later(pending, intent, wait_ms), False
+        badge = await self._count(taken.user)
+        quiet = PushMessage(taken.conversation, push_tag(taken.conversation), badge, is_quiet=True)
+        devices = [d for d in each.devices if not is_retry or d.id in intent.left]
+        sent = await self._send([(device, quiet) for device in devices], intent)
+        left = {device: push.attempts for device, push in sent.items() if push.retry_at_ms is not None}
+        if left and max(left.values()) < _MOST_QUIET_ATTEMPTS:
+            retry_ms = max(push.retry_at_ms or 0 for push in sent.values()) - self._store.clock.now_ms()
+            return self._remove_later(pending, replace(intent, left=left), retry_ms), False
+        return self._settled(taken, each.decision, shown=0), badge == 0
+
+    def _remove_later(self, pending: SettledIntent, intent: PushIntent, wait_ms: int) -> SettledIntent:
+        due_ms = self._store.clock.now_ms() + wait_ms
+        after = pending.after or PushIntent()
+        after = replace(after, shown=intent.shown, cool_until_ms=intent.cool_until_ms, left=intent.left)
+        if pending.after is not None and pending.after.is_pending:
+            due_ms = min(due_ms, pending.due_ms)
+        return SettledIntent(pending.taken, replace(after, tried=after.newest), due_ms)
+
+    def _settled(self, taken: TakenIntent, decision: Decision, shown: int | None = None) -> SettledIntent:
+        """Return the end of a decision that shows nothing. shown: what the devices show then; None: as before."""
+        intent = taken.intent
+        after = PushIntent(shown=intent.shown if shown is None else shown, cool_until_ms=intent.cool_until_ms)
+        if decision.verdict is Verdict.WAIT:
+            return SettledIntent(
+                taken, replace(after, first=decision.first, newest=intent.newest), decision.wait_until_ms
+            )
+        return self._remember(taken, after)
+
+    def _remember(self, taken: TakenIntent, after: PushIntent) -> SettledIntent:
+        """Keep what is shown for a while, so that it can be removed."""
+        forget_ms = after.cool_until_ms + REMEMBERED_MS
+        if not after.shown or forget_ms <= self._store.clock.now_ms():
+            return SettledIntent(taken)
+        return SettledIntent(taken, after, forget_ms)
+
+    async def _send(self, pushes: Iterable[tuple[Device, PushMessage]], intent: PushIntent) -> Mapping[str, SentPush]:
+        """Send pushes to devices, all at the same time."""
+        listed = list(pushes)
+        sent = await asyncio.gather(
+            *(self._sender.send(device, message, intent.left.get(device.id, 0)) for device, message in listed)
+        )
+        return {device.id: push for (device, _), push in zip(listed, sent, strict=True)}
+
+    async def _count(self, user: UserId) -> int:
+        async with self._badges:
+            attention = await count_attention(self._app, user)
+        return attention.unread + attention.mentions
+
+    async def _refuse_without_access(self, cases: Sequence[Case], decisions: Sequence[Decision]) -> list[Decision]:
+        """Replace decisions to show a message that the user may not read now."""
+        users: dict[MessageId, list[UserId]] = {}
+        messages: dict[MessageId, Message] = {}
+        for case, decision in zip(cases, decisions, strict=True):
+            if decision.message is not None:
+                messages[decision.message.id] = decision.message
+                users.setdefault(decision.message.id, []).append(case.user)
+        answers = await asyncio.gather(*(select_viewers(self._store, messages[id], some) for id, some in users.items()))
+        viewers = {id: set(found) for id, found in zip(users, answers, strict=True)}
+        return [
+            Decision(Verdict.NO_ACCESS, removes=bool(case.intent.shown))
+            if decision.message is not None and case.user not in viewers[decision.message.id]
+            else decision
+            for case, decision in zip(cases, decisions, strict=True)
+        ]
+
+    async def _complete(self, taken: Sequence[TakenIntent]) -> list[TakenIntent]:
+        """Return the intents. If Redis has lost the record of one, it is about the newest messages."""
+        lost = {each.conversation for each in taken if not each.taken.record}
+        if not lost:
+            return list(taken)
+        heads = await self._store.conversations.find_many(lost)
+        found = []
+        for each in taken:
+            head = heads.get(each.conversation)
+            if not each.taken.record and head is not None and head.newest is not None:
+                newest = head.newest.seq
+                each = replace(each, intent=PushIntent(max(1, newest - _UNKNOWN_MESSAGES + 1), newest))
+            found.append(each)
+        return found

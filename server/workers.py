@@ -1,0 +1,42 @@
+"""Workers: parts that send pushes, and events to webhooks. They run in servers, or alone (`confab work`)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Protocol
+
+from resolvers.base.app import Confab
+from resolvers.push.push_service import PushService
+from resolvers.push.worker.content import NotificationTexts
+from resolvers.push.worker.push_sender import PushSender
+from resolvers.push.worker.push_worker import PushWorker
+from server.settings import Settings
+from store.devices.device import PushPlatform
+from subscriptions.delivery.push.push_noting import PushNoting
+
+
+class BackgroundWorker(Protocol):
+    """Works in the background until it is closed. Several processes may run it."""
+
+    def open(self) -> None:
+        """Begin to work. Returns at once."""
+        ...
+
+    async def close(self) -> None:
+        """Take no more work, and end what has begun. Other processes continue."""
+        ...
+
+
+def build_push_worker(
+    settings: Settings, app: Confab, services: Mapping[PushPlatform, PushService], pushes: PushNoting
+) -> PushWorker | None:
+    """Return the worker of pushes; None if no push service is set up."""
+    if not services:
+        return None
+    sender = PushSender(services, app.store.devices, app.store.clock, random.random)
+    worker = PushWorker(app, sender, NotificationTexts(app.store, shows_names=settings.push_previews))
+    if settings.workers:
+        pushes.on_noted = worker.wake
+        app.read_notices.on_due = worker.wake_for_intents
+    return worker

@@ -1,0 +1,209 @@
+/**
+ * Pushes to this browser: permission, subscription, and what the server knows of it.
+ *
+ * Guarantees: "on" means that the browser has a subscription with the server's present key, and that the server has its address. When
+ * the page is opened, a lost subscription is made again: it expired, the key changed, or the push service gave it up. When the user
+ * signs out, or another one signs in, it is ended: nobody gets the messages of the user who was here before.
+ */
+import type { Client } from "@urql/core";
+
+import { RegisterPushDocument, RemovePushDocument, TestPushDocument, WebPushDocument, type PushOutcome } from "../gql";
+import type { Device } from "./device";
+import { disk } from "./disk";
+import type { FromWorker } from "./workerMessages";
+
+/** insecure: neither https nor this machine. framed: part of another page. unavailable: the server has no key for Web Push. */
+export type PushState = "looking" | "insecure" | "unsupported" | "framed" | "unavailable" | "denied" | "off" | "on";
+
+export interface Push {
+  state(): PushState;
+  /** True if it was switched on here, and not off since. */
+  isWanted(): boolean;
+  onChange(listener: () => void): () => void;
+  /** Finds out the state, and repairs a subscription that was on. Rejects nothing. */
+  refresh(): Promise<void>;
+  /** To call in a click: browsers ask for the permission only then. Returns the trouble in words, or null. */
+  switchOn(): Promise<string | null>;
+  switchOff(): Promise<string | null>;
+  /** Returns the result in words. */
+  test(): Promise<{ arrives: boolean; words: string }>;
+  /** Removes the push, for as long as that takes, and 2 s at most. */
+  signOut(): Promise<void>;
+  stop(): void;
+}
+
+export interface PushHandlers {
+  isLookedAt: (conversationId: string) => boolean;
+  open: (conversationId: string | null) => void;
+}
+
+const WORKER = "/demo/sw.js";
+const SCOPE = "/demo/";
+const WANTED = ".push";
+const SIGN_OUT_MS = 2_000;
+const NO_NETWORK = "This needs the network. Try again when you are online.";
+
+const OUTCOMES: Record<PushOutcome, string> = {
+  ACCEPTED: "Sent. The notification appears in a moment.",
+  GONE: "The push service does not know this browser any more. Switch notifications off and on again.",
+  REFUSED: "The push service refused it.",
+  UNREACHABLE: "The push service did not answer. Try again later.",
+  NOT_CONFIGURED: "This server sends no pushes to browsers.",
+};
+
+/** What keeps this page from getting pushes, whatever the user and the server say. */
+function obstacle(): PushState | null {
+  if (!isSecureContext) return "insecure";
+  if (!("serviceWorker" in navigator && "PushManager" in window && "Notification" in window)) return "unsupported";
+  // All frames of a browser would share one subscription.
+  return window === window.top ? null : "framed";
+}
+
+async function worker(): Promise<ServiceWorkerRegistration> {
+  const registration = await navigator.serviceWorker.register(WORKER, { scope: SCOPE, updateViaCache: "none" });
+  const coming = registration.installing ?? registration.waiting;
+  // `navigator.serviceWorker.ready` never comes: the page is outside of the scope.
+  if (!registration.active && coming) {
+    await new Promise<void>((resolve, reject) => {
+      coming.addEventListener("statechange", () => (coming.state === "activated" ? resolve() : coming.state === "redundant" && reject(new Error("no worker"))));
+    });
+  }
+  return registration;
+}
+
+const held = async () => (await (await navigator.serviceWorker.getRegistration(SCOPE))?.pushManager.getSubscription()) ?? null;
+
+const base64Url = (bytes: ArrayBuffer) => btoa(String.fromCharCode(...new Uint8Array(bytes))).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+
+/** Returns the subscription with this key. A browser refuses a second one with another key, so the old one is ended. */
+async function subscribe(key: string, again: boolean): Promise<PushSubscription> {
+  const { pushManager } = await worker();
+  const old = await pushManager.getSubscription();
+  const used = old?.options.applicationServerKey;
+  if (old && !again && (!used || base64Url(used) === key.replace(/=+$/, ""))) return old;
+  await old?.unsubscribe();
+  return pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
+}
+
+export function openPush(client: Client, { deviceId, deviceType }: Device, place: string, me: string, handlers: PushHandlers): Push {
+  /** The registered endpoint, while pushes are on here. */
+  const wanted = `${place}.${me}${WANTED}`;
+  const listeners = new Set<() => void>();
+  let state: PushState = obstacle() ?? "looking";
+  const become = (next: PushState) => {
+    if (next === state) return;
+    state = next;
+    listeners.forEach((changed) => changed());
+  };
+
+  const ask = async () => (await client.query(WebPushDocument, {}, { requestPolicy: "network-only" }).toPromise()).data;
+
+  const register = async (key: string, again: boolean): Promise<string | null> => {
+    let subscription: PushSubscription;
+    try {
+      subscription = await subscribe(key, again);
+    } catch {
+      return "The browser did not get an address from its push service. Try again later.";
+    }
+    const { endpoint, keys } = subscription.toJSON();
+    const webPush = { endpoint: endpoint!, p256dh: keys!.p256dh!, auth: keys!.auth! };
+    const { data, error } = await client.mutation(RegisterPushDocument, { id: deviceId, type: deviceType, webPush, locale: navigator.language || null }).toPromise();
+    if (!data) return error?.graphQLErrors[0]?.message ?? NO_NETWORK;
+    disk.set(wanted, webPush.endpoint);
+    become("on");
+    return null;
+  };
+
+  const refresh = async () => {
+    const stopped = obstacle();
+    if (stopped) return become(stopped);
+    const answer = await ask();
+    if (!answer) return;
+    const { webPushPublicKey: key, devices } = answer;
+    if (!key) return become("unavailable");
+    if (Notification.permission === "denied") return become("denied");
+    if (disk.get(wanted) === null || Notification.permission !== "granted") return become("off");
+    const isKnown = devices.some(({ id, pushPlatform }) => id === deviceId && pushPlatform === "WEB_PUSH");
+    const now = (await held())?.endpoint;
+    // The server forgets an address that the push service has given up: then the browser needs another one.
+    const isGone = !isKnown && now === disk.get(wanted);
+    if ((await register(key, isGone)) !== null) become("off");
+  };
+  // One after another: two at once might both subscribe.
+  let turn = Promise.resolve();
+  const inTurn = <Result>(act: () => Promise<Result>): Promise<Result> => {
+    const result = turn.then(act);
+    turn = result.then(() => {}, () => {});
+    return result;
+  };
+  const refreshInTurn = () => inTurn(refresh).catch(() => {});
+
+  const remove = async () => {
+    disk.remove(wanted);
+    await (await held())?.unsubscribe().catch(() => false);
+    const { data, error } = await client.mutation(RemovePushDocument, { id: deviceId, type: deviceType }).toPromise();
+    return data ? null : (error?.graphQLErrors[0]?.message ?? NO_NETWORK);
+  };
+
+  /** Another user was here, and did not sign out. The server learns it from the push service. */
+  const endOthers = async () => {
+    const others = disk.names(`${place}.`).filter((name) => name.endsWith(WANTED) && name !== wanted);
+    if (others.length) await (await held())?.unsubscribe();
+    others.forEach(disk.remove);
+  };
+
+  const alive = new AbortController();
+  const { signal } = alive;
+  if (!obstacle()) {
+    const onMessage = ({ data, ports }: MessageEvent<FromWorker>) => {
+      if (data.type === "isLookedAt") ports[0]?.postMessage(handlers.isLookedAt(data.conversationId));
+      if (data.type === "open") handlers.open(data.conversationId);
+      if (data.type === "subscriptionChanged") void refreshInTurn();
+    };
+    navigator.serviceWorker.addEventListener("message", onMessage, { signal });
+    navigator.serviceWorker.startMessages();
+    void inTurn(endOthers).catch(() => {});
+    // The user may change the permission in the browser's own settings.
+    void navigator.permissions?.query({ name: "notifications" }).then((permission) => permission.addEventListener("change", () => void refreshInTurn(), { signal }), () => {});
+  }
+
+  return {
+    state: () => state,
+    isWanted: () => disk.get(wanted) !== null,
+    onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
+    refresh: refreshInTurn,
+    switchOn: async () => {
+      const permission = await Notification.requestPermission();
+      if (permission === "denied") become("denied");
+      if (permission !== "granted") return null;
+      return inTurn(async () => {
+        const answer = await ask();
+        if (!answer) return NO_NETWORK;
+        if (answer.webPushPublicKey) return register(answer.webPushPublicKey, false);
+        become("unavailable");
+        return null;
+      });
+    },
+    switchOff: () =>
+      inTurn(async () => {
+        const trouble = await remove();
+        become("off");
+        return trouble;
+      }),
+    test: async () => {
+      const { data, error } = await client.mutation(TestPushDocument, { id: deviceId }).toPromise();
+      if (!data) return { arrives: false, words: error?.graphQLErrors[0]?.message ?? NO_NETWORK };
+      const { outcome, reason } = data.testPush;
+      return { arrives: outcome === "ACCEPTED", words: reason ? `${OUTCOMES[outcome]} Details: ${reason}` : OUTCOMES[outcome] };
+    },
+    signOut: () => {
+      if (obstacle() || disk.get(wanted) === null) return Promise.resolve();
+      const late = new Promise<void>((resolve) => setTimeout(resolve, SIGN_OUT_MS));
+      return Promise.race([inTurn(remove).then(() => {}, () => {}), late]);
+    },
+    stop: () => {
+      alive.abort();
+      listeners.clear();
+    },
+  };
+}

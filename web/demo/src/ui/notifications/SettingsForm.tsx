@@ -1,0 +1,114 @@
+import { useEffect, useState } from "react";
+
+import { NotificationSettingsDocument, SetNotificationSettingsDocument, type NotificationPartsFragment, type NotificationSettingsInput } from "../../gql";
+import { useDo } from "../useDo";
+import { useAsked } from "../world";
+import { LEVELS } from "./levels";
+
+/** Seconds that a push waits while a device is in use. If it still is then, the message was seen there. */
+const DELAYS: [number, string][] = [[0, "Do not wait"], [10, "10 seconds"], [30, "30 seconds"], [60, "1 minute"], [300, "5 minutes"]];
+const NIGHT = { doNotDisturbFrom: "22:00", doNotDisturbTo: "07:00" };
+const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** The settings for all devices of the user. Each is stored when it is changed. */
+export function SettingsForm() {
+  const run = useDo();
+  const [{ data, error }, again] = useAsked({ query: NotificationSettingsDocument, requestPolicy: "cache-and-network" });
+  const settings = data?.notificationSettings;
+  if (error && !settings) return <p role="alert">The settings didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p>;
+  if (!settings) return null;
+  // The answer of each change is written to the cache, and shown from there.
+  const set = async (input: NotificationSettingsInput) => (await run(SetNotificationSettingsDocument, { input })) !== null;
+  return (
+    <form className="notification-settings" onSubmit={(event) => event.preventDefault()}>
+      <h3>On all your devices</h3>
+      <fieldset className="levels">
+        <legend>Notify me about</legend>
+        {LEVELS.map(([level, name, hint]) => (
+          <label key={level} data-chosen={settings.level === level || undefined}>
+            <input type="radio" name="level" checked={settings.level === level} onChange={() => void set({ level })} />
+            <span>{name}<small>{hint}</small></span>
+          </label>
+        ))}
+      </fieldset>
+      <Keywords settings={settings} set={set} />
+      <DoNotDisturb settings={settings} set={set} />
+      <label className="choice">
+        <span>Wait while you use Confab<small>Nothing comes if you are still there then</small></span>
+        <select aria-label="Wait while you use Confab" value={settings.delaySeconds} onChange={(event) => void set({ delaySeconds: Number(event.target.value) })}>
+          {!DELAYS.some(([seconds]) => seconds === settings.delaySeconds) && <option value={settings.delaySeconds}>{`${settings.delaySeconds} seconds`}</option>}
+          {DELAYS.map(([seconds, words]) => <option key={seconds} value={seconds}>{words}</option>)}
+        </select>
+      </label>
+      <label className="choice">
+        <span>Show the text of messages<small>Otherwise only who has written</small></span>
+        <input type="checkbox" checked={settings.showPreview} onChange={(event) => void set({ showPreview: event.target.checked })} />
+      </label>
+    </form>
+  );
+}
+
+interface Props {
+  settings: NotificationPartsFragment;
+  /** Resolves to false if the change was refused. */
+  set: (input: NotificationSettingsInput) => Promise<boolean>;
+}
+
+function DoNotDisturb({ settings, set }: Props) {
+  const { doNotDisturbFrom: from, doNotDisturbTo: to, timeZone } = settings;
+  const isOn = !!from && !!to;
+  return (
+    <div className="do-not-disturb">
+      <label className="choice">
+        <span>Do not disturb every day<small>{isOn ? "Nothing is pushed in this time" : "For example at night"}</small></span>
+        <input
+          type="checkbox"
+          checked={isOn}
+          onChange={(event) => void set(event.target.checked ? { ...NIGHT, timeZone: HERE } : { doNotDisturbFrom: "", doNotDisturbTo: "" })}
+        />
+      </label>
+      {isOn && (
+        <>
+          <div className="times">
+            <Time label="From" value={from} save={(doNotDisturbFrom) => set({ doNotDisturbFrom, doNotDisturbTo: to })} />
+            <Time label="To" value={to} save={(doNotDisturbTo) => set({ doNotDisturbFrom: from, doNotDisturbTo })} />
+          </div>
+          <p className="hint">
+            Times of {timeZone.replaceAll("_", " ")}.{" "}
+            {timeZone !== HERE && <button type="button" className="link" onClick={() => void set({ timeZone: HERE })}>Use {HERE.replaceAll("_", " ")}</button>}
+          </p>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Stored when the field is left: while it is typed, it may be an hour that nobody wants. */
+function Time({ label, value, save }: { label: string; value: string; save: (value: string) => Promise<boolean> }) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  const leave = async () => {
+    if (text !== value && !(text && (await save(text)))) setText(value);
+  };
+  return (
+    <label>
+      {label}
+      <input type="time" value={text} required onChange={(event) => setText(event.target.value)} onBlur={() => void leave()} />
+    </label>
+  );
+}
+
+const wordsOf = (text: string) => [...new Set(text.split(",").map((each) => each.trim()).filter(Boolean))];
+
+function Keywords({ settings: { keywords }, set }: Props) {
+  const now = keywords.join(", ");
+  const [text, setText] = useState(now);
+  useEffect(() => setText(now), [now]);
+  const save = () => wordsOf(text).join(", ") !== now && void set({ keywords: wordsOf(text) });
+  return (
+    <label>
+      Words that notify like a mention
+      <input value={text} placeholder="release, coffee" autoComplete="off" onChange={(event) => setText(event.target.value)} onBlur={save} onKeyDown={(event) => event.key === "Enter" && save()} />
+    </label>
+  );
+}
