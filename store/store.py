@@ -81,6 +81,11 @@ from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 from store.voice.voice_store import VoiceStore
+from store.webhooks.delivery_store import DeliveryStore
+from store.webhooks.event_log import EventLog
+from store.webhooks.event_notes import EventNotes
+from store.webhooks.webhook_registry import WebhookRegistry
+from store.webhooks.webhook_store import WebhookStore
 from store.workspaces.changing.policy_changes import PolicyChanges
 from store.workspaces.copies.first_screen_reads import FirstScreenReads
 from store.workspaces.copies.known_workspaces import KnownWorkspaces
@@ -178,6 +183,11 @@ class Store:
     unindexed_messages: UnindexedMessages
     index_states: IndexStates
     search_completeness: SearchCompleteness
+    webhooks: WebhookStore
+    webhook_registry: WebhookRegistry
+    webhook_notes: EventNotes
+    webhook_log: EventLog
+    webhook_deliveries: DeliveryStore
 
 
 def build_store(
@@ -223,6 +233,7 @@ def build_store(
         has_search=has_search,
     )
     index = MongoSearchIndex(mongo)
+    webhooks = WebhookStore(mongo)
     unindexed_messages = UnindexedMessages(cache, keys, clock)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
@@ -341,4 +352,9 @@ def build_store(
         unindexed_messages=unindexed_messages,
         index_states=deployment.index_states,
         search_completeness=SearchCompleteness(unindexed_messages, deployment.index_states, clock),
+        webhooks=webhooks,
+        webhook_registry=WebhookRegistry(webhooks),
+        webhook_notes=EventNotes(cache, keys),
+        webhook_log=EventLog(mongo, deployment.owner),
+        webhook_deliveries=DeliveryStore(mongo, deployment.owner),
     )

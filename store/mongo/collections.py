@@ -135,6 +135,19 @@ BY_TERM = (("c", 1), ("t", 1), ("l", 1))
 BY_NEWEST = (("c", 1), ("l", 1))
 """Fields of the index of the newest rows of `search`. Also its shard key."""
 
+# Short names of fields of events of webhooks and of lines: `EventField`, `LineField`.
+BY_LINE = (("l", 1), ("o", 1))
+"""Fields of the index of `webhook_events` for the pending events of each line."""
+
+BY_DELIVERY = (("w", 1), ("o", 1))
+"""Fields of the index of `webhook_events` for the deliveries of each webhook."""
+
+BY_PENDING_TIME = (("w", 1), ("at", 1))
+"""Fields of the index of `webhook_events` for the pending events of each webhook by time."""
+
+BY_LINE_DUE = (("w", 1), ("d", 1))
+"""Fields of the index of `webhook_lines`: the longest due of each webhook first."""
+
 BY_MEMBER_NAME = (("w", 1), ("sn", 1))
 """Fields of the index of the members of a workspace in order of names."""
 

@@ -21,7 +21,10 @@ from store.mongo.collections import (
     BY_CHANNEL,
     BY_CHUNK,
     BY_DELETION,
+    BY_DELIVERY,
     BY_HELD_UNTIL,
+    BY_LINE,
+    BY_LINE_DUE,
     BY_LINKS_DUE,
     BY_MEMBER_KEY,
     BY_MEMBER_NAME,
@@ -33,6 +36,7 @@ from store.mongo.collections import (
     BY_OPEN_SIZE_AND_KEY,
     BY_OWNER_AND_REMOVAL,
     BY_PARENT,
+    BY_PENDING_TIME,
     BY_PUSHED_USER,
     BY_REACTION_ORDER,
     BY_REMOVAL,
@@ -55,6 +59,8 @@ from store.mongo.collections import (
     SEARCH,
     SESSIONS,
     USERS,
+    WEBHOOK_EVENTS,
+    WEBHOOK_LINES,
     WORKSPACE_MEMBERS,
     WORKSPACES,
 )
@@ -102,6 +108,13 @@ OPTIONAL = (
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_KEY))),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_MEMBER_ROLE), partialFilterExpression={"r": {"$exists": True}})),
     (WORKSPACE_MEMBERS, IndexModel(list(BY_NICKNAMED_USER), partialFilterExpression={"us": {"$exists": True}})),
+    # Few messages are recalled.
+    (MESSAGES, IndexModel([("rc", 1)], sparse=True)),
+    (WEBHOOK_EVENTS, IndexModel(list(BY_LINE), partialFilterExpression={"p": 1})),
+    (WEBHOOK_EVENTS, IndexModel(list(BY_PENDING_TIME), partialFilterExpression={"p": 1})),
+    (WEBHOOK_EVENTS, IndexModel(list(BY_DELIVERY))),
+    (WEBHOOK_EVENTS, IndexModel([("x", 1)], expireAfterSeconds=0)),
+    (WEBHOOK_LINES, IndexModel(list(BY_LINE_DUE))),
     # Only devices that take pushes have the field.
     (DEVICES, IndexModel(list(BY_PUSHED_USER), sparse=True)),
     # A file that a message has is not removed.

@@ -59,6 +59,10 @@ class Keys:
         """Key of the lock of the server that indexes messages which other servers left."""
         return f"{self.namespace}indexer"
 
+    def webhook_events(self, number: int) -> str:
+        """Return one of the streams of events for outgoing webhooks. number: which of them, from 0."""
+        return f"{self.namespace}{{h:{number}}}:events"
+
     @property
     def voice_checks(self) -> str:
         """Key of the workspaces with voice states, by the time of the next check."""

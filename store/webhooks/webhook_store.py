@@ -48,6 +48,10 @@ class WebhookField:
     """Process that delivers its events."""
     LEASE_UNTIL = "lu"
     """Until when, by MongoDB's clock (ms)."""
+    HELD_UNTIL = "h"
+    """Until when nothing is sent: the endpoint asked for a pause, or fails for several conversations (ms)."""
+    FAILURES = "cf"
+    """Failed attempts since the last success."""
     RESUMED = "rs"
     """When the delivery of all that waits was asked for (ms). Absent once every line of events knows it."""
 
@@ -55,6 +59,8 @@ class WebhookField:
 _F = WebhookField
 
 _COUNT = "n"
+_VERSION_ROW: Document = {"_id": "version"}
+"""Its count changes whenever an outgoing webhook is created or deleted."""
 _EXISTING: Document = {_F.DELETED: {"$exists": False}}
 
 
@@ -80,8 +86,23 @@ class WebhookStore:
             before = await self._mongo.find_one_and_update(WEBHOOK_COUNTS, key, counted, upsert=True, session=session)
             if before is not None and before[_COUNT] >= most:
                 raise TooManyWebhooks
+            await self._raise_version(webhook, session)
 
         await self._mongo.transaction(work)
+
+    async def _raise_version(self, webhook: Webhook, session: Any) -> None:
+        if webhook.kind is WebhookKind.OUTGOING:
+            counted = {"$inc": {_COUNT: 1}}
+            await self._mongo.find_one_and_update(WEBHOOK_COUNTS, _VERSION_ROW, counted, upsert=True, session=session)
+
+    async def find_version(self) -> int:
+        """Return a number that changes whenever an outgoing webhook is created or deleted. One round trip."""
+        row = await self._mongo.find_one(WEBHOOK_COUNTS, _VERSION_ROW)
+        return int(row[_COUNT]) if row is not None else 0
+
+    async def list_outgoing(self) -> list[Webhook]:
+        """Return all outgoing webhooks, the oldest first. One round trip."""
+        return _ordered(await self._mongo.find(WEBHOOKS, {_F.KIND: WebhookKind.OUTGOING.value} | _EXISTING))
 
     async def find(self, id: WebhookId) -> Webhook | None:
         """Return a webhook. One round trip."""
@@ -132,6 +153,7 @@ class WebhookStore:
                 await self._mongo.find_one_and_update(
                     WEBHOOK_COUNTS, {"_id": _count_id(webhook)}, counted, session=session
                 )
+                await self._raise_version(webhook, session)
 
         await self._mongo.transaction(work)
         return deleted
