@@ -47,6 +47,7 @@ from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
 from schema.users.user_types import find_user
 from schema.voice.voice_mutations import VoiceMutations
+from schema.webhooks.incoming_mutations import IncomingWebhookMutations
 from schema.workspaces.category_types import find_category
 from schema.workspaces.channel_mutations import ChannelMutations
 from schema.workspaces.channel_queries import ChannelQueries
@@ -145,6 +146,7 @@ class Mutation(
     ConnectionMutations,
     DeviceMutations,
     VoiceMutations,
+    IncomingWebhookMutations,
 ):
     pass
 

@@ -164,6 +164,7 @@ def connect(settings: Settings, clock: Clock) -> Databases:
         settings.operations_per_minute,
         settings.workspace_changes_per_minute,
         settings.invite_lookups_per_minute,
+        settings.webhook_posts_per_minute,
     )
     fallback_redis = FallbackRedisServer()
     store = build_store(
@@ -302,6 +303,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         voice_devices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
+        public_url(settings),
         WorkBudgets(settings.work_per_second, settings.work_budget),
         CatchUps(settings.max_catch_ups_per_user),
         inspector=inspector,

@@ -84,6 +84,7 @@ from store.voice.voice_store import VoiceStore
 from store.webhooks.delivery_store import DeliveryStore
 from store.webhooks.event_log import EventLog
 from store.webhooks.event_notes import EventNotes
+from store.webhooks.incoming_webhooks import IncomingWebhooks
 from store.webhooks.webhook_registry import WebhookRegistry
 from store.webhooks.webhook_store import WebhookStore
 from store.workspaces.changing.policy_changes import PolicyChanges
@@ -188,6 +189,7 @@ class Store:
     webhook_notes: EventNotes
     webhook_log: EventLog
     webhook_deliveries: DeliveryStore
+    incoming_webhooks: IncomingWebhooks
 
 
 def build_store(
@@ -240,7 +242,8 @@ def build_store(
     rows = SessionRows(mongo, clock, channel_rights.find_visible)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
-    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock, index)
+    incoming_webhooks = IncomingWebhooks(webhooks, has_directory=has_directory)
+    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock, index, webhooks)
     presence_rows = PresenceRows(mongo)
     presence_records = PresenceCache(presence_rows, cache, keys, clock)
     stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, presence_records.reload)
@@ -248,7 +251,7 @@ def build_store(
         presence_rows, presence_records, cache, keys, clock, stale_caches.add_presence_unless_applied
     )
     visibility = Visibility(presence, presence_records, cache, clock)
-    sending_rights = SendingRights(policies, channel_rights)
+    sending_rights = SendingRights(policies, channel_rights, incoming_webhooks.exists_in)
     threads = ThreadStore(mongo, keys)
     outbox, revisions = OutboxStore(cache, keys, clock), RevisionStore(mongo, cache, keys, pins, file_claims)
     clocks = SharedClocks(cache, keys, clock)
@@ -357,4 +360,5 @@ def build_store(
         webhook_notes=EventNotes(cache, keys),
         webhook_log=EventLog(mongo, deployment.owner),
         webhook_deliveries=DeliveryStore(mongo, deployment.owner),
+        incoming_webhooks=incoming_webhooks,
     )

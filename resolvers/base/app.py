@@ -81,6 +81,8 @@ class Confab:
     voice_devices: VoiceDevices
     limits: Limits
     addresses: FileAddresses
+    public_url: str
+    """Address at which clients reach the deployment, without a slash at its end."""
     work: WorkBudgets = field(default_factory=WorkBudgets)
     catch_ups: CatchUps = field(default_factory=CatchUps)
     known_parents: KnownParents = field(default_factory=KnownParents)

@@ -60,6 +60,8 @@ class NewMessage:
     """Given by a bot or a service."""
     attachments: tuple[str, ...] = ()
     """Ids of files."""
+    author: tuple[str | None, str | None] | None = None
+    """From an incoming webhook: name and picture to show, None for those of the webhook."""
 
 
 async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> Destination:
@@ -176,4 +178,6 @@ def input_digest(
         parts.append({"embeds": [list(embed) for embed in new.embeds]})
     if new.attachments:
         parts.append({"attachments": new.attachments})
+    if new.author is not None:
+        parts.append({"author": new.author})
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

@@ -135,6 +135,13 @@ BY_TERM = (("c", 1), ("t", 1), ("l", 1))
 BY_NEWEST = (("c", 1), ("l", 1))
 """Fields of the index of the newest rows of `search`. Also its shard key."""
 
+# Short names of fields of webhooks: `WebhookField`.
+BY_WEBHOOK_OWNER = (("o", 1),)
+"""Fields of the index of `webhooks` for those of a channel."""
+
+BY_WEBHOOK_WORKSPACE = (("w", 1),)
+"""Fields of the index of `webhooks` for those of a workspace."""
+
 # Short names of fields of events of webhooks and of lines: `EventField`, `LineField`.
 BY_LINE = (("l", 1), ("o", 1))
 """Fields of the index of `webhook_events` for the pending events of each line."""

@@ -44,6 +44,8 @@ from store.mongo.collections import (
     BY_SEARCH_KEY,
     BY_TERM,
     BY_TIDYING,
+    BY_WEBHOOK_OWNER,
+    BY_WEBHOOK_WORKSPACE,
     CLAIMS,
     CONVERSATIONS,
     DEVICES,
@@ -61,6 +63,7 @@ from store.mongo.collections import (
     USERS,
     WEBHOOK_EVENTS,
     WEBHOOK_LINES,
+    WEBHOOKS,
     WORKSPACE_MEMBERS,
     WORKSPACES,
 )
@@ -110,6 +113,8 @@ OPTIONAL = (
     (WORKSPACE_MEMBERS, IndexModel(list(BY_NICKNAMED_USER), partialFilterExpression={"us": {"$exists": True}})),
     # Few messages are recalled.
     (MESSAGES, IndexModel([("rc", 1)], sparse=True)),
+    (WEBHOOKS, IndexModel(list(BY_WEBHOOK_OWNER))),
+    (WEBHOOKS, IndexModel(list(BY_WEBHOOK_WORKSPACE))),
     (WEBHOOK_EVENTS, IndexModel(list(BY_LINE), partialFilterExpression={"p": 1})),
     (WEBHOOK_EVENTS, IndexModel(list(BY_PENDING_TIME), partialFilterExpression={"p": 1})),
     (WEBHOOK_EVENTS, IndexModel(list(BY_DELIVERY))),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pymongo import UpdateOne
+
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
@@ -217,6 +219,11 @@ def webhook_from(row: Document) -> Webhook:
         WebhookState(row.get(_F.STATE, WebhookState.ACTIVE.value)),
         row.get(_F.FAILING_SINCE),
     )
+
+
+def count_update(webhook: Webhook, change: int) -> UpdateOne:
+    """Return the write that counts a new webhook (1), or one that is deleted (-1)."""
+    return UpdateOne({"_id": _count_id(webhook)}, {"$inc": {_COUNT: change}}, upsert=True)
 
 
 def _count_id(webhook: Webhook) -> str:
