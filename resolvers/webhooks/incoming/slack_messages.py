@@ -12,7 +12,9 @@ from resolvers.base.errors import InvalidInput
 _OWN_FIELDS = ("content", "embeds")
 _SLACK_FIELDS = ("text", "attachments", "blocks")
 
-_LINK = re.compile(r"<([^<>]{1,3000})>")
+_LINK = re.compile(r"<((?:[!@#]|[A-Za-z][A-Za-z0-9+.-]{0,30}:)[^<>\s][^<>]{0,3000})>")
+"""Markup of a link or a mention. Other text between such brackets stays: not all senders escape them."""
+
 _ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}
 _ENTITY = re.compile("|".join(_ENTITIES))
 

@@ -23,8 +23,8 @@ CREATE_HOOK = """mutation ($channel: ID!, $name: String!, $avatar: String) {
     createIncomingWebhook(channelId: $channel, name: $name, avatarUrl: $avatar) {
         __typename id kind name url secret events state failingSince } }"""
 SHOWN = """id conversationId seq content metadata contentType state sender { id displayName isBot avatarUrl }
-    authorName authorAvatarUrl mentions { id } mentionsAll mentionedRoles { id } embeds { type title url fields { name } }
-    idempotencyKey"""
+    authorName authorAvatarUrl mentions { id } mentionsAll mentionedRoles { id } idempotencyKey
+    embeds { type title url fields { name } }"""
 MESSAGES = f"""query ($id: ID!) {{ messages(conversationId: $id, first: 100) {{ edges {{ node {{ {SHOWN} }} }} }} }}"""
 
 
@@ -60,9 +60,8 @@ class Hooks:
 
     async def create(self, user: str, channel: str, name: str = "ci", avatar: str | None = None) -> Hook:
         """Create a webhook as a user."""
-        found = (await self.api.data(user, CREATE_HOOK, channel=channel, name=name, avatar=avatar))[
-            "createIncomingWebhook"
-        ]
+        answer = await self.api.data(user, CREATE_HOOK, channel=channel, name=name, avatar=avatar)
+        found = answer["createIncomingWebhook"]
         return Hook(found["id"], found["url"])
 
     async def refuse_create(self, user: str | None, channel: str, name: str = "ci", **more: Any) -> Refusal:
@@ -83,9 +82,9 @@ class Hooks:
         return await self.api.services.app.store.incoming_webhooks.find(hook.id)
 
     async def messages(self, user: str, conversation: str) -> list[Json]:
-        """Return the messages that a user reads."""
-        found = (await self.api.data(user, MESSAGES, id=conversation))["messages"]["edges"]
-        return [edge["node"] for edge in found]
+        """Return the messages that a user reads; none of a conversation that the user does not see."""
+        found = (await self.api.data(user, MESSAGES, id=conversation))["messages"]
+        return [edge["node"] for edge in found["edges"]] if found is not None else []
 
 
 def refusal_of(answer: httpx.Response) -> tuple[int, str, str | None]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from store.mongo.collections import MEMBERS, SESSIONS
+from tests.api.channels.calls import UPDATE
 from tests.api.channels.channel_subscriber import live
 from tests.api.client import EDIT, RECALL, Api
 from tests.api.sample_channels import SampleChannels
@@ -203,8 +204,10 @@ async def test_only_moderators_recall_and_nobody_edits(api: Api, hooks: Hooks, w
 
 async def test_slow_mode_does_not_concern_webhooks(hooks: Hooks, workspace: SampleChannels) -> None:
     hook = await hooks.create(workspace.admin, workspace.general)
-    await workspace.change_channel(workspace.general, slow_mode_seconds=600)
-    for seq in (1, 2, 3):
+    await hooks.api.data(workspace.admin, UPDATE, id=workspace.general, input={"slowModeSeconds": 600})
+    await hooks.api.send(workspace.member, workspace.general)
+    assert (await hooks.api.expect_send_refusal(workspace.member, workspace.general)).code == "SLOW_MODE"
+    for seq in (2, 3, 4):
         assert (await hooks.sent(hook))["seq"] == seq
 
 
