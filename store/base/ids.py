@@ -31,7 +31,7 @@ BUCKET_SIZE = 4096
 _ODD = 0x9E3779B97F4A7C15
 """Odd, so that multiplication by it maps no two numbers to the same one."""
 
-USER_ID_RULE = "1 to 128 printable characters without white space"
+USER_ID_RULE = "1 to 128 printable characters without white space, and not the id of a webhook"
 """The form of a user id, for error messages."""
 
 _LONGEST_USER = 128
