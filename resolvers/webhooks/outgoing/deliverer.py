@@ -134,11 +134,10 @@ class Deliverer:
                     break
                 assert attempt.status is not None
                 delivered.append((event, attempt.status))
+                await self._note_success()
         finally:
             # Also if this task is cancelled between two events.
             await self._deliveries.complete(delivered, dropped, self._now_ms())
-        if delivered:
-            await self._note_success()
         if failed is not None:
             await self._note_failure(line._replace(failures=0) if delivered else line, *failed)
         elif len(events) < EVENTS_AT_ONCE:
@@ -169,11 +168,11 @@ class Deliverer:
         self._failures += 1
         wish_ms = parse_retry_after(attempt.retry_after, now_ms)
         wait_ms = max(delay_ms(line.failures + 1, self._parts.chance), wish_ms)
-        await self._deliveries.fail(event, line, attempt.status, now_ms + wait_ms)
         held_ms = max(hold_ms(self._failures), wish_ms)
         since_ms = await self._deliveries.set_failing(
             self._id, now_ms, now_ms + held_ms if held_ms else 0, PAUSED_AFTER_MS, is_gone=attempt.is_gone
         )
+        await self._deliveries.fail(event, line, attempt.status, now_ms + wait_ms)
         if since_ms is not None:
             _log.warning("webhook_paused", webhook=self._id, status=attempt.status, failing_since_ms=since_ms)
 

@@ -1,0 +1,1 @@
+"""Tests of outgoing webhooks. Endpoints are real HTTP servers on loopback."""
