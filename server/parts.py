@@ -15,6 +15,7 @@ from resolvers.files.inspection.inspector import Inspector
 from resolvers.files.inspection.scanner import Scanner
 from resolvers.previews.preview_fetcher import PreviewFetcher, build_preview_fetcher
 from resolvers.voice.media.livekit_parts import LiveKitParts
+from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 from resolvers.workspaces.announcements import announce_change
 from schema.execution.engine import Engine
 from schema.execution.query_limits import QueryLimits
@@ -45,6 +46,7 @@ from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.delivery.search.indexing import SearchIndexing
+from subscriptions.delivery.webhooks.event_noting import EventNoting
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
@@ -102,12 +104,14 @@ class Parts:
     livekit: LiveKitParts | None
     missing_records: MissingRecords
     indexing: SearchIndexing
+    webhooks: WebhookParts
 
     async def open(self) -> None:
         """Begin to receive, deliver and tidy up."""
         await self.app.bus.open()
         await self.app.delivery.open()
         self.indexing.open()
+        await self.webhooks.open()
         await self.housekeeper.open()
         await self.app.inspector.open()
         if self.livekit is not None:
@@ -127,6 +131,7 @@ class Parts:
         await app.reaction_events.close()
         await app.delivery.close()
         await self.indexing.close()
+        await self.webhooks.close()
         await app.threads.close()
         await app.receipt_release.close()
         await app.receipts.close()
@@ -198,11 +203,13 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     viewers = partial(list_message_viewers, store), partial(select_viewers, store)
     threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
     indexing = SearchIndexing(store)
-    notes = AllMessageNotes(indexing)
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
+    noting = EventNoting(store, bus, live_servers.list_shown)
+    notes = AllMessageNotes(indexing, noting)
     delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1], notes)
     revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers, notes))
     pins = PinAnnouncements(store, bus, delivery, shared_events, *viewers)
-    reaction_events = ReactionEvents(store, bus, shared_events, *viewers)
+    reaction_events = ReactionEvents(store, bus, shared_events, *viewers, noting)
     reactions = Reactions(store, delivery)
     reactions.notify = reaction_events.notify
     inspector = Inspector(settings.temp_dir, Scanner(settings.scanner_url) if settings.scanner_url else None)
@@ -216,7 +223,6 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
-    live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
     presence = PresenceHub(hub.server, store, bus, live_servers)
 
@@ -275,6 +281,15 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         inspector.scanner.accepts if inspector.scanner is not None else None,
         voice_devices=voice_devices,
         voice_checks=voice_checks,
+        noting=noting,
+    )
+    webhooks = WebhookParts(
+        store,
+        bus,
+        noting,
+        viewers[0],
+        allow_loopback=settings.allow_loopback,
+        does_work=settings.workers,
     )
     app = Confab(
         store,
@@ -304,6 +319,8 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         public_url(settings),
+        noting,
+        webhooks.find_refusal,
         WorkBudgets(settings.work_per_second, settings.work_budget),
         CatchUps(settings.max_catch_ups_per_user),
         inspector=inspector,
@@ -320,6 +337,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
         livekit,
         missing_records,
         indexing,
+        webhooks,
     )
 
 

@@ -15,6 +15,7 @@ from resolvers.previews.pictures import Pictures
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from resolvers.voice.media.livekit_parts import LiveKitParts
+from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 from schema.execution.event_slots import EventSlots
 from server.blob_store import check_blob_store
 from server.opening import open_databases, release_worker_number
@@ -55,6 +56,7 @@ class Services:
     fetched_links: Counter[str]
     """Links whose previews this process fetched, by outcome."""
     livekit: LiveKitParts | None
+    webhooks: WebhookParts
 
     async def sign_in(self, caller: Caller) -> None:
         """Create the user on their first authenticated request. Costs nothing for known users."""
@@ -130,6 +132,7 @@ async def open_services(
             data_is_newer,
             parts.preview_fetcher.outcomes,
             parts.livekit,
+            parts.webhooks,
         )
     finally:
         await end_tasks([*opening, checking_blobs])

@@ -35,6 +35,7 @@ from store.files.file_claims import FileClaims
 from store.files.file_removals import FileRemovals
 from store.files.file_store import FileStore
 from store.files.message_files import MessageFiles
+from store.messages.changed_messages import ChangedMessages
 from store.messages.commit_store import CommitStore
 from store.messages.copy_store import CopyStore
 from store.messages.idempotency_claims import ClaimStore
@@ -144,6 +145,7 @@ class Store:
     host_turns: HostTurns
     stale_caches: StaleCaches
     incomplete_deliveries: IncompleteDeliveries
+    changed_messages: ChangedMessages
     rate_limits: RateLimits
     channel_rights: ChannelRightsFinder
     channel_sessions: ChannelSessions
@@ -311,6 +313,7 @@ def build_store(
         host_turns=HostTurns(cache, keys),
         stale_caches=stale_caches,
         incomplete_deliveries=IncompleteDeliveries(mongo),
+        changed_messages=ChangedMessages(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
         channel_sync=ChannelSync(cache, sessions, clocks),
         clocks=clocks,
@@ -343,7 +346,7 @@ def build_store(
         file_removals=FileRemovals(mongo),
         file_claims=file_claims,
         message_files=MessageFiles(file_claims, files, messages, outbox, cache, clock),
-        workspace_removal=WorkspaceRemoval(mongo, clock, contents),
+        workspace_removal=WorkspaceRemoval(mongo, clock, contents, webhooks),
         blobs=GridFSBlobs(mongo) if blobs is None else blobs,
         presence=presence,
         presence_records=presence_records,

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from pymongo import UpdateMany, UpdateOne
 
-from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_DELIVERY, BY_LINE, BY_LINE_DUE, WEBHOOK_EVENTS, WEBHOOK_LINES, WEBHOOKS
 from store.mongo.mongo_clock import MONGO_NOW
@@ -41,7 +40,7 @@ class DueWebhook(NamedTuple):
 class Waiting(NamedTuple):
     """Events that are not delivered yet: their number, and when the oldest happened (ms); None: there are none."""
 
-    count: int
+    events: int
     oldest_ms: int | None
 
 
@@ -158,21 +157,33 @@ class DeliveryStore:
             ),
         )
 
-    async def set_failing(self, id: WebhookId, now_ms: int, held_until_ms: int, *, is_paused: bool) -> None:
-        """Store that an attempt failed, and until when nothing is sent."""
-        state = WebhookState.PAUSED if is_paused else WebhookState.FAILING
+    async def set_failing(
+        self, id: WebhookId, now_ms: int, held_until_ms: int, paused_after_ms: int, *, is_gone: bool
+    ) -> int | None:
+        """Store that an attempt failed, and until when nothing is sent.
+
+        The webhook is PAUSED if the endpoint is gone, or if there was no success for a time. Returns since when it
+        fails if it is PAUSED now, else None.
+        """
+        since = {"$ifNull": [f"${_W.FAILING_SINCE}", now_ms]}
+        # Another attempt of the same moment may have paused it.
+        is_paused = {"$eq": [f"${_W.STATE}", WebhookState.PAUSED.value]}
+        is_over: Any = True if is_gone else {"$or": [is_paused, {"$lte": [since, now_ms - paused_after_ms]}]}
         change = [
             {
                 "$set": {
-                    _W.STATE: state.value,
-                    _W.FAILING_SINCE: {"$ifNull": [f"${_W.FAILING_SINCE}", now_ms]},
+                    _W.STATE: {"$cond": [is_over, WebhookState.PAUSED.value, WebhookState.FAILING.value]},
+                    _W.FAILING_SINCE: since,
                     _W.FAILURES: {"$add": [{"$ifNull": [f"${_W.FAILURES}", 0]}, 1]},
                     _W.HELD_UNTIL: {"$max": [{"$ifNull": [f"${_W.HELD_UNTIL}", 0]}, held_until_ms]},
                 }
             }
         ]
         mine = {_W.ID: id, _W.LEASE_OWNER: self._owner}
-        await self._mongo.update_one(WEBHOOKS, mine, change)
+        row = await self._mongo.find_one_and_update(WEBHOOKS, mine, change, after=True)
+        if row is None or row[_W.STATE] != WebhookState.PAUSED.value:
+            return None
+        return int(row[_W.FAILING_SINCE])
 
     async def set_active(self, id: WebhookId, resumed_ms: int | None) -> None:
         """Store that an attempt succeeded. resumed_ms: now, if all lines are due again; else None."""
@@ -184,7 +195,7 @@ class DeliveryStore:
         await self._mongo.update_one(WEBHOOKS, mine, change)
 
     async def resume_some(self, id: WebhookId, resumed_ms: int) -> bool:
-        """Make some lines due that wait for a later time. Return false if there was none: then the webhook is resumed."""
+        """Make some lines due that wait for a later time. Return false if there was none: then all of them know it."""
         later = {_L.WEBHOOK: id, _L.DUE: {"$gt": resumed_ms}}
         rows = await self._mongo.find(WEBHOOK_LINES, later, projection={_L.ID: 1}, limit=_ROWS_PER_STEP)
         if rows:
@@ -256,13 +267,6 @@ class DeliveryStore:
         """Return the number of PAUSED webhooks."""
         query = {_W.STATE: WebhookState.PAUSED.value, _W.DELETED: {"$exists": False}}
         return len(await self._mongo.find(WEBHOOKS, query, projection={_W.ID: 1}))
-
-    async def list_workspaces(self) -> set[WorkspaceId]:
-        """Return the workspaces that have webhooks of either kind."""
-        rows = await self._mongo.find(
-            WEBHOOKS, {_W.WORKSPACE: {"$exists": True}, _W.DELETED: {"$exists": False}}, projection={_W.WORKSPACE: 1}
-        )
-        return {WorkspaceId(row[_W.WORKSPACE]) for row in rows}
 
     async def remove_some(self, id: WebhookId) -> bool:
         """Remove some events and lines of a deleted webhook. Return whether there were any."""

@@ -23,6 +23,8 @@ _OWNER = "ow"
 _UNTIL = "un"
 _ORDER = "o"
 """`EventField.ORDER` of the newest event."""
+_WRITTEN = "wr"
+"""All events that were noted before this time are in the log (ms)."""
 
 
 class EventLog:
@@ -53,6 +55,16 @@ class EventLog:
     async def release_lease(self) -> None:
         """Let another process take the lease at once."""
         await self._mongo.update_one(WEBHOOK_COUNTS, {"_id": _ID, _OWNER: self._owner}, {"$set": {_UNTIL: 0}})
+
+    async def note_written(self, until_ms: int) -> None:
+        """Store that all events noted before a time are in the log, unless another process has the lease."""
+        mine = {"_id": _ID, _OWNER: self._owner}
+        await self._mongo.update_one(WEBHOOK_COUNTS, mine, {"$max": {_WRITTEN: until_ms}})
+
+    async def find_written_until(self, default: int) -> int:
+        """Return a time before which all noted events are in the log (ms). default: if none was stored."""
+        row = await self._mongo.find_one(WEBHOOK_COUNTS, {"_id": _ID})
+        return int(row.get(_WRITTEN, default)) if row is not None else default
 
     async def append(self, events: Sequence[tuple[WebhookId, NotedEvent]]) -> set[WebhookId]:
         """Append events of webhooks, in order. Those that are in the log already are skipped.

@@ -39,7 +39,7 @@ class EventNotes:
         """Return the calls that note events, at most one for each stream."""
         by_key: dict[str, list[str | bytes]] = {}
         for event in events:
-            by_key.setdefault(self._key_of(event.conversation), []).extend((_FIELD, orjson.dumps(event)))
+            by_key.setdefault(self._key_of(event.conversation), []).extend((_FIELD, orjson.dumps([*event])))
         return [Call("XADD", (key,), ("*", *fields)) for key, fields in by_key.items()]
 
     async def list_entries(self, limit: int) -> list[EventEntry]:

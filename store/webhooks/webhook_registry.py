@@ -19,7 +19,7 @@ class WebhookRegistry:
     """All outgoing webhooks, those that are PAUSED included. States and secrets may be old; what they cover is not."""
 
     def __init__(self, webhooks: WebhookStore) -> None:
-        """Start without webhooks."""
+        """Start without webhooks: nothing is known yet."""
         self._store = webhooks
         self.version = -1
         self.webhooks: Mapping[WebhookId, Webhook] = {}
@@ -43,8 +43,15 @@ class WebhookRegistry:
             owner: {kind.value for webhook in found for kind in webhook.events} for owner, found in by_owner.items()
         }
 
+    @property
+    def may_want_any(self) -> bool:
+        """False if there is no outgoing webhook."""
+        return self.version < 0 or bool(self.webhooks)
+
     def wants(self, type: WebhookEventType, conversation: str) -> bool:
         """Return whether a webhook may want events of a type in a conversation, or in a workspace as a whole."""
+        if self.version < 0:
+            return True
         if not self.webhooks:
             return False
         owner = _workspace_of(conversation)

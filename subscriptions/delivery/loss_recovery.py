@@ -15,6 +15,7 @@ from store.messages.message import Message
 from store.redis.cache import Call
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
+from subscriptions.delivery.webhooks.event_noting import EventNoting
 
 _log = structlog.get_logger()
 
@@ -32,8 +33,9 @@ _YOUNG_MS = 10_000
 class LossRecovery:
     """Recovery by one server at a time. If that server dies, another one starts over after a minute at most."""
 
-    def __init__(self, store: Store, delivery: MessageDelivery) -> None:
+    def __init__(self, store: Store, delivery: MessageDelivery, noting: EventNoting) -> None:
         self._store = store
+        self._noting = noting
         self._delivery = delivery
 
     async def recover(self) -> None:
@@ -46,6 +48,7 @@ class LossRecovery:
         epoch = store.deployment.redis_epoch
         if await store.cache.one(self._lock("NX")) is None:
             return
+        await self._noting.recover(from_ms)
         # Their notes for the index are lost too.
         await store.index_states.extend(from_ms)
         delivered = await self._deliver_from(from_ms)

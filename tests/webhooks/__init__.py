@@ -1,1 +1,1 @@
-"""Tests of webhooks."""
+"""Tests of webhooks. Endpoints of outgoing ones are real HTTP servers on loopback."""

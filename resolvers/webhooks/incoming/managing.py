@@ -10,6 +10,7 @@ from resolvers.base.checks import check_avatar_url
 from resolvers.base.errors import Archived, LimitReached, NotFound
 from resolvers.base.names import accept_name
 from resolvers.base.rate_limits import check_rate
+from resolvers.webhooks.webhook_access import no_webhook
 from resolvers.workspaces.access import no_permission
 from resolvers.workspaces.channel_decisions import change_channel
 from store.base.ids import UserId
@@ -62,7 +63,7 @@ async def create_incoming_webhook(
     return created[0]
 
 
-async def delete_incoming_webhook(app: Confab, actor: UserId, webhook: Webhook) -> bool:
+async def delete_incoming_webhook(app: Confab, actor: UserId, webhook: Webhook) -> None:
     """Delete an incoming webhook. When this returns, no message of it gets a place any more.
 
     Raises NotFound, Forbidden, RateLimited.
@@ -81,7 +82,6 @@ async def delete_incoming_webhook(app: Confab, actor: UserId, webhook: Webhook) 
     except NotFound as error:
         # It must not name the channel, which the actor may not see.
         raise no_webhook() from error
-    return True
 
 
 async def rotate_incoming_webhook(app: Confab, actor: UserId, webhook: Webhook) -> Webhook:
@@ -118,8 +118,3 @@ def address_of(app: Confab, webhook: Webhook) -> str:
 def new_token() -> str:
     """Return a new random token."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
-
-
-def no_webhook() -> NotFound:
-    """Return the error for a webhook that does not exist, or that the caller does not see."""
-    return NotFound("there is no such webhook", field="webhookId")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from resolvers.webhooks.incoming.managing import select_manageable
-from store.base.ids import UserId
 from store.channels.channel_removal import DELAY_MS
 from store.mongo.collections import REMOVALS, WEBHOOK_COUNTS, WEBHOOKS
 from store.workspaces.workspace_removal import GRACE_MS
 from tests.api.channels.calls import DELETE
-from tests.api.client import Api
+from tests.api.client import Api, Refusal
 from tests.api.conftest import OpenApi
 from tests.api.sample_channels import SampleChannels, create_sample_channels
 from tests.clock import ManualClock
 from tests.webhooks.incoming.hooks import Hooks, refusal_of
+from tests.webhooks.incoming.test_managing import DELETE_HOOK, LIST_HOOKS
 
 GONE = (404, "NOT_FOUND", None)
 
@@ -27,8 +26,9 @@ async def test_the_webhook_of_a_deleted_channel_ends_with_the_channel(
         assert refusal_of(await each.send(hook)) == GONE
         assert refusal_of(await each.send(hook, threadOf=parent))[:2] == (404, "NOT_FOUND")
     store = api.services.app.store
-    rows = await store.webhooks.list_of_workspace(workspace.id)
-    assert await select_manageable(api.services.app, UserId(workspace.owner), rows) == []
+    assert (await api.data(workspace.owner, LIST_HOOKS, id=workspace.id))["webhooks"] == []
+    refusal = await api.expect_refusal(workspace.owner, DELETE_HOOK, id=hook.id)
+    assert refusal == Refusal("NOT_FOUND", "webhookId")
     due = {"$set": {"at": store.clock.now_ms() - DELAY_MS}}
     await store.mongo.update_one(REMOVALS, {"_id": workspace.general}, due)
     assert await store.channel_removal.remove_due() == 1

@@ -8,13 +8,6 @@ from typing import Any
 
 import pytest
 
-from resolvers.base.errors import ConfabError, Forbidden, NotFound
-from resolvers.webhooks.incoming.managing import (
-    delete_incoming_webhook,
-    rotate_incoming_webhook,
-    select_manageable,
-)
-from store.base.ids import UserId
 from store.messages.outbox.outbox_store import OutboxStore
 from store.mongo.collections import USERS, WEBHOOK_COUNTS
 from store.webhooks.webhook import MAX_INCOMING, OLD_SECRET_MS
@@ -28,6 +21,11 @@ from tests.api.workspaces.role_calls import overwrite
 from tests.clock import DAY_MS, ManualClock
 from tests.webhooks.incoming.hooks import CREATE_HOOK, Hook, Hooks, refusal_of
 
+WEBHOOK = "id kind url secret"
+DELETE_HOOK = "mutation ($id: ID!) { deleteWebhook(webhookId: $id) }"
+ROTATE_HOOK = f"mutation ($id: ID!) {{ rotateWebhookSecret(webhookId: $id) {{ {WEBHOOK} }} }}"
+LIST_HOOKS = f"query ($id: ID!) {{ webhooks(workspaceId: $id) {{ {WEBHOOK} }} }}"
+NODE = f"query ($id: ID!) {{ node(id: $id) {{ __typename ... on Webhook {{ {WEBHOOK} }} }} }}"
 BAD_INPUT = [
     ({"name": ""}, "name"),
     ({"name": " "}, "name"),
@@ -39,23 +37,20 @@ BAD_INPUT = [
 GONE = (404, "NOT_FOUND", None)
 
 
-async def delete(hooks: Hooks, user: str, hook: Hook) -> bool:
-    row = await hooks.row(hook)
-    assert row is not None
-    return await delete_incoming_webhook(hooks.api.services.app, UserId(user), row)
+async def delete(hooks: Hooks, user: str, hook: Hook) -> None:
+    assert (await hooks.api.data(user, DELETE_HOOK, id=hook.id))["deleteWebhook"] is True
 
 
 async def rotate(hooks: Hooks, user: str, hook: Hook) -> Hook:
-    row = await hooks.row(hook)
-    assert row is not None
-    rotated = await rotate_incoming_webhook(hooks.api.services.app, UserId(user), row)
-    return Hook(hook.id, hook.url.replace(hook.token, rotated.secret))
+    rotated = (await hooks.api.data(user, ROTATE_HOOK, id=hook.id))["rotateWebhookSecret"]
+    assert (rotated["id"], rotated["secret"]) == (hook.id, None)
+    return Hook(hook.id, rotated["url"])
 
 
 async def list_ids(hooks: Hooks, user: str, workspace: str) -> list[str]:
-    store = hooks.api.services.app.store
-    rows = await store.webhooks.list_of_workspace(workspace)  # type: ignore[arg-type]
-    return [row.id for row in await select_manageable(hooks.api.services.app, UserId(user), rows)]
+    found = (await hooks.api.data(user, LIST_HOOKS, id=workspace))["webhooks"]
+    assert all(webhook["secret"] is None and webhook["kind"] == "INCOMING" for webhook in found)
+    return [webhook["id"] for webhook in found]
 
 
 async def test_the_address_is_whole_and_the_rest_is_that_of_an_incoming_webhook(
@@ -124,7 +119,7 @@ async def test_concurrent_creations_do_not_exceed_the_limit_of_a_channel(
     assert count["n"] == MAX_INCOMING
     # Another one may be created where one was deleted, and in other channels.
     first = (await store.webhooks.list_of_channel(workspace.general))[0]
-    assert await delete_incoming_webhook(hooks.api.services.app, UserId(workspace.admin), first)
+    await delete(hooks, workspace.admin, Hook(first.id, ""))
     await other_hooks.create(workspace.admin, workspace.general)
     assert await hooks.refuse_create(workspace.admin, workspace.general) == refusal
 
@@ -134,7 +129,7 @@ async def test_a_deleted_webhook_sends_nothing_more_and_stays_the_author(
 ) -> None:
     hook = await hooks.create(workspace.admin, workspace.general)
     await hooks.sent(hook, "before")
-    assert await delete(other_hooks, workspace.admin, hook)
+    await delete(other_hooks, workspace.admin, hook)
     for each in (hooks, other_hooks):
         assert refusal_of(await each.send(hook, "after")) == GONE
     (message,) = await hooks.messages(workspace.member, workspace.general)
@@ -155,7 +150,7 @@ async def test_no_message_gets_a_place_after_the_deletion_was_answered(
         step = PausedStep(OutboxStore, name, pausing, once=True)
         sending = asyncio.create_task(hooks.send(hook, "too late", idempotencyKey="k", **more))
         await step.reached.wait()
-        assert await delete(other_hooks, workspace.admin, hook)
+        await delete(other_hooks, workspace.admin, hook)
         step.resume.set()
         answer = await sending
     assert answer.status_code == 404
@@ -171,13 +166,14 @@ async def test_others_neither_rotate_nor_delete_nor_list_webhooks(
 ) -> None:
     hook = await hooks.create(workspace.admin, workspace.general)
     before = await hooks.row(hook)
-    for change in (delete, rotate):
-        with pytest.raises(ConfabError) as refused:
-            await change(hooks, getattr(workspace, user), hook)
-        assert refused.value.code == code
-        assert refused.value.field == ("webhookId" if code == "NOT_FOUND" else None)
+    named = getattr(workspace, user)
+    refusal = Refusal(code, "webhookId" if code == "NOT_FOUND" else None)
+    for change in (DELETE_HOOK, ROTATE_HOOK):
+        assert await hooks.api.expect_refusal(named, change, id=hook.id) == refusal
+    assert (await hooks.api.expect_refusal(named, LIST_HOOKS, id=workspace.id)).code == code
+    # To others the id is that of a user.
+    assert (await hooks.api.data(named, NODE, id=hook.id))["node"] == {"__typename": "User"}
     assert await hooks.row(hook) == before
-    assert await list_ids(hooks, getattr(workspace, user), workspace.id) == []
     await hooks.sent(hook)
 
 
@@ -191,15 +187,17 @@ async def test_webhooks_of_channels_that_a_manager_cannot_see_are_hidden(
     hidden = await hooks.create(workspace.member, workspace.staff)
     assert await list_ids(hooks, workspace.member, workspace.id) == [shown.id, hidden.id]
     assert await list_ids(hooks, workspace.other, workspace.id) == [shown.id]
-    for change in (delete, rotate):
-        with pytest.raises(NotFound) as refused:
-            await change(hooks, workspace.other, hidden)
-        assert refused.value.field == "webhookId"
+    for change in (DELETE_HOOK, ROTATE_HOOK):
+        refusal = await hooks.api.expect_refusal(workspace.other, change, id=hidden.id)
+        assert refusal == Refusal("NOT_FOUND", "webhookId")
+    seen = [(await hooks.api.data(workspace.other, NODE, id=hook.id))["node"] for hook in (shown, hidden)]
+    assert seen[0] == {"__typename": "Webhook", "id": shown.id, "kind": "INCOMING", "url": shown.url, "secret": None}
+    assert seen[1] == {"__typename": "User"}
     deny = {"channel": workspace.general, "user": workspace.other, "deny": ["MANAGE_WEBHOOKS"]}
     await overwrite(hooks.api, workspace.admin, **deny)
     assert await list_ids(hooks, workspace.other, workspace.id) == []
-    with pytest.raises(Forbidden):
-        await delete(hooks, workspace.other, shown)
+    for change in (DELETE_HOOK, ROTATE_HOOK):
+        assert await hooks.api.expect_refusal(workspace.other, change, id=shown.id) == Refusal("FORBIDDEN")
     await hooks.sent(hidden)
     await hooks.sent(shown)
 
@@ -209,7 +207,7 @@ async def test_a_webhook_stays_when_its_creator_leaves(hooks: Hooks, workspace: 
     await hooks.api.data(workspace.admin, LEAVE, id=workspace.id)
     await hooks.sent(hook)
     assert await list_ids(hooks, workspace.owner, workspace.id) == [hook.id]
-    assert await delete(hooks, workspace.owner, hook)
+    await delete(hooks, workspace.owner, hook)
 
 
 async def test_the_old_address_is_valid_for_a_day_after_a_rotation(open_api: OpenApi) -> None:
