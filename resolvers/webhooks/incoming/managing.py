@@ -111,7 +111,7 @@ async def select_manageable(app: Confab, viewer: UserId, webhooks: Iterable[Webh
 
 
 def address_of(app: Confab, webhook: Webhook) -> str:
-    """Return the address that an incoming webhook takes messages at. Whoever has it can send."""
+    """Return the address that an incoming webhook takes messages at. Everybody who has it can send."""
     return f"{app.public_url}{WEBHOOKS_PATH}/{webhook.id}/{webhook.secret}"
 
 
