@@ -6,12 +6,27 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from server.settings import Settings, load_settings
 from tests.api.client import Api
 from tests.api.conftest import api, deployments, open_api, other_api, other_process, process
 from tests.api.sample_channels import SampleChannels, create_sample_channels
-from tests.webhooks.incoming.hooks import Hooks
+from tests.server.tokens import SECRET
+from tests.webhooks.incoming.hooks import ORIGIN, Hooks
 
 __all__ = ["api", "deployments", "open_api", "other_api", "other_process", "process"]
+
+
+@pytest.fixture
+def settings(mongo_url: str, redis_url: str, emptied_database: str, redis_prefix: str) -> Settings:
+    """Settings of a whole application, with an emptied database."""
+    return load_settings(
+        mongo_url=mongo_url,
+        redis_url=redis_url,
+        mongo_database=emptied_database,
+        redis_prefix=redis_prefix,
+        jwt_secret=SECRET,
+        cors_origins=ORIGIN,
+    )
 
 
 @pytest.fixture

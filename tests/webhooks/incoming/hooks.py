@@ -19,6 +19,7 @@ from server.webhooks.endpoint import PostLimits, WebhookEndpoint, webhook_route
 from store.webhooks.webhook import Webhook
 from tests.api.client import Api, Json, Refusal
 
+ORIGIN = "https://app.example"
 CREATE_HOOK = """mutation ($channel: ID!, $name: String!, $avatar: String) {
     createIncomingWebhook(channelId: $channel, name: $name, avatarUrl: $avatar) {
         __typename id kind name url secret events state failingSince } }"""

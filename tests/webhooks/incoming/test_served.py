@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
-from server.settings import Settings, load_settings
+from server.settings import Settings
 from tests.server.served_app import App, serving_app
-from tests.server.tokens import SECRET, bearer
-from tests.webhooks.incoming.hooks import CREATE_HOOK, Hook
-
-ORIGIN = "https://app.example"
+from tests.server.tokens import bearer
+from tests.webhooks.incoming.hooks import CREATE_HOOK, ORIGIN, Hook
 
 
 @pytest.fixture
-def settings_with(mongo_url: str, redis_url: str, emptied_database: str, redis_prefix: str) -> Callable[..., Settings]:
-    return functools.partial(
-        load_settings,
-        mongo_url=mongo_url,
-        redis_url=redis_url,
-        mongo_database=emptied_database,
-        redis_prefix=redis_prefix,
-        jwt_secret=SECRET,
-    )
-
-
-@pytest.fixture
-async def app(settings_with: Callable[..., Settings]) -> AsyncIterator[App]:
-    async with serving_app(settings_with(cors_origins=ORIGIN)) as app:
+async def app(settings: Settings) -> AsyncIterator[App]:
+    async with serving_app(settings) as app:
         yield app
 
 
