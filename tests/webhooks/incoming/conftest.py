@@ -8,12 +8,30 @@ import pytest
 
 from server.settings import Settings, load_settings
 from tests.api.client import Api
-from tests.api.conftest import api, deployments, open_api, other_api, other_process, process
+from tests.api.conftest import (
+    _losing_process,
+    api,
+    deployments,
+    losing_api,
+    open_api,
+    other_api,
+    other_process,
+    process,
+)
 from tests.api.sample_channels import SampleChannels, create_sample_channels
 from tests.server.tokens import SECRET
 from tests.webhooks.incoming.hooks import ORIGIN, Hooks
 
-__all__ = ["api", "deployments", "open_api", "other_api", "other_process", "process"]
+__all__ = [
+    "_losing_process",
+    "api",
+    "deployments",
+    "losing_api",
+    "open_api",
+    "other_api",
+    "other_process",
+    "process",
+]
 
 
 @pytest.fixture
