@@ -51,6 +51,10 @@ from schema.users.user_mutations import UserMutations
 from schema.users.user_queries import UserQueries
 from schema.users.user_types import find_user
 from schema.voice.voice_mutations import VoiceMutations
+from schema.webhooks.incoming_mutations import IncomingWebhookMutations
+from schema.webhooks.outgoing_mutations import OutgoingWebhookMutations
+from schema.webhooks.outgoing_queries import WebhookQueries
+from schema.webhooks.webhook_types import find_webhook_node
 from schema.workspaces.category_types import find_category
 from schema.workspaces.channel_mutations import ChannelMutations
 from schema.workspaces.channel_queries import ChannelQueries
@@ -64,6 +68,7 @@ from schema.workspaces.workspace_queries import WorkspaceQueries
 from schema.workspaces.workspace_types import WorkspaceType
 from store.base.ids import ConversationKind, kind_of, parse_file_id, parse_message_id, parse_session_id
 from store.base.workspace_ids import is_workspace_id, workspace_of
+from store.webhooks.webhook import parse_webhook_id
 
 CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProxyType(
     {
@@ -101,6 +106,8 @@ async def _find_by_form(context: Context, id: str) -> Node | None:
         return await RoleType.find(context, id)
     if workspace_of(id, "k") is not None:
         return await find_category(context, id)
+    if parse_webhook_id(id) is not None and (webhook := await find_webhook_node(context, id)) is not None:
+        return webhook
     session = parse_session_id(id)
     return await find_session(context, session[1]) if session is not None and session[0] == viewer else None
 
@@ -125,6 +132,7 @@ class Query(
     NotificationQueries,
     SearchQueries,
     PushQueries,
+    WebhookQueries,
 ):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:
@@ -153,6 +161,8 @@ class Mutation(
     NotificationMutations,
     VoiceMutations,
     PushMutations,
+    IncomingWebhookMutations,
+    OutgoingWebhookMutations,
 ):
     pass
 

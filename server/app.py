@@ -55,6 +55,7 @@ from server.settings import Settings, find_foreign_token_warning, load_settings
 from server.settings.public_url import file_origins
 from server.sse.setup import open_event_streams
 from server.voice.livekit_webhook import livekit_webhook_route
+from server.webhooks.endpoint import PostLimits, WebhookEndpoint, webhook_route
 from subscriptions.realtime.unsent_answers import UnsentAnswers
 from subscriptions.transport.engine import GraphQLEngine
 from subscriptions.transport.websocket import TransportLimits, WebSocketTransport
@@ -209,6 +210,8 @@ async def _build_routes(
     shutdown.add_drain(app.devices.begin_shutdown)
     shutdown.add_drain(socket.drain)
     shutdown.add_drain(streams.drain)
+    limits = PostLimits(settings.max_body_bytes, settings.operation_timeout_seconds)
+    webhooks = WebhookEndpoint(app, queue, mutations, meter, limits)
     files = file_endpoints(app, services.pictures, Downloads(settings.max_downloads), load_shedding, stack)
     if settings.metrics_port is not None:
         # Imported only if metrics are on.
@@ -267,6 +270,7 @@ async def _build_routes(
         Route(GRAPHQL_PATH, LoadSheddingMiddleware(guarded_http, load_shedding)),
         WebSocketRoute(GRAPHQL_PATH, guarded_socket),
         *files.routes,
+        webhook_route(webhooks, load_shedding),
         *(graphiql.routes() if graphiql is not None else ()),
         *(demo_routes(file_origins(settings)) if settings.demo else ()),
         *(_own_pages_only(sign_in_routes(settings), hosts) if issues_tokens(settings) else ()),

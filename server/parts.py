@@ -17,6 +17,7 @@ from resolvers.previews.preview_fetcher import PreviewFetcher, build_preview_fet
 from resolvers.push.push_service import PushService
 from resolvers.push.worker.push_worker import PushWorker
 from resolvers.voice.media.livekit_parts import LiveKitParts
+from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 from resolvers.workspaces.announcements import announce_change
 from schema.execution.engine import Engine
 from schema.execution.query_limits import QueryLimits
@@ -52,6 +53,7 @@ from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.delivery.search.indexing import SearchIndexing
+from subscriptions.delivery.webhooks.event_noting import EventNoting
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
@@ -112,12 +114,14 @@ class Parts:
     workers: Sequence[BackgroundWorker]
     """Send pushes, and events to webhooks."""
     push_worker: PushWorker | None
+    webhooks: WebhookParts
 
     async def open(self) -> None:
         """Begin to receive, deliver and tidy up."""
         await self.app.bus.open()
         await self.app.delivery.open()
         self.indexing.open()
+        await self.webhooks.open()
         await self.housekeeper.open()
         await self.app.inspector.open()
         if self.livekit is not None:
@@ -142,6 +146,7 @@ class Parts:
         await app.delivery.close()
         await self.indexing.close()
         await app.read_notices.close()
+        await self.webhooks.close()
         await app.threads.close()
         await app.receipt_release.close()
         await app.receipts.close()
@@ -181,6 +186,7 @@ def connect(settings: Settings, clock: Clock) -> Databases:
         settings.operations_per_minute,
         settings.workspace_changes_per_minute,
         settings.invite_lookups_per_minute,
+        settings.webhook_posts_per_minute,
     )
     fallback_redis = FallbackRedisServer()
     store = build_store(
@@ -216,11 +222,13 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
     indexing = SearchIndexing(store)
     read_notices = ReadNotices(store.push_intents, is_enabled=bool(push_services))
     pushes = PushNoting(store, read_notices, is_enabled=bool(push_services))
-    notes = AllMessageNotes(indexing, pushes)
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
+    noting = EventNoting(store, bus, live_servers.list_shown)
+    notes = AllMessageNotes(indexing, pushes, noting)
     delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1], notes)
     revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers, notes))
     pins = PinAnnouncements(store, bus, delivery, shared_events, *viewers)
-    reaction_events = ReactionEvents(store, bus, shared_events, *viewers)
+    reaction_events = ReactionEvents(store, bus, shared_events, *viewers, noting)
     reactions = Reactions(store, delivery)
     reactions.notify = reaction_events.notify
     inspector = Inspector(settings.temp_dir, Scanner(settings.scanner_url) if settings.scanner_url else None)
@@ -234,7 +242,6 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
-    live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
     presence = PresenceHub(hub.server, store, bus, live_servers)
 
@@ -295,6 +302,15 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         voice_devices=voice_devices,
         voice_checks=voice_checks,
         pushes=pushes,
+        noting=noting,
+    )
+    webhooks = WebhookParts(
+        store,
+        bus,
+        noting,
+        viewers[0],
+        allow_loopback=settings.allow_loopback,
+        does_work=settings.workers,
     )
     app = Confab(
         store,
@@ -324,6 +340,9 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         read_notices,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
+        public_url(settings),
+        noting,
+        webhooks.find_refusal,
         WorkBudgets(settings.work_per_second, settings.work_budget),
         CatchUps(settings.max_catch_ups_per_user),
         inspector=inspector,
@@ -347,6 +366,7 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         indexing,
         workers if settings.workers else (),
         push_worker,
+        webhooks,
     )
 
 

@@ -17,6 +17,7 @@ from resolvers.push.worker.push_worker import PushWorker
 from resolvers.users import users
 from resolvers.users.callers import Caller
 from resolvers.voice.media.livekit_parts import LiveKitParts
+from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 from schema.execution.event_slots import EventSlots
 from server.blob_store import check_blob_store
 from server.opening import open_databases, release_worker_number
@@ -60,6 +61,7 @@ class Services:
     """Links whose previews this process fetched, by outcome."""
     livekit: LiveKitParts | None
     push_worker: PushWorker | None
+    webhooks: WebhookParts
 
     async def sign_in(self, caller: Caller) -> None:
         """Create the user on their first authenticated request. Costs nothing for known users."""
@@ -142,6 +144,7 @@ async def open_services(
             parts.preview_fetcher.outcomes,
             parts.livekit,
             parts.push_worker,
+            parts.webhooks,
         )
     finally:
         await end_tasks([*opening, checking_blobs])

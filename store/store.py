@@ -35,6 +35,7 @@ from store.files.file_claims import FileClaims
 from store.files.file_removals import FileRemovals
 from store.files.file_store import FileStore
 from store.files.message_files import MessageFiles
+from store.messages.changed_messages import ChangedMessages
 from store.messages.commit_store import CommitStore
 from store.messages.copy_store import CopyStore
 from store.messages.idempotency_claims import ClaimStore
@@ -86,6 +87,12 @@ from store.users.revocation_store import RevocationStore
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 from store.voice.voice_store import VoiceStore
+from store.webhooks.delivery_store import DeliveryStore
+from store.webhooks.event_log import EventLog
+from store.webhooks.event_notes import EventNotes
+from store.webhooks.incoming_webhooks import IncomingWebhooks
+from store.webhooks.webhook_registry import WebhookRegistry
+from store.webhooks.webhook_store import WebhookStore
 from store.workspaces.changing.policy_changes import PolicyChanges
 from store.workspaces.copies.first_screen_reads import FirstScreenReads
 from store.workspaces.copies.known_workspaces import KnownWorkspaces
@@ -144,6 +151,7 @@ class Store:
     host_turns: HostTurns
     stale_caches: StaleCaches
     incomplete_deliveries: IncompleteDeliveries
+    changed_messages: ChangedMessages
     rate_limits: RateLimits
     channel_rights: ChannelRightsFinder
     channel_sessions: ChannelSessions
@@ -186,6 +194,12 @@ class Store:
     unindexed_messages: UnindexedMessages
     index_states: IndexStates
     search_completeness: SearchCompleteness
+    webhooks: WebhookStore
+    webhook_registry: WebhookRegistry
+    webhook_notes: EventNotes
+    webhook_log: EventLog
+    webhook_deliveries: DeliveryStore
+    incoming_webhooks: IncomingWebhooks
 
 
 def build_store(
@@ -231,13 +245,15 @@ def build_store(
         has_search=has_search,
     )
     index = MongoSearchIndex(mongo)
+    webhooks = WebhookStore(mongo)
     unindexed_messages = UnindexedMessages(cache, keys, clock)
     messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
     channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
     rows = SessionRows(mongo, clock, channel_rights.find_visible)
     sessions = SessionStore(rows, cache, keys, clock)
     conversations = ConversationStore(mongo, cache, keys)
-    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock, index)
+    incoming_webhooks = IncomingWebhooks(webhooks, has_directory=has_directory)
+    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock, index, webhooks)
     presence_rows = PresenceRows(mongo)
     presence_records = PresenceCache(presence_rows, cache, keys, clock)
     settings_rows = SettingsRows(mongo)
@@ -247,7 +263,7 @@ def build_store(
     note_stored = stale_caches.add_settings_unless_applied
     presence = PresenceStore(presence_rows, presence_records, cache, keys, clock, note_stored)
     visibility = Visibility(presence, presence_records, cache, clock)
-    sending_rights = SendingRights(policies, channel_rights)
+    sending_rights = SendingRights(policies, channel_rights, incoming_webhooks.exists_in)
     threads = ThreadStore(mongo, keys)
     outbox, revisions = OutboxStore(cache, keys, clock), RevisionStore(mongo, cache, keys, pins, file_claims)
     clocks = SharedClocks(cache, keys, clock)
@@ -308,6 +324,7 @@ def build_store(
         host_turns=HostTurns(cache, keys),
         stale_caches=stale_caches,
         incomplete_deliveries=IncompleteDeliveries(mongo),
+        changed_messages=ChangedMessages(mongo),
         rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
         channel_sync=ChannelSync(cache, sessions, clocks),
         clocks=clocks,
@@ -343,7 +360,7 @@ def build_store(
         file_removals=FileRemovals(mongo),
         file_claims=file_claims,
         message_files=MessageFiles(file_claims, files, messages, outbox, cache, clock),
-        workspace_removal=WorkspaceRemoval(mongo, clock, contents),
+        workspace_removal=WorkspaceRemoval(mongo, clock, contents, webhooks),
         blobs=GridFSBlobs(mongo) if blobs is None else blobs,
         presence=presence,
         presence_records=presence_records,
@@ -355,4 +372,10 @@ def build_store(
         unindexed_messages=unindexed_messages,
         index_states=deployment.index_states,
         search_completeness=SearchCompleteness(unindexed_messages, deployment.index_states, clock),
+        webhooks=webhooks,
+        webhook_registry=WebhookRegistry(webhooks),
+        webhook_notes=EventNotes(cache, keys),
+        webhook_log=EventLog(mongo, deployment.owner),
+        webhook_deliveries=DeliveryStore(mongo, deployment.owner),
+        incoming_webhooks=incoming_webhooks,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from resolvers.base.catch_ups import CatchUps
@@ -28,6 +28,7 @@ from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
+from subscriptions.delivery.webhooks.event_noting import EventNoting
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
@@ -86,6 +87,12 @@ class Confab:
     read_notices: ReadNotices
     limits: Limits
     addresses: FileAddresses
+    public_url: str
+    """Address at which clients reach the deployment, without a slash at its end."""
+    noting: EventNoting
+    """Notes events for outgoing webhooks."""
+    find_refusal: Callable[[str], Awaitable[str | None]]
+    """Returns why events may not be sent to an address; None: they may."""
     work: WorkBudgets = field(default_factory=WorkBudgets)
     catch_ups: CatchUps = field(default_factory=CatchUps)
     known_parents: KnownParents = field(default_factory=KnownParents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import ConfabError, Forbidden, SlowModeActive, Unavailable
+from resolvers.base.errors import ConfabError, Forbidden, NotFound, SlowModeActive, Unavailable
 from resolvers.conversations.access import no_conversation
 from resolvers.conversations.channel_access import writing_error
 from resolvers.messages.mention_errors import mentioned_outsider, unknown_role
@@ -41,6 +41,8 @@ def error_for(refusal: SendingRefusal, field: str = "conversationId") -> ConfabE
     match refusal:
         case SendingRefusal.NOT_VISIBLE:
             return no_conversation(field)
+        case SendingRefusal.NO_WEBHOOK:
+            return NotFound("there is no such webhook")
         case SendingRefusal.NEEDS_ATTACH_FILES:
             return Forbidden("sending files needs the permission ATTACH_FILES", field="attachmentIds")
         case SendingRefusal.MENTIONS_EVERYONE:

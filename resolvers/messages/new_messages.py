@@ -62,6 +62,8 @@ class NewMessage:
     """Ids of files."""
     is_silent: bool = False
     """Nobody gets a push for it."""
+    author: tuple[str | None, str | None] | None = None
+    """From an incoming webhook: name and picture to show, None for those of the webhook."""
 
 
 async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> Destination:
@@ -180,4 +182,6 @@ def input_digest(
         parts.append({"attachments": new.attachments})
     if new.is_silent:
         parts.append({"silent": True})
+    if new.author is not None:
+        parts.append({"author": new.author})
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

@@ -18,6 +18,7 @@ from store.base.ids import (
     parse_message_id,
     parse_thread,
     thread_id,
+    without_thread,
 )
 from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.message import Message, MessageKind, ReservedMessage
@@ -52,6 +53,22 @@ async def find_thread_destination(app: Confab, sender: UserId, message: str, *, 
     found = await _find_by_service(app, message) if by_service else await _find_visible(app, sender, message)
     if found is None:
         raise NotFound("there is no such message, or you can't see it", field=_FIELD)
+    return await _find_thread(app, found)
+
+
+async def find_thread_in_channel(app: Confab, channel: ConversationId, message: str) -> Destination:
+    """Return the thread of a message of one channel, for an incoming webhook, whose user sees nothing by itself.
+
+    Raises NotFound for messages elsewhere, and InvalidInput for a message that has no thread.
+    """
+    found = await _find_by_service(app, message)
+    if found is None or without_thread(found.conversation) != channel:
+        raise NotFound("there is no such message in the channel of this webhook", field=_FIELD)
+    return await _find_thread(app, found)
+
+
+async def _find_thread(app: Confab, found: Message) -> Destination:
+    """Return the thread of a message. Raises InvalidInput for a message that has no thread."""
     is_reply = kind_of(found.conversation) is ConversationKind.THREAD
     parent: Message | None = found
     if is_reply:

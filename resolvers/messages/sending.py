@@ -45,6 +45,7 @@ from store.redis.single_flight import retry_until_true
 from store.sessions.session import Session, invalid_session
 from store.sessions.session_lists import is_channel
 from store.store import Store
+from store.users.rate_limits import RateLimit
 
 _ATTEMPTS = 4
 
@@ -105,27 +106,36 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
         system_event=CUSTOM if new.kind is MessageKind.SYSTEM else None,
         is_broadcast=new.is_broadcast,
         is_silent=new.is_silent,
-        embeds=_first_embeds(app, conversation, new, embeds),
+        embeds=first_embeds(app, conversation, new, embeds),
     )
+    return await send_once(app, message, new, destination, app.store.rate_limits.sends)
+
+
+async def send_once(
+    app: Confab, message: Message, new: NewMessage, destination: Destination, rate: RateLimit | None
+) -> SendResult:
+    """Send a message that was checked, unless it was sent before with the same key. Raises like `send_message`.
+
+    rate: Counts messages with a key that were not sent before; None: counted already.
+    """
     if message.key is None or message.digest is None:
         return await _send(app, message, new, destination)
-    claim = Claim(message.id, conversation, message.digest)
+    claim = Claim(message.id, message.conversation, message.digest)
     claimed = await claim_message(app, message, claim)
     if isinstance(claimed, Message):
         await app.delivery.complete_copy(claimed)
         return SendResult(claimed, await find_sender_session(app, claimed), replayed=True)
     try:
-        # Checked here only: replays are not limited.
-        check_rate(app.store.rate_limits.sends, sender)
+        if rate is not None:
+            # Checked here only: replays are not limited.
+            check_rate(rate, message.sender)
         return await _send(app, message._replace(id=claimed), new, destination)
     except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited, SlowModeActive, Archived):
-        await app.store.claims.release(sender, message.key, claim)
+        await app.store.claims.release(message.sender, message.key, claim)
         raise
 
 
-def _first_embeds(
-    app: Confab, conversation: ConversationId, new: NewMessage, given: tuple[Embed, ...]
-) -> MessageEmbeds:
+def first_embeds(app: Confab, conversation: ConversationId, new: NewMessage, given: tuple[Embed, ...]) -> MessageEmbeds:
     """Return the embeds of a new message, before its links are fetched."""
     has_previews = new.kind.countable and not new.suppresses_embeds
     due_ms = app.previews.due_ms(conversation, new.content) if has_previews else None
@@ -155,11 +165,13 @@ def has_message(session: Session, message: Message) -> bool:
 
 
 async def find_sender_session(app: Confab, message: Message) -> Session | None:
-    """Return the sender's session with a durable message applied to it; None if there is none.
+    """Return the sender's session with a durable message applied to it; None if there is none, as for a webhook.
 
     A cached state may lack the message: the server that stored it may have died before its fan-out, or Redis did not
     answer then. So the message is delivered once more if the session lacks it.
     """
+    if message.is_from_webhook:
+        return None
     found = await _find_applied(app, message)
     if found is None:
         found = (await app.delivery.deliver_stored(message)).sender.session
@@ -197,7 +209,7 @@ async def _send_in_turn(app: Confab, message: Message, new: NewMessage, destinat
         original = await wait_for_duplicate(app, message)
         await app.delivery.complete_copy(original)
         return SendResult(original, await find_sender_session(app, original), replayed=True)
-    if not reserved.sender_cached and message.kind.countable:
+    if not reserved.sender_cached and message.is_read_by_sender:
         # The sender's old read position is needed to notify the senders of the messages that become read.
         await app.store.sessions.load(message.sender)
     sent = await app.delivery.send(reserved)

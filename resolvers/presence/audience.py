@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
-from store.base.ids import USER_ID_RULE, ConversationId, UserId, is_user_id
+from store.base.ids import USER_ID_RULE, ConversationId, UserId, is_sender_id
 from store.base.workspace_ids import WorkspaceId
 
 MAX_USERS = 200
@@ -31,7 +31,7 @@ def check_users(ids: Sequence[str]) -> list[UserId]:
     """Return the users of an argument `userIds`. Raises InvalidInput for more than 200, and for malformed ids."""
     if len(ids) > MAX_USERS:
         raise InvalidInput(f"give at most {MAX_USERS} ids", field="userIds")
-    if not all(map(is_user_id, ids)):
+    if not all(map(is_sender_id, ids)):
         raise InvalidInput(f"an id of a user has {USER_ID_RULE}", field="userIds")
     return [UserId(user) for user in ids]
 

@@ -10,7 +10,7 @@ from resolvers.base.checks import check_encodable
 from resolvers.base.cursors import decode_page_text
 from resolvers.base.errors import InvalidInput, NotFound
 from resolvers.base.pages import Edge, Page, check_page_size
-from store.base.ids import UserId, is_user_id, parse_private
+from store.base.ids import UserId, is_sender_id, parse_private
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.users.search_text import SearchQuery, parse_query
 from store.users.user import User
@@ -30,7 +30,7 @@ async def find_users(app: Confab, ids: Sequence[str]) -> list[User | None]:
     """Return users in the order of the ids, None for unknown ones. At most one round trip. Raises InvalidInput."""
     if len(ids) > MAX_IDS:
         raise InvalidInput(f"give at most {MAX_IDS} ids", field="ids")
-    found = await app.store.users.find_many(UserId(user) for user in ids if is_user_id(user))
+    found = await app.store.users.find_many(UserId(user) for user in ids if is_sender_id(user))
     return [found.get(UserId(user)) for user in ids]
 
 

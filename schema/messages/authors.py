@@ -20,8 +20,16 @@ class Author(NamedTuple):
 
 
 def load_author(context: Context, message: Message) -> Any:
-    """Return the author of a message, or a Deferred of it. In a channel the name is the nickname, if there is one."""
+    """Return the author of a message, or a Deferred of it.
+
+    In a channel the name is the nickname, if there is one. A message from a webhook has the name and picture that it
+    came with; one that is missing is the webhook's own.
+    """
     sender = context.loaders.user(message.sender)
+    given = message.author
+    if given is not None:
+        name, avatar_url = given
+        return then(sender, lambda user: Author(name or user.display_name, avatar_url or user.avatar_url))
     if kind_of(message.conversation) is not ConversationKind.CHANNEL or message.is_withheld:
         return then(sender, _author_from)
     nickname = context.loaders.nickname(workspace_of_channel(message.conversation), message.sender)

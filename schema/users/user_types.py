@@ -13,7 +13,7 @@ from schema.base.context import Context, Info
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import JSON
 from schema.compiler import prefetched_by, reads, then
-from store.base.ids import UserId, is_user_id
+from store.base.ids import UserId, is_sender_id
 from store.users.user import User
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def load_user(context: Context, user: UserId) -> Any:
 
 async def find_user(context: Context, user: str) -> UserType | None:
     """Return a user, or None if there is no such user."""
-    if not is_user_id(user):
+    if not is_sender_id(user):
         return None
     found = await context.app.store.users.find(UserId(user))
     return user_from(found) if found else None

@@ -19,8 +19,8 @@ from resolvers.sessions.receiving import ack_delivered
 from resolvers.sessions.session_changes import assign_category, mute_session, pin_session, set_unread
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import upsert_users
-from server.demo.workspace_seed import archive_demo_channels, create_demo_workspace
-from server.demo.workspace_world import CHANNEL_STEPS
+from server.demo.workspace_seed import archive_demo_channels, create_demo_workspace, report_by_webhook
+from server.demo.workspace_world import CHANNEL_STEPS, LAKE
 from server.demo.world import (
     ALICE,
     BOOKS,
@@ -132,6 +132,7 @@ class _DemoBuilder:
                         tasks.create_task(self._run_steps(conversation, its_steps))
             except BaseExceptionGroup as failures:
                 raise failures.exceptions[0] from None
+        await report_by_webhook(self.app, channels[LAKE])
         await archive_demo_channels(self.app, channels)
         await self._arrange_sessions()
 

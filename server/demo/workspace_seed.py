@@ -5,15 +5,31 @@ from __future__ import annotations
 import math
 
 from resolvers.base.app import Confab
+from resolvers.messages.given_embeds import NewEmbed
 from resolvers.users.callers import Caller, CallerRole
+from resolvers.webhooks.incoming.managing import create_incoming_webhook
+from resolvers.webhooks.incoming.posted_message import PostedMessage
+from resolvers.webhooks.incoming.posting import post_message
 from resolvers.workspaces.categories import create_category
 from resolvers.workspaces.channel_changes import archive_channel
 from resolvers.workspaces.channel_creation import NewChannel, create_channel
 from resolvers.workspaces.membership.joining import add_to_workspace
 from resolvers.workspaces.permissions.roles import RoleUpdate, create_role, set_member_roles
 from resolvers.workspaces.workspaces import NewWorkspace, create_workspace
-from server.demo.workspace_world import CHANNELS, DOMAIN, MEMBERS, OWNER, ROLES, TRIPS, WORKSPACE, DemoChannel
-from store.base.ids import ConversationId
+from server.demo.workspace_world import (
+    CHANNELS,
+    DOMAIN,
+    MEMBERS,
+    OWNER,
+    ROLES,
+    STATION,
+    STATION_REPORT,
+    STATION_VALUES,
+    TRIPS,
+    WORKSPACE,
+    DemoChannel,
+)
+from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import CategoryId, WorkspaceId
 from store.deployment.chat_imports import ImportStore
 from store.workspaces.policy import Policy
@@ -35,6 +51,16 @@ async def create_demo_workspace(app: Confab) -> dict[str, ConversationId]:
     if trips is None:
         trips = (await create_category(app, OWNER, workspace, TRIPS, None))[1].id
     return {channel.where: await _create_channel(app, workspace, channel, trips) for channel in CHANNELS}
+
+
+async def report_by_webhook(app: Confab, channel: ConversationId) -> None:
+    """Send a message through an incoming webhook, unless that was done before."""
+    existing = await app.store.webhooks.list_of_channel(channel)
+    webhook = existing[0] if existing else await create_incoming_webhook(app, OWNER, channel, STATION, None)
+    key = "demo webhook"
+    if await app.store.messages.find_by_key(channel, UserId(webhook.id), key, 0) is None:
+        embed = NewEmbed(title=STATION_REPORT, color="#1565c0", fields=STATION_VALUES)
+        await post_message(app, webhook, PostedMessage("", embeds=(embed,), key=key))
 
 
 async def archive_demo_channels(app: Confab, channels: dict[str, ConversationId]) -> None:

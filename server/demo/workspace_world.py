@@ -64,6 +64,15 @@ CHANNELS = (
     DemoChannel(SUMMIT, "For the last metres", ChannelKind.VOICE),
 )
 
+STATION, STATION_REPORT = "Lake Station", "Conditions at the lake"
+"""An incoming webhook, and what it reports."""
+
+STATION_VALUES = (
+    ("Water", "17 °C", True),
+    ("Wind", "2 from the west", True),
+    ("Path", "open all the way round", False),
+)
+
 CHANNEL_STEPS: Mapping[int, tuple[Dialogue, ...]] = {
     0: (
         Dialogue(

@@ -12,8 +12,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from resolvers.base.file_addresses import FILES_PATH, PICTURES_PATH
+from resolvers.webhooks.incoming.managing import WEBHOOKS_PATH
 
-_OPEN_PATHS = (f"{FILES_PATH}/", f"{PICTURES_PATH}/")
+_OTHER_PATHS = (f"{FILES_PATH}/", f"{PICTURES_PATH}/", f"{WEBHOOKS_PATH}/")
 
 _PREFLIGHT = {
     "access-control-allow-origin": "*",
@@ -24,11 +25,14 @@ _PREFLIGHT = {
 
 
 class ApiCors(CORSMiddleware):
-    """Answers preflight requests for all paths except those of files, and leaves answers about files as they are."""
+    """Answers preflight requests, and lets allowed origins read answers. Leaves files and webhooks as they are.
+
+    Programs send to webhooks: no page has to, and answers are for no page.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a preflight request, or pass the request on."""
-        if scope.get("path", "").startswith(_OPEN_PATHS):
+        if scope.get("path", "").startswith(_OTHER_PATHS):
             await self.app(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)

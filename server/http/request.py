@@ -140,7 +140,7 @@ async def read_parameters(request: Request, max_body_bytes: int) -> Json:
 
 async def _read_body_parameters(request: Request, max_body_bytes: int) -> Json:
     _check_content_type(request)
-    body = await _read_body(request, max_body_bytes)
+    body = await read_body(request, max_body_bytes)
     if not body:
         raise BadRequest("The body is empty: send a JSON object with the query.")
     return _check_parameters(parse_json(body, "The body"))
@@ -175,7 +175,8 @@ def _check_media_type(content_type: str) -> None:
             raise BadRequest("Send the body in UTF-8.", status=415)
 
 
-async def _read_body(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the whole body. Raises BadRequest for a body of more than `limit` bytes, and ClientDisconnect."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise BadRequest(_TOO_LARGE.format(limit=limit), status=413)

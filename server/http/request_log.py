@@ -24,6 +24,9 @@ LOGGED_PATH_KEY = "confab.logged_path"
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z")
 _HEADER = REQUEST_ID_HEADER.encode()
+_WEBHOOK = re.compile(r"(.*/webhooks/[^/]*)/.*", re.IGNORECASE | re.DOTALL)
+"""Path of an incoming webhook. Its end is a secret, also in a request that is refused before it gets there."""
+
 _QUIET_PATHS = frozenset({"/healthz", "/readyz"})
 
 log = structlog.get_logger(__name__)
@@ -82,7 +85,7 @@ class RequestLogMiddleware:
             status = scope.get(STATUS_KEY, status)
             line = {
                 "method": scope["method"],
-                "path": scope.get(LOGGED_PATH_KEY, scope["path"]),
+                "path": scope.get(LOGGED_PATH_KEY, _without_token(scope["path"])),
                 "status": status,
                 "duration_ms": round((time.perf_counter() - started) * 1000, 2),
             }
@@ -90,6 +93,12 @@ class RequestLogMiddleware:
                 log.debug("request", **line)
             else:
                 log.info("request", **line)
+
+
+def _without_token(path: str) -> str:
+    """Return a path without what follows the id of a webhook."""
+    found = _WEBHOOK.match(path) if "webhooks" in path.lower() else None
+    return f"{found[1]}/…" if found is not None else path
 
 
 def client_request_id(scope: Scope) -> str | None:

@@ -15,7 +15,7 @@ UNKNOWN = "none"
 class OperationMeter:
     """Counters of one process by root field, operation kind, and result: OK or the first error code.
 
-    There are as many root fields as in the schema.
+    There are as many root fields as in the schema, and one name for requests to incoming webhooks.
     """
 
     def __init__(self) -> None:

@@ -216,6 +216,8 @@ class RateSettings(Section):
     """Workspaces that a user creates, joins, leaves and changes."""
     invite_lookups_per_minute: int = Field(60, ge=0, le=1_000_000)
     """Invitation codes that a user asks about or joins with, right or wrong; pushes that a user sends as a test."""
+    webhook_posts_per_minute: int = Field(60, ge=0, le=1_000_000)
+    """Requests to the address of one incoming webhook."""
 
 
 class WorkSettings(Section):
@@ -359,6 +361,7 @@ UNLIMITED = {
     "operations_per_minute": 0,
     "workspace_changes_per_minute": 0,
     "invite_lookups_per_minute": 0,
+    "webhook_posts_per_minute": 0,
     "work_per_second": 0,
 }
 """Settings for programs that act for many people as one user: imports, benchmarks, tests."""

@@ -31,7 +31,7 @@ BUCKET_SIZE = 4096
 _ODD = 0x9E3779B97F4A7C15
 """Odd, so that multiplication by it maps no two numbers to the same one."""
 
-USER_ID_RULE = "1 to 128 printable characters without white space"
+USER_ID_RULE = "1 to 128 printable characters without white space, and not the id of a webhook"
 """The form of a user id, for error messages."""
 
 _LONGEST_USER = 128
@@ -45,6 +45,8 @@ _THREAD = re.compile(r"t_([1-9][0-9]{0,15})_([pgc]_.+)\Z", re.DOTALL)
 _GROUP = re.compile(r"g_[0-9]{1,19}\Z")
 _CHANNEL = re.compile(r"c_(?:0|[1-9][0-9]{0,18})\.(?:0|[1-9][0-9]{0,18})\Z")
 _MESSAGE = re.compile(r"m_(0|[1-9][0-9]{0,18})\Z")
+_WEBHOOK = re.compile(r"h_[1-9][0-9]{14,18}\Z")
+"""Ids of webhooks have at least 15 digits from seven hours after `snowflakes.EPOCH_MS` on."""
 _FILE = re.compile(r"f_(0|[1-9][0-9]{0,18})\Z")
 _LONGEST_CONVERSATION = len("p__~") + 2 * _LONGEST_ENCODED_USER + 32
 _LONGEST_CACHED = 256
@@ -68,9 +70,20 @@ def is_user_id(text: str) -> bool:
     """Return whether text has the form of a user id.
 
     Printable is what `str.isprintable` accepts: no control or format characters, separators other than the space,
-    surrogates, or code points without a character.
+    surrogates, or code points without a character. The id of an incoming webhook is none: nobody signs in as one,
+    writes to one, or adds one to a group or workspace.
     """
-    return 0 < len(text) <= _LONGEST_USER and text.isprintable() and " " not in text
+    return 0 < len(text) <= _LONGEST_USER and text.isprintable() and " " not in text and not is_webhook_user(text)
+
+
+def is_webhook_user(text: str) -> bool:
+    """Return whether text has the form of a webhook's id. An incoming webhook is the sender of its messages."""
+    return _WEBHOOK.match(text) is not None
+
+
+def is_sender_id(text: str) -> bool:
+    """Return whether text has the form of the id of a user or of an incoming webhook."""
+    return is_user_id(text) or is_webhook_user(text)
 
 
 def encode_user(user: UserId) -> str:

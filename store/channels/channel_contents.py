@@ -1,4 +1,4 @@
-"""The rows of a deleted channel: sessions, reactions, messages, memberships, head, and rows of the index of messages.
+"""The rows of a deleted channel: sessions, reactions, messages, memberships, head, index of messages, and webhooks.
 
 They are removed in small steps. The files of its messages are left to the sweeper.
 """
@@ -33,6 +33,7 @@ from store.search.search_index import SearchIndex
 from store.sessions.changes import INVALIDATE, ForgetChannel, LoggedChange, logged_change
 from store.sessions.fields import CHANNEL, GONE, threads_mark
 from store.sessions.session_store import SessionStore
+from store.webhooks.webhook_store import WebhookStore
 
 ROWS_PER_STEP = 500
 ANY_SEQ = 1 << 53
@@ -51,9 +52,11 @@ class ChannelContents:
         file_claims: FileClaims,
         clock: Clock,
         index: SearchIndex,
+        webhooks: WebhookStore,
     ) -> None:
         self._mongo = mongo
         self._index = index
+        self._webhooks = webhooks
         self._origins = origins
         self._cache = cache
         self._sessions = sessions
@@ -68,6 +71,8 @@ class ChannelContents:
         if await self._remove_rows(thread or channel):
             return True
         await self._index.forget(thread or channel)
+        if thread is None:
+            await self._webhooks.delete_of_channel(channel, self._clock.now_ms())
         await self._mongo.delete_one(CONVERSATIONS, {"_id": thread or channel})
         if thread is not None:
             await self._cache.one(Call("head_drop", self._cache.keys.conversation(thread), (ANY_SEQ,)))

@@ -150,7 +150,9 @@ class GroupStore:
         )
         for collection, updates in parts:
             writes = [UpdateOne(query, change, upsert=upsert) for query, change, upsert in updates]
-            await self._mongo.bulk_write(collection, writes, session=session)
+            # A reply from a webhook changes no session.
+            if writes:
+                await self._mongo.bulk_write(collection, writes, session=session)
 
     async def _find_commit_time(self, message: Message, change: GroupChange) -> int | None:
         """Return the time at which a change became durable, even if others followed. None if it did not."""

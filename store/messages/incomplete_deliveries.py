@@ -45,7 +45,7 @@ class IncompleteDeliveries:
 
 def _session_rows(message: Message) -> list[str]:
     """Return the ids of session rows that the message's commit updates."""
-    own = [] if parse_private(message.conversation) else [message.sender]
+    own = [] if parse_private(message.conversation) or not message.is_read_by_sender else [message.sender]
     return [session_row_id(user, message.conversation) for user in (*own, *message.mentions)]
 
 
@@ -69,6 +69,8 @@ def _is_complete(message: Message, head: Document | None, sessions: dict[str, Do
     if people is not None:
         side = 0 if people[0] == message.sender else 1
         return bool(head.get(ConversationField.WROTE_SEQ[side], 0) >= seq)
+    if message.is_from_webhook:
+        return True
     session = sessions.get(session_row_id(message.sender, conversation))
     if session is None:
         # In a channel or thread the message creates the row.

@@ -88,7 +88,7 @@ class Message(NamedTuple):
     is_silent: bool = False
     """Nobody gets a push for it."""
     author: tuple[str | None, str | None] | None = None
-    """Name and picture that an incoming webhook gave for this message; None: those of the sender."""
+    """Of a message from an incoming webhook: name and picture given for it. None for those of the webhook's user."""
     recalled_files: tuple[FileId, ...] = ()
     """Files of a recalled message, which have to be removed. Only in messages that were read from MongoDB."""
 
@@ -98,6 +98,16 @@ class Message(NamedTuple):
         if not self.attachments or self.broadcast_of is not None:
             return ()
         return tuple(file.id for file in self.attachments)
+
+    @property
+    def is_from_webhook(self) -> bool:
+        """True if it came through an incoming webhook. Only such messages have an author."""
+        return self.author is not None
+
+    @property
+    def is_read_by_sender(self) -> bool:
+        """True if sending reads the conversation. SYSTEM messages don't, and webhooks have no sessions."""
+        return self.kind.countable and self.author is None
 
     @property
     def copy_id(self) -> MessageId | None:

@@ -49,6 +49,13 @@ NOTIFICATION_SETTINGS = "notification_settings"
 """Notification settings of users, for all their devices."""
 PRESENCES = "presences"
 """Settings and custom statuses of users, and when they were last there (ADR 80)."""
+WEBHOOKS = "webhooks"
+WEBHOOK_COUNTS = "webhook_counts"
+"""Numbers of webhooks of channels, workspaces and the deployment."""
+WEBHOOK_EVENTS = "webhook_events"
+"""The log of outgoing webhooks: a row per webhook and event, for 30 days (ADR 90)."""
+WEBHOOK_LINES = "webhook_lines"
+"""Conversations with events that a webhook has not taken yet."""
 DEPLOYMENT = "deployment"
 """One row: state of the deployment as a whole."""
 
@@ -127,6 +134,26 @@ BY_TERM = (("c", 1), ("t", 1), ("l", 1))
 
 BY_NEWEST = (("c", 1), ("l", 1))
 """Fields of the index of the newest rows of `search`. Also its shard key."""
+
+# Short names of fields of webhooks: `WebhookField`.
+BY_WEBHOOK_OWNER = (("o", 1),)
+"""Fields of the index of `webhooks` for those of a channel."""
+
+BY_WEBHOOK_WORKSPACE = (("w", 1),)
+"""Fields of the index of `webhooks` for those of a workspace."""
+
+# Short names of fields of events of webhooks and of lines: `EventField`, `LineField`.
+BY_LINE = (("l", 1), ("o", 1))
+"""Fields of the index of `webhook_events` for the pending events of each line."""
+
+BY_DELIVERY = (("w", 1), ("o", 1))
+"""Fields of the index of `webhook_events` for the deliveries of each webhook."""
+
+BY_PENDING_TIME = (("w", 1), ("at", 1))
+"""Fields of the index of `webhook_events` for the pending events of each webhook by time."""
+
+BY_LINE_DUE = (("w", 1), ("d", 1))
+"""Fields of the index of `webhook_lines`: the longest due of each webhook first."""
 
 BY_MEMBER_NAME = (("w", 1), ("sn", 1))
 """Fields of the index of the members of a workspace in order of names."""

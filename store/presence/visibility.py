@@ -72,5 +72,24 @@ class Visibility:
                 return True
         return False
 
+    async def list_hidden(self, users: Sequence[UserId], limit: int) -> list[UserId]:
+        """Return those of some users who are not visibly connected, the first `limit` of them.
+
+        A round trip to Redis for each 200 users, and sometimes one to each database. For work that nobody waits for.
+        """
+        hidden: list[UserId] = []
+        for start in range(0, len(users), _USERS_AT_ONCE):
+            part = users[start : start + _USERS_AT_ONCE]
+            answers: list[Any] = await self._cache.run_in_background(self.read_calls(part))
+            cached = {user: record_from(user, answer) for user, answer in zip(part, answers, strict=True) if answer}
+            unknown = [user for user, record in cached.items() if not record.is_complete]
+            loaded = await self._records.load(unknown) if unknown else {}
+            records = {user: each.record for user, each in cached.items() if each.is_complete}
+            records |= {user: change.after.record for user, change in loaded.items()}
+            hidden += [user for user in part if user not in records or not self._is_visible(records[user])]
+            if len(hidden) >= limit:
+                break
+        return hidden[:limit]
+
     def _is_visible(self, record: PresenceRecord) -> bool:
         return is_visibly_connected(record, self._presence.find_end, self._clock.now_ms())

@@ -68,6 +68,10 @@ class Keys:
         """Return the key of the times of users' last quiet pushes."""
         return f"{self.namespace}{{q:{part}}}:quiet"
 
+    def webhook_events(self, number: int) -> str:
+        """Return one of the streams of events for outgoing webhooks. number: which of them, from 0."""
+        return f"{self.namespace}{{h:{number}}}:events"
+
     @property
     def voice_checks(self) -> str:
         """Key of the workspaces with voice states, by the time of the next check."""

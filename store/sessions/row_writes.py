@@ -33,7 +33,8 @@ def message_updates(committed: CommittedMessage) -> list[Update]:
     """
     reserved, m = committed.reserved, committed.reserved.message
     updates = []
-    if m.kind.countable:
+    # Webhooks have no session, and mention nobody.
+    if m.is_read_by_sender:
         if kind_of(m.conversation) in _ROWS_BEGIN_WITH_MESSAGES:
             progress = {_READ_SEQ: m.seq, _READ_N: m.n, _DELIVERED_SEQ: m.seq, _ACTIVE_TS: committed.at_ms}
             change: dict[str, Any] = {"$max": progress, "$pull": {_MENTIONS: {"$lte": m.seq}}}

@@ -105,13 +105,15 @@ class RatesPerMinute:
     operations: int = 0
     workspace_changes: int = 0
     invite_lookups: int = 0
+    webhook_posts: int = 0
 
 
 class RateLimits:
     """All rate limits of a process.
 
     `sends`: messages sent, edited and recalled, uploads sent and changed. `connections`: WebSockets and event streams
-    opened. `operations`: queries, mutations and subscriptions begun.
+    opened. `operations`: queries, mutations and subscriptions begun. `webhook_posts`: requests to an incoming webhook,
+    counted for its user.
     """
 
     def __init__(self, cache: Cache, keys: Keys, rates: RatesPerMinute) -> None:
@@ -121,6 +123,7 @@ class RateLimits:
         self.operations = RateLimit(cache, keys, "operations", rates.operations)
         self.workspace_changes = RateLimit(cache, keys, "workspace_changes", rates.workspace_changes)
         self.invite_lookups = RateLimit(cache, keys, "invite_lookups", rates.invite_lookups)
+        self.webhook_posts = RateLimit(cache, keys, "webhook_posts", rates.webhook_posts)
 
     async def close(self) -> None:
         """Wait until Redis has counted what is being sent to it."""
@@ -131,5 +134,6 @@ class RateLimits:
             self.operations,
             self.workspace_changes,
             self.invite_lookups,
+            self.webhook_posts,
         ):
             await limit.settle()

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from store.base.ids import is_webhook_user
 from store.text.folding import fold
 
 _NORMALIZATION_VERSION = 3
@@ -109,14 +110,16 @@ def parse_query(text: str) -> SearchQuery | None:
 
 
 def search_fields(name: str | None, user: str, *, has_directory: bool) -> dict[str, Any]:
-    """Return the fields of a row that belong to a name. Without a directory a row has no k.
+    """Return the fields of a row that belong to a name. Without a directory a row has no k, nor has one of a webhook.
 
     For a user without a name the id is used as the name.
     """
     shown, joined_id = normalize(name or user), _join_words(normalize(user))
     version = search_version(name, has_directory=has_directory)
     fields: dict[str, Any] = {"s": f"{shown}\t{user}", "i": joined_id, "sv": version}
-    return fields | {"k": sorted({*name_keys(shown), *id_keys(user)})} if has_directory else fields
+    if not has_directory or is_webhook_user(user):
+        return fields
+    return fields | {"k": sorted({*name_keys(shown), *id_keys(user)})}
 
 
 def search_version(name: str | None, *, has_directory: bool) -> int:

@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pymongo import UpdateOne
-
 from store.base.ids import UserId
 from store.base.request_user import SharedWork
 from store.mongo.client import Mongo
 from store.mongo.collections import USERS
 from store.users.search_text import search_fields
 from store.users.user import User
-from store.users.user_rows import PROFILE, set_fields, user_from_row
+from store.users.user_rows import PROFILE, profile_update, set_fields, user_from_row
 
 _MAX_CACHED = 100_000
 
@@ -137,20 +135,8 @@ class UserStore:
 
     async def upsert_many(self, users: Sequence[User]) -> None:
         """Create the users, or replace their profiles: one round trip."""
-        await self._mongo.bulk_write(
-            USERS,
-            [
-                UpdateOne(
-                    {"_id": user.id},
-                    set_fields(
-                        {"n": user.name, "av": user.avatar_url, "bot": user.is_bot, "md": user.metadata}
-                        | search_fields(user.name, user.id, has_directory=self._has_directory)
-                    ),
-                    upsert=True,
-                )
-                for user in users
-            ],
-        )
+        updates = [profile_update(user, has_directory=self._has_directory) for user in users]
+        await self._mongo.bulk_write(USERS, updates)
         self._changed(users)
 
     async def mark_as_bot(self, user: UserId) -> None:

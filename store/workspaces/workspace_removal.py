@@ -26,6 +26,7 @@ from store.mongo.collections import (
     WORKSPACES_OF,
     rows_of_workspace,
 )
+from store.webhooks.webhook_store import WebhookStore
 from store.workspaces import user_workspaces
 from store.workspaces.workspace_fields import WorkspaceField
 
@@ -47,8 +48,9 @@ INVITES_PER_STEP = 500
 class WorkspaceRemoval:
     """Removes deleted workspaces, one at a time in each process."""
 
-    def __init__(self, mongo: Mongo, clock: Clock, contents: ChannelContents) -> None:
+    def __init__(self, mongo: Mongo, clock: Clock, contents: ChannelContents, webhooks: WebhookStore) -> None:
         self._mongo = mongo
+        self._webhooks = webhooks
         self._clock = clock
         self._contents = contents
 
@@ -76,6 +78,7 @@ class WorkspaceRemoval:
             if not await self._contents.remove_some(channel):
                 await self._mongo.delete_one(CHANNELS, {"_id": f"{workspace} {channel}"})
             return True
+        await self._webhooks.delete_of_workspace(workspace, self._clock.now_ms())
         await self._mongo.delete_one(WORKSPACES, {"_id": workspace})
         return False
 

@@ -41,6 +41,7 @@ from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.delivery.search.indexing import OLD_INTERVAL_SECONDS, PAST_INTERVAL_SECONDS, SearchIndexing
+from subscriptions.delivery.webhooks.event_noting import EventNoting
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
 from subscriptions.presence.online_users import EXTEND_SECONDS, WRITE_SECONDS, OnlineUsers
@@ -110,6 +111,7 @@ class Housekeeper:
         voice_devices: VoiceDevices,
         voice_checks: VoiceChecks,
         pushes: PushNoting,
+        noting: EventNoting,
     ) -> None:
         self._store = store
         self._voice_devices = voice_devices
@@ -130,7 +132,7 @@ class Housekeeper:
         self._devices = devices
         self._online = online
         self._presence = presence
-        self._loss_recovery = LossRecovery(store, delivery, pushes)
+        self._loss_recovery = LossRecovery(store, delivery, pushes, noting)
         self.files = FileSweeper(store)
         self._scans = PendingScans(store, accepts)
         self._data_center = data_center

@@ -17,6 +17,7 @@ from store.redis.cache import Call
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.push.push_noting import PushNoting
+from subscriptions.delivery.webhooks.event_noting import EventNoting
 
 _log = structlog.get_logger()
 
@@ -37,8 +38,9 @@ _YOUNG_MS = 10_000
 class LossRecovery:
     """Recovery by one server at a time. If that server dies, another one starts over after a minute at most."""
 
-    def __init__(self, store: Store, delivery: MessageDelivery, pushes: PushNoting) -> None:
+    def __init__(self, store: Store, delivery: MessageDelivery, pushes: PushNoting, events: EventNoting) -> None:
         self._store = store
+        self._events = events
         self._delivery = delivery
         self._pushes = pushes
 
@@ -52,6 +54,7 @@ class LossRecovery:
         epoch = store.deployment.redis_epoch
         if await store.cache.one(self._lock("NX")) is None:
             return
+        await self._events.recover(from_ms)
         # Their notes for the index are lost too.
         await store.index_states.extend(from_ms)
         await self._note_earlier(from_ms)

@@ -52,10 +52,10 @@ def channel_recipients(reserved: ReservedMessage) -> list[UserId]:
 
     These are its sender and those who are notified.
 
-    A SYSTEM message changes none.
+    A SYSTEM message changes none. An incoming webhook has no session, and notifies nobody.
     """
     message = reserved.message
-    return list(dict.fromkeys((message.sender, *reserved.notified))) if message.kind.countable else []
+    return list(dict.fromkeys((message.sender, *reserved.notified))) if message.is_read_by_sender else []
 
 
 class Recipients(NamedTuple):
@@ -109,7 +109,7 @@ async def _list_in_thread(store: Store, reserved: ReservedMessage, limit: int) -
         return Recipients([], [])
     followers = await store.thread_recipients.find_followers(reserved)
     outside = frozenset(channel_recipients(reserved)).difference(followers)
-    first = [message.sender] if message.kind.countable else []
+    first = [message.sender] if message.is_read_by_sender else []
     users = list(dict.fromkeys((*first, *followers, *reserved.notified)))
     return Recipients(users[:limit], users[limit:], outside)
 

@@ -18,6 +18,7 @@ import pytest
 from server.embedded.ports import pick_free
 from tests.deployment.compose_file import ROOT
 from tests.deployment.local_deployment import PROXY_PATH
+from tests.waiting import wait_for
 
 HAPROXY = shutil.which("haproxy", path=PROXY_PATH)
 
@@ -122,3 +123,20 @@ async def test_incomplete_requests_time_out_at_the_proxy(port: int, body: bytes)
     line, writer = await open_and_read(port, b"POST /graphql HTTP/1.1\r\nhost: a\r\n" + body)
     assert line is not None and line.startswith(b"HTTP/1.1 408 ")
     close(writer)
+
+
+async def test_the_log_has_no_token_of_a_webhook(port: int, tmp_path: Path) -> None:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        for path in ("/webhooks/h_7/secret", "/WEBHOOKS/h_7/secret/", "/x/webhooks/h_7/secret?a=secret", "/graphql"):
+            await client.post(path)
+        for _ in range(10):
+            await client.post("/webhooks/h_8/secret")
+
+    def read() -> str:
+        return (tmp_path / "log").read_text()
+
+    await wait_for(lambda: read().count("/webhooks/h_8/-") == 10)
+    logged = read()
+    assert " /webhooks/h_7/- " in logged and " /WEBHOOKS/h_7/- " in logged and " /x/webhooks/h_7/- " in logged
+    assert " /graphql " in logged and " 429 " in logged
+    assert "secret" not in logged

@@ -126,7 +126,8 @@ async def test_demo_is_not_created_if_there_are_users(settings: Settings) -> Non
 
 WORKSPACE = """{ myWorkspaces { edges { node {
     name memberCount isOpen roles { name color } categories { name } members { edges { node { user { id } } } }
-    channels(first: 20) { edges { node { name kind isArchived isDefault messageCount memberCount } } } } } } }"""
+    channels(first: 20) { edges { node { name kind isArchived isDefault messageCount memberCount
+        lastMessage { authorName sender { isBot } embeds { title } } } } } } } } }"""
 
 
 async def test_demo_has_a_workspace_with_channels_and_roles(seeded: Settings) -> None:
@@ -137,8 +138,10 @@ async def test_demo_has_a_workspace_with_channels_and_roles(seeded: Settings) ->
     assert [category["name"] for category in bob["categories"]] == ["Trips"]
     channels = {edge["node"]["name"]: edge["node"] for edge in bob["channels"]["edges"]}
     assert {name: channel["messageCount"] for name, channel in channels.items()} == {
-        "general": 6, "lake": 5, "planning": 3, "old-routes": 2, "Campfire": 0, "Summit": 0,
+        "general": 6, "lake": 6, "planning": 3, "old-routes": 2, "Campfire": 0, "Summit": 0,
     }  # fmt: skip
+    report = channels["lake"]["lastMessage"]
+    assert (report["authorName"], report["sender"]["isBot"], len(report["embeds"])) == ("Lake Station", True, 1)
     assert [channels[name]["kind"] for name in ("Campfire", "Summit")] == ["VOICE", "VOICE"]
     assert channels["general"]["isDefault"] and channels["old-routes"]["isArchived"]
     assert channels["general"]["memberCount"] == bob["memberCount"]

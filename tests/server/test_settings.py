@@ -103,6 +103,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "operations_per_minute": "2",
         "workspace_changes_per_minute": "3",
         "invite_lookups_per_minute": "4",
+        "webhook_posts_per_minute": "7",
         "work_per_second": "3",
         "work_budget": "4",
         "otel_endpoint": "http://127.0.0.1:4318",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 
-from store.base.ids import ConversationId, parse_thread
+from store.base.ids import ConversationId, UserId, parse_thread
 from store.base.workspace_ids import workspace_of_channel
 from store.channels.channel_rights import ChannelRights, ChannelRightsFinder
 from store.messages.message import Message
@@ -30,14 +31,21 @@ class SendingRefusal(Enum):
     UNKNOWN_ROLE = auto()
     MENTIONS_OUTSIDER = auto()
     """Somebody who can't see the channel, or the parent message of a thread, is mentioned."""
+    NO_WEBHOOK = auto()
+    """The incoming webhook was deleted."""
+
+
+HasWebhook = Callable[[UserId, ConversationId], Awaitable[bool]]
+"""Returns whether an incoming webhook of a channel exists now. Reads MongoDB."""
 
 
 class SendingRights:
     """Judges rights as this process knows them, under a policy version that the caller names, or a later one."""
 
-    def __init__(self, policies: Policies, rights: ChannelRightsFinder) -> None:
+    def __init__(self, policies: Policies, rights: ChannelRightsFinder, has_webhook: HasWebhook) -> None:
         self._policies = policies
         self._rights = rights
+        self._has_webhook = has_webhook
 
     async def find_terms(
         self, message: Message, at_least: int, parent: Message | None = None
@@ -57,6 +65,8 @@ class SendingRights:
 
     async def _judge(self, message: Message, at_least: int, parent: Message | None) -> ChannelTerms | SendingRefusal:
         channel = _channel_of(message)
+        if message.is_from_webhook:
+            return await self._judge_webhook(message.sender, channel, at_least)
         manages = creates = embeds = True
         if message.kind.countable:
             own = await self._rights.find(message.sender, channel, at_least)
@@ -74,6 +84,21 @@ class SendingRights:
             policy, slow_mode_ms = found, 0
         refusal = refusal or await self._judge_mentions(policy, message, parent)
         return refusal or ChannelTerms(policy.version, slow_mode_ms, manages, creates, embeds)
+
+    async def _judge_webhook(
+        self, webhook: UserId, channel: ConversationId, at_least: int
+    ) -> ChannelTerms | SendingRefusal:
+        """Judge a message from an incoming webhook. The webhook has to exist, and needs no permissions."""
+        policy = await self._policies.find(workspace_of_channel(channel), at_least)
+        if policy is None or channel not in policy.channels:
+            return SendingRefusal.NOT_VISIBLE
+        if policy.channels[channel].is_archived:
+            return SendingRefusal.ARCHIVED
+        # After the policy is known: a deletion that this read misses raises the version before it is answered, so the
+        # reservation under the earlier version is refused.
+        if not await self._has_webhook(webhook, channel):
+            return SendingRefusal.NO_WEBHOOK
+        return ChannelTerms(policy.version, may_manage_threads=False)
 
     async def _judge_mentions(self, policy: Policy, message: Message, parent: Message | None) -> SendingRefusal | None:
         if not set(message.mentioned_roles) <= policy.roles.keys():

@@ -8,7 +8,7 @@
 -- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), replaces a taken place (0/1), thread,
 -- policy version under which rights in the parent channel were judged ("": they need none, or it is no channel), may
 -- write in a locked thread (0/1), may begin the thread (0/1), now (ms), copy (JSON; '': none), slow mode for the copy
--- (ms; 0: none), then the users that it mentions by name.
+-- (ms; 0: none), the sender follows the thread from now on (0/1), then the users that it mentions by name.
 -- Returns {'ok', seq, n, membership version of the thread, outbox entry, membership version of the parent, seq of the
 -- parent, change (JSON) or '', members of the parent group read its whole history (0/1), and seq, n and outbox entry of
 -- the copy, if there is one}, or {refusal}: as `reserve`, and locked, may_not_create, no_thread (a SYSTEM message can't
@@ -18,7 +18,8 @@ local sender, countable, message, needs_moderator = ARGV[1], ARGV[2], ARGV[3], A
 local is_judged, thread, judged_version = ARGV[5] == '1', ARGV[6], tonumber(ARGV[7])
 local may_write_locked, may_begin, now_ms = ARGV[8] == '1', ARGV[9] == '1', tonumber(ARGV[10])
 local copy, slow_ms = ARGV[11] ~= '' and ARGV[11], tonumber(ARGV[12])
-local FIRST_MENTION = 13
+local sender_follows = ARGV[13] == '1'
+local FIRST_MENTION = 14
 local PARENT_HEAD, PARENT_MEMBERS, PLACED_MS = KEYS[5], KEYS[6], 60000
 local LAST_SENT = slow_ms > 0 and KEYS[#KEYS]
 local PLACED = KEYS[9] ~= LAST_SENT and KEYS[9]
@@ -81,7 +82,7 @@ if is_countable then
   local own = find_member(sender) or {}
   if not own[MEMBER_LAST_REPLY] then
     own[MEMBER_LAST_REPLY] = seq
-    follow(sender, own, seq)
+    if sender_follows then follow(sender, own, seq) end
     add_to_change(change, CHANGE_MEMBERS, { sender, cjson.encode(own) })
     settings[HEAD_REPLIERS] = (settings[HEAD_REPLIERS] or 0) + 1
     change[CHANGE_FIELDS] = { [HEAD_REPLIERS] = settings[HEAD_REPLIERS] }

@@ -174,6 +174,7 @@ class OutboxStore:
             self._clock.now_ms(),
             copy.to_json() if copy is not None else b"",
             slow_mode_ms,
+            int(message.is_read_by_sender),
             *message.mentions,
         )
         answer = await self._reserve(message, keys, flags, specific, "reserve_reply")

@@ -65,6 +65,7 @@ class ProposedPolicyChange:
         deletes: The workspace is deleted.
         follows: Users who follow a channel from now on, or no longer. `writes` has the writes of their rows.
         guards: Updates that each have to match a document. If one does not, the change is decided again.
+        fenced: Further channels where rights have to be judged again, though the policy stays as it is.
     """
 
     policy: Policy
@@ -75,6 +76,7 @@ class ProposedPolicyChange:
     deletes: bool = False
     follows: frozenset[Follow] = frozenset()
     guards: Sequence[tuple[str, Sequence[UpdateOne]]] = ()
+    fenced: frozenset[ConversationId] = frozenset()
 
     def changes(self, before: Policy) -> bool:
         """Return whether anything is different from before."""
@@ -138,7 +140,7 @@ class ProposedPolicyChange:
         if self.only_renames(before):
             return PendingChange(id, now_ms, renamed=frozenset(change.before.user for change in self.members))
         after = self.policy
-        heads = channels_concerned(before, after) | {channel for channel, _ in self.channel_members}
+        heads = channels_concerned(before, after) | {channel for channel, _ in self.channel_members} | self.fenced
         for change in self.members:
             heads |= channels_of_member(before, after, change.before, change.after, change.private_channels)
         profiles = (before.owner, before.roles, before.categories), (after.owner, after.roles, after.categories)

@@ -17,6 +17,7 @@ from tests.api.session_calls import DELETE as DELETE_SESSION
 from tests.api.threads import calls as thread_calls
 from tests.api.workspaces import calls as workspace_calls
 from tests.api.workspaces import role_calls
+from tests.webhooks.incoming.hooks import CREATE_HOOK
 
 P = Permission
 
@@ -200,6 +201,14 @@ CHANNELS = {
         calls.ARCHIVE, _CHANNELS, variables={"id": "@channel", "archived": False}, fresh="channel"
     ),
     "deleting a channel": in_channel(calls.DELETE, _CHANNELS, fresh="channel"),
+    "creating an incoming webhook": in_channel(
+        CREATE_HOOK,
+        P.MANAGE_WEBHOOKS,
+        variables={"channel": "@channel", "name": "ci"},
+        archived=ARCHIVED,
+        archived_comes_last=True,
+        fresh="channel",
+    ),
     "creating a category": in_workspace(calls.CREATE_CATEGORY, _CHANNELS, variables={"name": "new"}),
     "changing a category": inside(calls.UPDATE_CATEGORY, _CHANNELS, variables={"id": "@category", "name": "renamed"}),
     "deleting a category": inside(calls.DELETE_CATEGORY, _CHANNELS, variables={"id": "@category"}, fresh="category"),

@@ -1,0 +1,1 @@
+"""Incoming webhooks: their management, and the messages that they send into channels."""

@@ -1,0 +1,192 @@
+"""Delivers the events of one webhook: in order in each conversation, several conversations at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from resolvers.webhooks.outgoing.endpoint import Attempt, Endpoints
+from resolvers.webhooks.outgoing.payloads import Payloads
+from resolvers.webhooks.outgoing.retry_schedule import (
+    OUTAGE_FAILURES,
+    PAUSED_AFTER_MS,
+    delay_ms,
+    hold_ms,
+    parse_retry_after,
+)
+from resolvers.webhooks.outgoing.signatures import signed_headers
+from store.base.errors import StoreError
+from store.base.tasks import end_tasks
+from store.store import Store
+from store.webhooks.delivery_store import DueWebhook
+from store.webhooks.event_rows import Line, LoggedEvent
+from store.webhooks.webhook import WebhookId
+
+_log = structlog.get_logger()
+
+LINES_AT_ONCE = 8
+"""Conversations whose events are sent to one webhook at the same time."""
+
+EVENTS_AT_ONCE = 16
+"""Events of a conversation that are read together. If the process dies, at most these are sent again."""
+
+_LOOK_SECONDS = 0.3
+"""Interval at which further due conversations are looked for while one is slow."""
+
+_PAUSE_SECONDS = 1.0
+"""Pause after a failure of a database."""
+
+
+class Delivering(NamedTuple):
+    """The parts of a process that deliver, for all webhooks. `outcomes`: attempts by outcome."""
+
+    store: Store
+    endpoints: Endpoints
+    payloads: Payloads
+    chance: random.Random
+    outcomes: Counter[str]
+
+
+class Deliverer:
+    """Delivers the events of one webhook while this process has its lease.
+
+    The first pending event of a line is sent, and the next one only after its success. Each success is stored before
+    the line continues with the next rows, so an event may be sent again after a failure, with the same id.
+    """
+
+    def __init__(self, parts: Delivering, id: WebhookId, has_lease: Callable[[], bool]) -> None:
+        """Create it. has_lease: returns whether the lease is certainly still valid."""
+        self._parts = parts
+        self._store = parts.store
+        self._deliveries = parts.store.webhook_deliveries
+        self._id = id
+        self._has_lease = has_lease
+        self._lines: dict[str, asyncio.Task[None]] = {}
+        """Lines that are being delivered."""
+        self._failures = 0
+        """Failed attempts since the last success, as stored."""
+
+    async def run(self) -> None:
+        """Deliver all that is due, then return. Raises StoreError."""
+        try:
+            while self._has_lease():
+                due = await self._deliveries.find_due(self._id, self._now_ms())
+                if due is None:
+                    await self._finish()
+                    return
+                self._failures = due.failures
+                if due.resumed_ms is not None and await self._deliveries.resume_some(self._id, due.resumed_ms):
+                    continue
+                if not await self._deliver_some():
+                    return
+        finally:
+            await end_tasks(self._lines.values())
+
+    async def _deliver_some(self) -> bool:
+        """Begin with lines that are due, and wait until one has ended, or a moment. Return false if there is none."""
+        most = LINES_AT_ONCE if self._failures < OUTAGE_FAILURES else 1
+        free = most - len(self._lines)
+        if free > 0:
+            found = await self._deliveries.list_due_lines(self._id, self._now_ms(), free, self._lines.keys())
+            for line in found:
+                self._lines[line.id] = asyncio.create_task(self._deliver_line(line))
+        if not self._lines:
+            return False
+        await self._wait(_LOOK_SECONDS if len(self._lines) < most else None)
+        return True
+
+    async def _wait(self, seconds: float | None) -> None:
+        """Wait until a line has ended, or for a time."""
+        done, _ = await asyncio.wait(self._lines.values(), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        self._lines = {id: task for id, task in self._lines.items() if task not in done}
+        for task in done:
+            task.result()
+
+    async def _finish(self) -> None:
+        """Wait for the attempts that run."""
+        while self._lines and self._has_lease():
+            await self._wait(None)
+
+    async def _deliver_line(self, line: Line) -> None:
+        due = await self._deliveries.find_due(self._id, self._now_ms())
+        if due is None:
+            return
+        events = await self._deliveries.list_pending(line, EVENTS_AT_ONCE)
+        delivered: list[tuple[LoggedEvent, int]] = []
+        dropped: list[LoggedEvent] = []
+        failed: tuple[LoggedEvent, Attempt] | None = None
+        try:
+            for event in events:
+                body = await self._parts.payloads.render(due.webhook, event)
+                if body is None:
+                    dropped.append(event)
+                    continue
+                attempt = await self._send(due, event, body)
+                if attempt is None:
+                    return
+                if not attempt.is_success:
+                    failed = event, attempt
+                    break
+                assert attempt.status is not None
+                delivered.append((event, attempt.status))
+                await self._note_success()
+        finally:
+            # Also if this task is cancelled between two events.
+            await self._deliveries.complete(delivered, dropped, self._now_ms())
+        if failed is not None:
+            await self._note_failure(line._replace(failures=0) if delivered else line, *failed)
+        elif len(events) < EVENTS_AT_ONCE:
+            await self._deliveries.end_line(line, self._now_ms())
+        else:
+            await self._deliveries.continue_line(line, self._now_ms())
+
+    async def _send(self, due: DueWebhook, event: LoggedEvent, body: bytes) -> Attempt | None:
+        """Send an event. None: it was not sent, because another process may have the lease."""
+        if not self._has_lease():
+            return None
+        webhook = due.webhook
+        assert webhook.url is not None
+        now_ms = self._now_ms()
+        headers = signed_headers(event.id, now_ms // 1000, body, webhook.secrets(now_ms))
+        attempt = await self._parts.endpoints.send(webhook.url, body, headers)
+        self._parts.outcomes[attempt.outcome] += 1
+        return attempt
+
+    async def _note_success(self) -> None:
+        if self._failures:
+            was_down, self._failures = self._failures >= OUTAGE_FAILURES, 0
+            # The lines that failed while the endpoint was down need not wait for their next attempt.
+            await self._deliveries.set_active(self._id, self._now_ms() if was_down else None)
+
+    async def _note_failure(self, line: Line, event: LoggedEvent, attempt: Attempt) -> None:
+        now_ms = self._now_ms()
+        self._failures += 1
+        wish_ms = parse_retry_after(attempt.retry_after, now_ms)
+        wait_ms = max(delay_ms(line.failures + 1, self._parts.chance), wish_ms)
+        held_ms = max(hold_ms(self._failures), wish_ms)
+        since_ms = await self._deliveries.set_failing(
+            self._id, now_ms, now_ms + held_ms if held_ms else 0, PAUSED_AFTER_MS, is_gone=attempt.is_gone
+        )
+        await self._deliveries.fail(event, line, attempt.status, now_ms + wait_ms)
+        if since_ms is not None:
+            _log.warning("webhook_paused", webhook=self._id, status=attempt.status, failing_since_ms=since_ms)
+
+    def _now_ms(self) -> int:
+        return self._store.clock.now_ms()
+
+
+async def deliver_or_log(deliverer: Deliverer, id: WebhookId) -> None:
+    """Deliver what is due. Failures are logged; what is left is found again."""
+    try:
+        await deliverer.run()
+    except StoreError as error:
+        _log.warning("webhook_not_delivered_yet", webhook=id, reason=str(error))
+        await asyncio.sleep(_PAUSE_SECONDS)
+    except Exception:
+        _log.exception("webhook_not_delivered_yet", webhook=id)
+        await asyncio.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,75 @@
+"""The parts of outgoing webhooks in one process."""
+
+from __future__ import annotations
+
+from resolvers.web_requests.addresses import SystemResolver, outgoing_rules
+from resolvers.web_requests.errors import AddressRefused, FetchFailed
+from resolvers.webhooks.outgoing.delivery_worker import DeliveryWorker
+from resolvers.webhooks.outgoing.waiting_events import WaitingEvents
+from store.store import Store
+from subscriptions.delivery.recipients import ListViewers
+from subscriptions.delivery.webhooks.event_noting import EventNoting
+from subscriptions.delivery.webhooks.log_writer import LogWriter
+from subscriptions.realtime.bus import Bus
+
+
+class WebhookParts:
+    """Notes events; in processes that do background work also writes the log, and delivers."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        noting: EventNoting,
+        list_viewers: ListViewers,
+        *,
+        allow_loopback: bool,
+        does_work: bool,
+    ) -> None:
+        """Connect the parts. Nothing works before `open`.
+
+        Args:
+            store: The store.
+            bus: Announces new events and webhooks.
+            noting: Notes the events.
+            list_viewers: Returns the users who can read a message.
+            allow_loopback: Endpoints may be on loopback, with http.
+            does_work: This process writes the log and delivers.
+        """
+        self._rules = outgoing_rules(allow_loopback=allow_loopback)
+        self._resolver = SystemResolver()
+        self._does_work = does_work
+        self.noting = noting
+        self.writer = LogWriter(store, bus, noting, list_viewers)
+        self.worker = DeliveryWorker(store, bus, self._rules, self._resolver.resolve)
+        self.waiting = WaitingEvents(store, lambda: self.writer.has_lease)
+
+    async def open(self) -> None:
+        """Begin."""
+        await self.noting.open()
+        if self._does_work:
+            self.writer.open()
+            self.worker.open()
+            self.waiting.open()
+
+    async def close(self) -> None:
+        """Stop. Noted events are written first, if this process writes the log."""
+        await self.noting.close()
+        await self.writer.close()
+        await self.worker.close()
+        await self.waiting.close()
+        self._resolver.close()
+
+    async def find_refusal(self, url: str) -> str | None:
+        """Return why events may not be sent to an address; None: they may. Its host is resolved.
+
+        A host without addresses is not refused: it may get some later.
+        """
+        try:
+            address = self._rules.parse(url)
+            await self._rules.judge(address.host, address.port, self._resolver.resolve)
+        except AddressRefused as error:
+            return error.reason
+        except FetchFailed:
+            return None
+        return None

@@ -1,0 +1,1 @@
+"""Webhooks at the API (ADR 90)."""

@@ -1,0 +1,78 @@
+"""Events of outgoing webhooks that are not in the log yet: entries of streams in Redis (ADR 90)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from store.base.ids import ConversationId, without_thread
+from store.redis.cache import Cache, Call
+from store.redis.keys import Keys
+from store.webhooks.event_rows import NotedEvent
+
+_KEYS_IN_CLUSTER = 8
+"""Number of streams in a cluster, so that its nodes share them. A single Redis has one."""
+
+_FIELD = "e"
+
+
+class EventEntry(NamedTuple):
+    """An entry of a stream, with its events."""
+
+    key: str
+    id: bytes
+    events: Sequence[NotedEvent]
+
+
+class EventNotes:
+    """The streams. All events of a conversation, and of its threads, are in one stream, in order."""
+
+    def __init__(self, cache: Cache, keys: Keys) -> None:
+        self._cache = cache
+        self._keys = keys
+        self._key_count = _KEYS_IN_CLUSTER if cache.is_cluster else 1
+
+    def note_calls(self, events: Iterable[NotedEvent]) -> list[Call]:
+        """Return the calls that note events, at most one for each stream."""
+        by_key: dict[str, list[str | bytes]] = {}
+        for event in events:
+            by_key.setdefault(self._key_of(event.conversation), []).extend((_FIELD, orjson.dumps([*event])))
+        return [Call("XADD", (key,), ("*", *fields)) for key, fields in by_key.items()]
+
+    async def list_entries(self, limit: int) -> list[EventEntry]:
+        """Return the oldest entries of each stream, at most `limit` of each. One round trip that nobody waits for."""
+        calls = [Call("XRANGE", (key,), ("-", "+", "COUNT", limit)) for key in self._all_keys]
+        answers = await self._cache.run_in_background(calls)
+        return [
+            EventEntry(key, id, [_event_from(value) for value in fields[1::2]])
+            for key, entries in zip(self._all_keys, answers, strict=True)
+            for id, fields in entries
+        ]
+
+    async def remove(self, entries: Iterable[EventEntry]) -> None:
+        """Remove entries whose events are in the log."""
+        by_key: dict[str, list[bytes]] = {}
+        for entry in entries:
+            by_key.setdefault(entry.key, []).append(entry.id)
+        if by_key:
+            await self._cache.run_in_background([Call("XDEL", (key,), tuple(ids)) for key, ids in by_key.items()])
+
+    async def count(self) -> int:
+        """Return the number of entries. One round trip that nobody waits for."""
+        return sum(await self._cache.run_in_background([Call("XLEN", (key,), ()) for key in self._all_keys]))
+
+    @property
+    def _all_keys(self) -> list[str]:
+        return [self._keys.webhook_events(number) for number in range(self._key_count)]
+
+    def _key_of(self, conversation: str) -> str:
+        deciding = without_thread(ConversationId(conversation))
+        return self._keys.webhook_events(zlib.crc32(deciding.encode()) % self._key_count)
+
+
+def _event_from(value: bytes) -> NotedEvent:
+    id, type, conversation, reference, at_ms = orjson.loads(value)
+    return NotedEvent(id, type, conversation, tuple(reference), at_ms)

@@ -1,0 +1,193 @@
+"""Notes events of outgoing webhooks, in Redis, when they become visible (ADR 90)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from store.base.background import mark_as_background
+from store.base.errors import StoreError
+from store.base.ids import UserId
+from store.base.tasks import end_tasks
+from store.base.workspace_ids import WorkspaceId
+from store.messages.message import Message
+from store.messages.revision_store import RevisionKind
+from store.redis.cache import Call
+from store.store import Store
+from store.webhooks.event_rows import GAP, NotedEvent
+from store.webhooks.webhook import WebhookEventType
+from store.workspaces.policy import PendingChange, Policy
+from subscriptions.delivery.webhooks.message_events import events_of, reactions_event
+from subscriptions.realtime.bus import Bus
+
+_log = structlog.get_logger()
+
+REFRESH_SECONDS = 2.0
+"""Interval at which each process reads which webhooks there are."""
+
+ASK_SECONDS = REFRESH_SECONDS + 0.5
+"""Time after which every process that reaches MongoDB knows a new webhook, whether it answers or not."""
+
+_FRAME = "webhooks_changed"
+_QUESTION = "webhooks"
+
+_PAGE = 500
+
+Json = dict[str, Any]
+
+
+class EventNoting:
+    """Notes events for the webhooks that this process knows. Costs nothing where no webhook wants them.
+
+    Before this process has read the webhooks for the first time, it notes all events.
+    """
+
+    def __init__(self, store: Store, bus: Bus, list_servers: Callable[[], Iterable[str]]) -> None:
+        """Create it, and listen to frames on the bus. list_servers: returns the servers that are alive."""
+        self._store = store
+        self._bus = bus
+        self._list_servers = list_servers
+        self._registry = store.webhook_registry
+        self._task: asyncio.Task[None] | None = None
+        self._refreshing: set[asyncio.Task[None]] = set()
+        self.noted = asyncio.Event()
+        """Set whenever events were noted by this process."""
+        bus.on_frame(_FRAME, self._refresh_soon)
+        bus.calls.answer_kind(_QUESTION, self._answer)
+
+    async def open(self) -> None:
+        """Read the webhooks, and continue to do so in the background."""
+        with suppress(StoreError):
+            await self._registry.refresh()
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            await end_tasks([self._task, *self._refreshing])
+            self._task = None
+
+    async def announce(self) -> None:
+        """Return when all servers know which webhooks there are. Raises StoreError if this one can't read them."""
+        await self._registry.refresh()
+        servers = [server for server in self._list_servers() if server != self._store.deployment.owner]
+        await asyncio.gather(
+            *(self._bus.calls.ask(server, {_QUESTION: True}, timeout_seconds=ASK_SECONDS) for server in servers),
+            return_exceptions=True,
+        )
+        with suppress(StoreError):
+            await self._bus.notify_all(_FRAME, True)
+
+    # Events
+
+    def note_calls(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> list[Call]:
+        """See `MessageNotes`."""
+        if not self._registry.may_want_any or revision is RevisionKind.REACTIONS:
+            return []
+        now_ms = self._store.clock.now_ms()
+        return self._store.webhook_notes.note_calls(
+            event for message in messages for event in events_of(message, revision, self._registry.wants, now_ms)
+        )
+
+    def take(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> None:
+        """See `MessageNotes`."""
+        if self._registry.may_want_any:
+            self.noted.set()
+
+    async def note_reactions(self, message: Message) -> None:
+        """Note that the reactions to a message have changed. Raises StoreError."""
+        if self._registry.wants(WebhookEventType.REACTIONS_CHANGED, message.conversation):
+            await self._note([reactions_event(message, self._store.clock.now_ms())])
+
+    async def note_joined(self, workspace: WorkspaceId, users: Collection[UserId]) -> None:
+        """Note that users have joined a workspace. If Redis is unavailable, the event is lost."""
+        kind = WebhookEventType.MEMBER_JOINED
+        if self._registry.wants(kind, workspace):
+            now_ms = self._store.clock.now_ms()
+            with suppress(StoreError):
+                await self._note(
+                    NotedEvent(_id(kind, workspace, user, now_ms), kind.value, workspace, (user,), now_ms)
+                    for user in users
+                )
+
+    async def note_change(self, policy: Policy, change: PendingChange) -> None:
+        """Note changed channels of a workspace, and members who have left. Raises StoreError.
+
+        It may be called again for the same change.
+        """
+        workspace, now_ms = policy.workspace, self._store.clock.now_ms()
+        changed, left = WebhookEventType.CHANNEL_CHANGED, WebhookEventType.MEMBER_LEFT
+        events = [
+            NotedEvent(_id(changed, channel, policy.version), changed.value, channel, (channel,), now_ms)
+            for channel in sorted(change.channels)
+            if self._registry.wants(changed, channel)
+        ]
+        if change.members and not policy.is_deleted and self._registry.wants(left, workspace):
+            present = await self._store.policies.find_members(workspace, sorted(change.members), policy.version)
+            events += [
+                NotedEvent(_id(left, workspace, user, policy.version), left.value, workspace, (user,), now_ms)
+                for user in sorted(change.members - set(present))
+            ]
+        await self._note(events)
+
+    async def recover(self, from_ms: int) -> None:
+        """Note the messages again whose notes Redis may have lost, and announce a gap for other events.
+
+        Raises StoreError: repeat it. from_ms: when Redis was last known to have its contents.
+        """
+        if not self._registry.may_want_any:
+            return
+        store = self._store
+        since_ms = min(from_ms, await store.webhook_log.find_written_until(from_ms))
+        async for messages, revision in store.changed_messages.list_since(since_ms, _PAGE):
+            calls = self.note_calls(messages, revision)
+            if calls:
+                await store.cache.run_in_background(calls)
+        gap = NotedEvent(f"gap-{store.deployment.redis_epoch}", GAP, "", (since_ms, store.clock.now_ms()), from_ms)
+        await self._note([gap])
+        _log.warning("webhook_events_may_be_lost", since_ms=since_ms)
+
+    async def _note(self, events: Iterable[NotedEvent]) -> None:
+        calls = self._store.webhook_notes.note_calls(events)
+        if calls:
+            self._store.cache.require_shared()
+            await self._store.cache.run_in_background(calls)
+            self.noted.set()
+
+    # Which webhooks there are
+
+    async def _answer(self, _question: Json) -> Json:
+        await self._registry.refresh()
+        return {}
+
+    def _refresh_soon(self, _body: Any) -> None:
+        task = asyncio.create_task(self._refresh())
+        self._refreshing.add(task)
+        task.add_done_callback(self._refreshing.discard)
+
+    async def _refresh(self) -> None:
+        # The next interval tries again.
+        with suppress(StoreError):
+            await self._registry.refresh()
+
+    async def _run(self) -> None:
+        mark_as_background()
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            try:
+                await self._registry.refresh()
+            except StoreError:
+                continue
+            except Exception:
+                _log.exception("webhooks_not_read")
+
+
+def _id(kind: WebhookEventType, *parts: object) -> str:
+    """Return the id of an event that is about no message. It contains no character with a meaning in signatures."""
+    digest = hashlib.sha256("\n".join(map(str, (kind.value, *parts))).encode()).hexdigest()
+    return f"e_{digest[:32]}"

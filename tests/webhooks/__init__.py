@@ -1,0 +1,1 @@
+"""Tests of webhooks. Endpoints of outgoing ones are real HTTP servers on loopback."""

@@ -1,0 +1,155 @@
+"""Events arrive at endpoints: signed, in order per conversation, and again after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from standardwebhooks import WebhookVerificationError
+
+from tests.api.client import Api, gather_all
+from tests.webhooks.calls import (
+    ROTATE,
+    admin,
+    create_webhook,
+    find_webhook,
+    wait_for_delivered,
+    wait_for_failure,
+)
+from tests.webhooks.conftest import ClockedApi
+from tests.webhooks.endpoint import Endpoint, answer, hang, open_endpoint, reset
+
+
+async def test_events_of_a_message_arrive_signed_and_in_order(api: Api, endpoint: Endpoint) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    webhook = await create_webhook(api, admin(), endpoint.url)
+    assert webhook["secret"].startswith("whsec_")
+    message = (await api.send(alice, bob, "one"))["message"]
+    await api.edit(alice, message["id"], "two")
+    await endpoint.wait_for(2)
+    await api.recall(alice, message["id"])
+    events = await endpoint.wait_for(3)
+    assert [each.verify(webhook["secret"])["type"] for each in events] == [
+        "MESSAGE_CREATED",
+        "MESSAGE_UPDATED",
+        "MESSAGE_RECALLED",
+    ]
+    assert {each.data["message"]["id"] for each in events} == {message["id"]}
+    last = events[-1].data["message"]
+    assert (last["content"], last["state"], last["seq"]) == (None, "RECALLED", 1)
+    assert last["sender"]["id"] == alice and last["conversationId"] == message["conversationId"]
+    assert len({each.event_id for each in events}) == 3
+    deliveries = await wait_for_delivered(api, admin(), webhook["id"], 3)
+    assert [each["eventId"] for each in deliveries] == [each.event_id for each in events]
+    assert all(each["status"] == 204 and each["attempts"] == 1 and each["deliveredAt"] for each in deliveries)
+
+
+async def test_a_wrong_secret_verifies_nothing(api: Api, endpoint: Endpoint) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    await create_webhook(api, admin(), endpoint.url)
+    await api.send(alice, bob)
+    (event,) = await endpoint.wait_for(1)
+    with pytest.raises(WebhookVerificationError):
+        event.verify("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+
+
+async def test_both_secrets_sign_after_a_rotation(api: Api, endpoint: Endpoint) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    old = await create_webhook(api, admin(), endpoint.url)
+    new = (await api.data(admin(), ROTATE, id=old["id"]))["rotateWebhookSecret"]
+    assert new["secret"] != old["secret"]
+    await api.send(alice, bob)
+    (event,) = await endpoint.wait_for(1)
+    assert event.headers["webhook-signature"].count("v1,") == 2
+    assert event.verify(new["secret"]) == event.verify(old["secret"])
+    assert (await find_webhook(api, admin(), old["id"]))["secret"] is None
+
+
+async def cut_off(writer: asyncio.StreamWriter) -> None:
+    """Close the connection in the middle of an answer."""
+    writer.write(answer(200, b"x" * 10)[:-5])
+    await writer.drain()
+
+
+FAILURES = {
+    "500": 500,
+    "404": 404,
+    "redirect": answer(302, location="http://127.0.0.1:1/"),
+    "reset": reset,
+    "cut off": cut_off,
+    "nonsense": b"\x00\x01 nonsense\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_a_failed_event_is_sent_again_and_later_ones_wait_for_it(
+    clocked: ClockedApi, endpoint: Endpoint, failure: str
+) -> None:
+    api = clocked.api
+    alice, bob = await api.create_users("alice", "bob")
+    webhook = await create_webhook(api, admin(), endpoint.url)
+    reply: Any = FAILURES[failure]
+    endpoint.decide = lambda _: reply if not endpoint.received else 204
+    for number in range(3):
+        await api.send(alice, bob, str(number))
+    first, *_ = await wait_for_failure(api, admin(), webhook["id"])
+    assert first["nextAttemptAt"] is not None
+    assert (await find_webhook(api, admin(), webhook["id"]))["state"] == "FAILING"
+    await clocked.advance(6)
+    await endpoint.wait_for(3)
+    assert endpoint.texts() == ["0", "1", "2"]
+    assert len(endpoint.received) == 4 and endpoint.received[0].event_id == endpoint.received[1].event_id
+    first, *_ = await wait_for_delivered(api, admin(), webhook["id"], 3)
+    assert first["attempts"] == 2 and first["nextAttemptAt"] is None
+    after = await find_webhook(api, admin(), webhook["id"])
+    assert after["state"] == "ACTIVE" and after["failingSince"] is None
+
+
+async def test_conversations_do_not_wait_for_each_other(api: Api, endpoint: Endpoint) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    webhook = await create_webhook(api, admin(), endpoint.url)
+    blocked = (await api.send(alice, bob, "blocked"))["message"]["conversationId"]
+    endpoint.decide = lambda request: 500 if request.data["message"]["conversationId"] == blocked else 204
+    await api.send(alice, bob, "later")
+    await gather_all(*(api.send(alice, carol, str(number)) for number in range(5)))
+    await endpoint.wait_for(5)
+    await wait_for_failure(api, admin(), webhook["id"])
+    assert blocked not in {each.data["message"]["conversationId"] for each in endpoint.taken}
+    deliveries = await wait_for_delivered(api, admin(), webhook["id"], 5)
+    waiting = [each for each in deliveries if each["deliveredAt"] is None]
+    assert [each["attempts"] for each in waiting][1:] == [0] and waiting[0]["status"] == 500
+    assert waiting[0]["nextAttemptAt"] is not None
+
+
+async def test_a_slow_endpoint_delays_no_other(api: Api, endpoint: Endpoint) -> None:
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    async with open_endpoint(lambda _: hang) as slow:
+        await create_webhook(api, admin(), slow.url)
+        await create_webhook(api, admin(), endpoint.url)
+        for other in (bob, carol):
+            await api.send(alice, other)
+        await slow.wait_for_attempts(1)
+        await endpoint.wait_for(2)
+        await api.send(alice, bob, "next")
+        await endpoint.wait_for(3)
+        assert not slow.taken
+
+
+async def test_a_long_answer_is_cut_off_and_counts(api: Api, endpoint: Endpoint) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    webhook = await create_webhook(api, admin(), endpoint.url)
+    written = 0
+
+    async def write_much(writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n")
+        for _ in range(1_000):
+            writer.write(b"x" * 10_000)
+            await writer.drain()
+            written += 10_000
+
+    endpoint.decide = lambda _: write_much
+    await api.send(alice, bob)
+    await wait_for_delivered(api, admin(), webhook["id"], 1)
+    assert written < 10_000_000
