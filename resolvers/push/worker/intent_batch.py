@@ -16,7 +16,7 @@ from resolvers.push.worker.content import Heading, NotificationTexts
 from resolvers.push.worker.decision import Case, Decision, Verdict, decide
 from resolvers.push.worker.push_sender import PushSender, SentPush
 from resolvers.sessions.attention import count_attention
-from store.base.ids import MessageId, UserId
+from store.base.ids import ConversationKind, MessageId, UserId, kind_of
 from store.devices.device import Device
 from store.messages.message import Message
 from store.push.push_intents import PushIntent, SettledIntent, TakenIntent
@@ -32,6 +32,9 @@ _UNKNOWN_MESSAGES = 20
 """Messages that are decided on if Redis has lost the record of an intent."""
 
 _MOST_QUIET_ATTEMPTS = 3
+
+_COUNTED_IN_BADGE = (ConversationKind.PRIVATE, ConversationKind.GROUP)
+"""A badge of 0 means that nothing is unread there, so devices remove all these notifications."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +102,7 @@ class IntentBatch:
         for each in pushes:
             if each.decision.verdict is Verdict.SHOW:
                 continue
-            if all_read:
-                # A badge of 0 tells the devices to remove all notifications.
+            if all_read and kind_of(each.taken.conversation) in _COUNTED_IN_BADGE:
                 settled = self._settled(each.taken, each.decision, shown=0)
             else:
                 settled, all_read = await self._remove(each)
