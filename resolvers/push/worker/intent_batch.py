@@ -125,10 +125,11 @@ class IntentBatch:
 
         devices = [d for d in each.devices if not intent.is_retry or d.id in intent.left]
         sent = await self._send([(device, notification(device)) for device in devices], intent)
-        shown = message.seq if any(push.is_shown for push in sent.values()) else intent.shown
+        shown = message.seq if any(push.may_be_shown for push in sent.values()) else intent.shown
         now_ms = self._store.clock.now_ms()
         left = {device: push.attempts for device, push in sent.items() if push.retry_at_ms is not None}
-        after = PushIntent(shown=shown, cool_until_ms=now_ms + COOL_DOWN_MS if shown else 0)
+        cools_down = any(push.is_accepted for push in sent.values())
+        after = PushIntent(shown=shown, cool_until_ms=now_ms + COOL_DOWN_MS if cools_down else now_ms)
         if not left:
             return self._remember(each.taken, after)
         after = replace(after, first=intent.first or message.seq, newest=max(intent.newest, message.seq), left=left)

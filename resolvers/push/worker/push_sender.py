@@ -45,12 +45,14 @@ class SentPush(NamedTuple):
     """The end of an attempt to send a push.
 
     Attributes:
-        is_shown: The service has it.
+        is_accepted: The service has it.
+        may_be_shown: The service has it, or may have it although it gave no answer.
         attempts: Attempts so far, if it is sent again.
         retry_at_ms: When it is sent again; None: not again.
     """
 
-    is_shown: bool
+    is_accepted: bool = False
+    may_be_shown: bool = False
     attempts: int = 0
     retry_at_ms: int | None = None
 
@@ -115,28 +117,28 @@ class PushSender:
         if address is None or address.platform not in self._services:
             if address is not None:
                 self.outcomes[address.platform, PushOutcome.NOT_CONFIGURED] += 1
-            return SentPush(False)
+            return SentPush()
         paused_until_ms = self._paused_until_ms.get(_pause_key(address), 0)
         if paused_until_ms > now_ms:
-            return SentPush(False, attempts, paused_until_ms + self._spread(_FULL_MS))
+            return SentPush(attempts=attempts, retry_at_ms=paused_until_ms + self._spread(_FULL_MS))
         lane = self._lane_of(address)
         if self._is_full(lane):
-            return SentPush(False, attempts, now_ms + _FULL_MS + self._spread(_FULL_MS))
+            return SentPush(attempts=attempts, retry_at_ms=now_ms + _FULL_MS + self._spread(_FULL_MS))
         result = await self._send_in(lane, address, message)
         self.outcomes[address.platform, result.outcome] += 1
         if result.retry_after_seconds is not None:
             self._pause(address, round(result.retry_after_seconds * 1000))
         match result.outcome:
             case PushOutcome.ACCEPTED:
-                return SentPush(True)
+                return SentPush(is_accepted=True, may_be_shown=True)
             case PushOutcome.GONE:
                 await self._forget(device)
-                return SentPush(False)
+                return SentPush()
             case PushOutcome.UNREACHABLE:
                 return self._retry(address, attempts)
             case _:
                 _log.warning("push_refused", platform=address.platform, outcome=result.outcome, reason=result.reason)
-                return SentPush(False)
+                return SentPush()
 
     async def _send_in(self, lane: _Lane, address: PushAddress, message: PushMessage) -> PushResult:
         was_proven = lane.is_proven
@@ -173,13 +175,13 @@ class PushSender:
     def _retry(self, address: PushAddress, attempts: int) -> SentPush:
         if attempts >= len(RETRY_SECONDS):
             self.given_up[address.platform] += 1
-            return SentPush(False)
+            return SentPush(may_be_shown=True)
         pause_ms = round(RETRY_SECONDS[attempts] * 1000)
         at_ms = self._clock.now_ms() + pause_ms + self._spread(round(pause_ms * _JITTER))
         paused_until_ms = self._paused_until_ms.get(_pause_key(address), 0)
         if paused_until_ms > at_ms:
             at_ms = paused_until_ms + self._spread(_FULL_MS)
-        return SentPush(False, attempts + 1, at_ms)
+        return SentPush(may_be_shown=True, attempts=attempts + 1, retry_at_ms=at_ms)
 
     def _spread(self, most_ms: int) -> int:
         return round(self._random() * most_ms)
