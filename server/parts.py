@@ -111,7 +111,6 @@ class Parts:
     workers: Sequence[BackgroundWorker]
     """Send pushes, and events to webhooks."""
     push_worker: PushWorker | None
-    push_services: Mapping[PushPlatform, PushService]
 
     async def open(self) -> None:
         """Begin to receive, deliver and tidy up."""
@@ -149,8 +148,6 @@ class Parts:
         await app.voice_devices.close()
         if self.livekit is not None:
             await self.livekit.close()
-        for service in self.push_services.values():
-            await service.close()
         self.missing_records.close()
         await app.devices.close()
         await app.presence.close()
@@ -343,7 +340,6 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         indexing,
         workers if settings.workers else (),
         push_worker,
-        push_services,
     )
 
 
