@@ -74,8 +74,6 @@ def shown_on_devices(service: RecordingService, user: str) -> dict[str, str]:
         conversation = str(push.message.conversation)
         if push.message.is_quiet:
             shown.pop(conversation, None)
-            if push.message.badge == 0:
-                shown = {name: text for name, text in shown.items() if not name.startswith(("p_", "g_"))}
         else:
             shown[conversation] = push.message.body.removeprefix(f"{push.message.body.split(': ')[0]}: ")
     return shown

@@ -16,7 +16,7 @@ from resolvers.push.worker.content import Heading, NotificationTexts
 from resolvers.push.worker.decision import Case, Decision, Verdict, decide
 from resolvers.push.worker.push_sender import PushSender, SentPush
 from resolvers.sessions.attention import count_attention
-from store.base.ids import ConversationKind, MessageId, UserId, kind_of
+from store.base.ids import MessageId, UserId
 from store.devices.device import Device
 from store.messages.message import Message
 from store.push.push_intents import PushIntent, SettledIntent, TakenIntent
@@ -32,9 +32,6 @@ _UNKNOWN_MESSAGES = 20
 """Messages that are decided on if Redis has lost the record of an intent."""
 
 _MOST_QUIET_ATTEMPTS = 3
-
-_COUNTED_IN_BADGE = (ConversationKind.PRIVATE, ConversationKind.GROUP)
-"""A badge of 0 means that nothing is unread there, so devices remove all these notifications."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +95,9 @@ class IntentBatch:
     async def carry_out(self, pushes: Sequence[DuePush]) -> None:
         """Send the pushes of one user, and settle their intents."""
         await asyncio.gather(*(self._show(each) for each in pushes if each.decision.verdict is Verdict.SHOW))
-        all_read = False
         for each in pushes:
-            if each.decision.verdict is Verdict.SHOW:
-                continue
-            if all_read and kind_of(each.taken.conversation) in _COUNTED_IN_BADGE:
-                settled = self._settled(each.taken, each.decision, shown=0)
-            else:
-                settled, all_read = await self._remove(each)
-            await self._store.push_intents.settle([settled])
+            if each.decision.verdict is not Verdict.SHOW:
+                await self._store.push_intents.settle([await self._remove(each)])
 
     async def _show(self, each: DuePush) -> None:
         await self._store.push_intents.settle([await self._notify(each)])
@@ -136,8 +127,8 @@ class IntentBatch:
         retry_ms = min(push.retry_at_ms for push in sent.values() if push.retry_at_ms is not None)
         return SettledIntent(each.taken, replace(after, tried=after.newest), retry_ms)
 
-    async def _remove(self, each: DuePush) -> tuple[SettledIntent, bool]:
-        """Have the devices remove the notification. Returns also whether they remove those of all conversations."""
+    async def _remove(self, each: DuePush) -> SettledIntent:
+        """Have the devices remove the notification, or wait until the user may be sent another quiet push."""
         taken, intent = each.taken, each.taken.intent
         wait_ms = await self._store.push_intents.claim_quiet(taken.user)
         pending = self._settled(taken, each.decision)
@@ -145,7 +136,7 @@ class IntentBatch:
         if not is_retry:
             intent = replace(intent, left={})
         if wait_ms:
-            return self._remove_later(pending, intent, wait_ms), False
+            return self._remove_later(pending, intent, wait_ms)
         badge = await self._count(taken.user)
         quiet = PushMessage(taken.conversation, push_tag(taken.conversation), badge, is_quiet=True)
         devices = [d for d in each.devices if not is_retry or d.id in intent.left]
@@ -153,8 +144,8 @@ class IntentBatch:
         left = {device: push.attempts for device, push in sent.items() if push.retry_at_ms is not None}
         if left and max(left.values()) < _MOST_QUIET_ATTEMPTS:
             retry_ms = max(push.retry_at_ms or 0 for push in sent.values()) - self._store.clock.now_ms()
-            return self._remove_later(pending, replace(intent, left=left), retry_ms), False
-        return self._settled(taken, each.decision, shown=0), badge == 0
+            return self._remove_later(pending, replace(intent, left=left), retry_ms)
+        return self._settled(taken, each.decision, shown=0)
 
     def _remove_later(self, pending: SettledIntent, intent: PushIntent, wait_ms: int) -> SettledIntent:
         due_ms = self._store.clock.now_ms() + wait_ms
