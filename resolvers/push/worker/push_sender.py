@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -21,8 +22,11 @@ _log = structlog.get_logger()
 AT_ONCE = 32
 """Pushes that a service is given at the same time."""
 
-_MOST_WAITING = 32
-"""Further pushes that wait for it. Others are sent later, and do not hold their workers."""
+_MOST_TAKEN = 300
+"""Pushes that a service has or that wait for it. Others are sent later, and do not hold their workers."""
+
+_LONGEST_WAIT_SECONDS = 5.0
+"""Longest wait for a slot. With a push it is shorter than a lease. A service that is slower gets fewer at once."""
 
 _UNPROVEN_AT_ONCE = 16
 """Pushes at the same time to all Web Push services together that have not answered, or not the last time."""
@@ -32,7 +36,7 @@ _MOST_HOSTS = 1_000
 _MOST_PAUSES = 10_000
 
 SEND_SECONDS = 10.0
-"""Time limit of one push. Together with the wait for another one it is shorter than a lease."""
+"""Time limit of one push."""
 
 _FULL_MS = 1_000
 RETRY_SECONDS = (1.0, 10.0, 60.0, 600.0)
@@ -66,14 +70,38 @@ class _Lane:
     def __init__(self, service: PushService, *, is_proven: bool) -> None:
         self._service = service
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._began: dict[object, float] = {}
+        self._usual_seconds = 0.0
         self.is_proven = is_proven
         self.taken = 0
 
-    async def send(self, address: PushAddress, message: PushMessage) -> PushResult:
-        """Send a push when there is a slot."""
+    @property
+    def wait_seconds(self) -> float:
+        """Time for which another push would wait for a slot, as the last ones and the oldest one under way suggest."""
+        oldest = time.monotonic() - next(iter(self._began.values())) if self._began else 0.0
+        return max(0, self.taken - AT_ONCE) / AT_ONCE * max(self._usual_seconds, oldest)
+
+    async def send(self, address: PushAddress, message: PushMessage) -> PushResult | None:
+        """Send a push when there is a slot; None: there was none for too long."""
         self.taken += 1
         try:
-            async with self._slots, asyncio.timeout(SEND_SECONDS):
+            try:
+                async with asyncio.timeout(_LONGEST_WAIT_SECONDS):
+                    await self._slots.acquire()
+            except TimeoutError:
+                return None
+            try:
+                return await self._send_now(address, message)
+            finally:
+                self._slots.release()
+        finally:
+            self.taken -= 1
+
+    async def _send_now(self, address: PushAddress, message: PushMessage) -> PushResult:
+        place, began = object(), time.monotonic()
+        self._began[place] = began
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
                 return await self._service.send(address, message)
         except TimeoutError:
             return PushResult(PushOutcome.UNREACHABLE, f"no answer within {SEND_SECONDS:g} s")
@@ -81,7 +109,11 @@ class _Lane:
             _log.exception("push_failed", platform=address.platform)
             return PushResult(PushOutcome.REFUSED, "the push could not be made")
         finally:
-            self.taken -= 1
+            del self._began[place]
+            self._usual_seconds += (time.monotonic() - began - self._usual_seconds) * _SMOOTHING
+
+
+_SMOOTHING = 0.1
 
 
 class PushSender:
@@ -122,9 +154,10 @@ class PushSender:
         if paused_until_ms > now_ms:
             return SentPush(attempts=attempts, retry_at_ms=paused_until_ms + self._spread(_FULL_MS))
         lane = self._lane_of(address)
-        if self._is_full(lane):
+        result = await self._send_in(lane, address, message) if not self._is_full(lane) else None
+        if result is None:
+            now_ms = self._clock.now_ms()
             return SentPush(attempts=attempts, retry_at_ms=now_ms + _FULL_MS + self._spread(_FULL_MS))
-        result = await self._send_in(lane, address, message)
         self.outcomes[address.platform, result.outcome] += 1
         if result.retry_after_seconds is not None:
             self._pause(address, round(result.retry_after_seconds * 1000))
@@ -140,14 +173,14 @@ class PushSender:
                 _log.warning("push_refused", platform=address.platform, outcome=result.outcome, reason=result.reason)
                 return SentPush()
 
-    async def _send_in(self, lane: _Lane, address: PushAddress, message: PushMessage) -> PushResult:
+    async def _send_in(self, lane: _Lane, address: PushAddress, message: PushMessage) -> PushResult | None:
         was_proven = lane.is_proven
         self._unproven += not was_proven
         try:
             result = await lane.send(address, message)
         finally:
             self._unproven -= not was_proven
-        if address.platform is PushPlatform.WEB_PUSH:
+        if address.platform is PushPlatform.WEB_PUSH and result is not None:
             lane.is_proven = result.outcome is not PushOutcome.UNREACHABLE
         return result
 
@@ -163,7 +196,7 @@ class PushSender:
 
     def _is_full(self, lane: _Lane) -> bool:
         if lane.is_proven:
-            return lane.taken >= AT_ONCE + _MOST_WAITING
+            return lane.taken >= _MOST_TAKEN or lane.wait_seconds > _LONGEST_WAIT_SECONDS
         return lane.taken >= _EACH_UNPROVEN_AT_ONCE or self._unproven >= _UNPROVEN_AT_ONCE
 
     def _pause(self, address: PushAddress, pause_ms: int) -> None:
