@@ -362,11 +362,11 @@ check("do not disturb has two times in the time zone of the user", async () => {
   await setTo("dave", { doNotDisturbFrom: null, doNotDisturbTo: null });
 });
 
-check("a refused setting is explained, and what is stored stays displayed", async () => {
+check("two equal times are refused with a reason, and what is stored stays displayed", async () => {
   await dialog(dave).getByRole("checkbox", { name: /^Do not disturb every day/ }).check();
   await dialog(dave).getByLabel("From", { exact: true }).fill("07:00");
   await dialog(dave).getByLabel("From", { exact: true }).blur();
-  await dave.getByRole("alert").waitFor();
+  await dave.getByRole("alert").getByText("The two times must differ.").waitFor();
   await eventually(async () => assert.equal(await dialog(dave).getByLabel("From", { exact: true }).inputValue(), "22:00"));
 });
 
