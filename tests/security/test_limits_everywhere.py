@@ -201,6 +201,10 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
             "mutation ($l: [ActivityInput!]!) { reportActivity(active: true, activities: $l) { setting } }",
             [{"type": "PLAYING", "name": "x"}] * 20_000,
         ),
+        "setNotificationSettings": (
+            "mutation ($l: [String!]) { setNotificationSettings(input: { keywords: $l }) { level } }",
+            user_ids,
+        ),
         "upsertUsers": (
             "mutation ($l: [UserInput!]!) { upsertUsers(input: $l) { id } }",
             [{"id": user, "displayName": "x"} for user in user_ids],

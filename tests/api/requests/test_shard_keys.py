@@ -29,8 +29,8 @@ from tests.api.client import HISTORY, LIVE_MESSAGES, LIVE_SESSIONS, SYNC, Api, R
 from tests.api.conftest import Deployments, OpenApi
 from tests.api.devices.calls import REMOVE, list_devices, register, until
 from tests.api.files.calls import CANCEL, complete, create_upload, find_file, put
-from tests.api.pins.calls import PIN, PINNED, UNPIN
 from tests.api.notifications.calls import EVERYTHING, set_settings, settings_of
+from tests.api.pins.calls import PIN, PINNED, UNPIN
 from tests.api.presence.calls import PRESENCE_OF, PRESENCES, REPORT, set_presence, set_status
 from tests.api.presence.connections import PRESENCE_EVENTS
 from tests.api.previews.site import SUPPRESS, FakeSite, send
