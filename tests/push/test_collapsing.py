@@ -147,17 +147,6 @@ async def test_there_is_one_quiet_push_in_30_seconds(pushing: Pushing) -> None:
     assert len({push.message.tag for push in pushing.service.quiet_to(bob)}) == 3
 
 
-async def test_a_quiet_push_with_badge_0_removes_everything(pushing: Pushing) -> None:
-    bob, *others = await pushing.create_users("bob", "alice", "carol", "dave")
-    for other in others:
-        await pushing.send(other, bob)
-    await pushing.work()
-    await pushing.api.mark_all_read(bob)
-    await pushing.pass_time(1)
-    await pushing.pass_time(120)
-    assert [push.message.badge for push in pushing.service.quiet_to(bob)] == [0]
-
-
 async def test_reading_a_part_removes_nothing(pushing: Pushing) -> None:
     alice, bob = await pushing.create_users("alice", "bob")
     first = await pushing.send(alice, bob, "one")

@@ -156,8 +156,8 @@ async def test_the_previews_of_a_user_decide_whether_the_text_is_shown(pushing: 
     await pushing.work()
     texts = {push.token: push.text for push in pushing.service.to(bob)}
     assert texts == {
-        f"{bob}:phone": ("Climbers", "New message"),
-        f"{bob}:tablet": ("Climbers", "Neue Nachricht"),
+        f"{bob}:phone": ("Climbers", "Alice: New message"),
+        f"{bob}:tablet": ("Climbers", "Alice: Neue Nachricht"),
     }
 
 

@@ -82,8 +82,8 @@ class NotificationTexts:
             if not text and message.attachments:
                 text = phrases.file if len(message.attachments) == 1 else phrases.files
             text = text or phrases.new_message
-            if heading.place is not None:
-                text = with_author(cut(author, TITLE_BYTES), text)
+        if heading.place is not None:
+            text = with_author(cut(author, TITLE_BYTES), text)
         return NotificationText(cut(title, TITLE_BYTES), cut(text, BODY_BYTES))
 
     async def _name_channels(

@@ -95,16 +95,9 @@ class IntentBatch:
     async def carry_out(self, pushes: Sequence[DuePush]) -> None:
         """Send the pushes of one user, and settle their intents."""
         await asyncio.gather(*(self._show(each) for each in pushes if each.decision.verdict is Verdict.SHOW))
-        all_read = False
         for each in pushes:
-            if each.decision.verdict is Verdict.SHOW:
-                continue
-            if all_read:
-                # A badge of 0 tells the devices to remove all notifications.
-                settled = self._settled(each.taken, each.decision, shown=0)
-            else:
-                settled, all_read = await self._remove(each)
-            await self._store.push_intents.settle([settled])
+            if each.decision.verdict is not Verdict.SHOW:
+                await self._store.push_intents.settle([await self._remove(each)])
 
     async def _show(self, each: DuePush) -> None:
         await self._store.push_intents.settle([await self._notify(each)])
@@ -123,18 +116,19 @@ class IntentBatch:
 
         devices = [d for d in each.devices if not intent.is_retry or d.id in intent.left]
         sent = await self._send([(device, notification(device)) for device in devices], intent)
-        shown = message.seq if any(push.is_shown for push in sent.values()) else intent.shown
+        shown = message.seq if any(push.may_be_shown for push in sent.values()) else intent.shown
         now_ms = self._store.clock.now_ms()
         left = {device: push.attempts for device, push in sent.items() if push.retry_at_ms is not None}
-        after = PushIntent(shown=shown, cool_until_ms=now_ms + COOL_DOWN_MS if shown else 0)
+        cools_down = any(push.is_accepted for push in sent.values())
+        after = PushIntent(shown=shown, cool_until_ms=now_ms + COOL_DOWN_MS if cools_down else now_ms)
         if not left:
             return self._remember(each.taken, after)
         after = replace(after, first=intent.first or message.seq, newest=max(intent.newest, message.seq), left=left)
         retry_ms = min(push.retry_at_ms for push in sent.values() if push.retry_at_ms is not None)
         return SettledIntent(each.taken, replace(after, tried=after.newest), retry_ms)
 
-    async def _remove(self, each: DuePush) -> tuple[SettledIntent, bool]:
-        """Have the devices remove the notification. Returns also whether they remove those of all conversations."""
+    async def _remove(self, each: DuePush) -> SettledIntent:
+        """Have the devices remove the notification, or wait until the user may be sent another quiet push."""
         taken, intent = each.taken, each.taken.intent
         wait_ms = await self._store.push_intents.claim_quiet(taken.user)
         pending = self._settled(taken, each.decision)
@@ -142,7 +136,7 @@ class IntentBatch:
         if not is_retry:
             intent = replace(intent, left={})
         if wait_ms:
-            return self._remove_later(pending, intent, wait_ms), False
+            return self._remove_later(pending, intent, wait_ms)
         badge = await self._count(taken.user)
         quiet = PushMessage(taken.conversation, push_tag(taken.conversation), badge, is_quiet=True)
         devices = [d for d in each.devices if not is_retry or d.id in intent.left]
@@ -150,8 +144,8 @@ class IntentBatch:
         left = {device: push.attempts for device, push in sent.items() if push.retry_at_ms is not None}
         if left and max(left.values()) < _MOST_QUIET_ATTEMPTS:
             retry_ms = max(push.retry_at_ms or 0 for push in sent.values()) - self._store.clock.now_ms()
-            return self._remove_later(pending, replace(intent, left=left), retry_ms), False
-        return self._settled(taken, each.decision, shown=0), badge == 0
+            return self._remove_later(pending, replace(intent, left=left), retry_ms)
+        return self._settled(taken, each.decision, shown=0)
 
     def _remove_later(self, pending: SettledIntent, intent: PushIntent, wait_ms: int) -> SettledIntent:
         due_ms = self._store.clock.now_ms() + wait_ms

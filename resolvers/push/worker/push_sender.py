@@ -1,4 +1,4 @@
-"""Sends pushes: one lane for each service, so that a slow service delays no other."""
+"""Sends pushes: a lane for each service, so that a slow service delays no other."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import structlog
 
 from resolvers.push.push_service import PushMessage, PushOutcome, PushResult, PushService
 from store.base.clock import Clock
 from store.base.errors import StoreError
-from store.devices.device import Device, PushPlatform
+from store.devices.device import Device, PushAddress, PushPlatform
 from store.devices.device_store import DeviceStore
 
 _log = structlog.get_logger()
@@ -22,6 +23,13 @@ AT_ONCE = 32
 
 _MOST_WAITING = 32
 """Further pushes that wait for it. Others are sent later, and do not hold their workers."""
+
+_UNPROVEN_AT_ONCE = 16
+"""Pushes at the same time to all Web Push services together that have not answered, or not the last time."""
+
+_EACH_UNPROVEN_AT_ONCE = 4
+_MOST_HOSTS = 1_000
+_MOST_PAUSES = 10_000
 
 SEND_SECONDS = 10.0
 """Time limit of one push. Together with the wait for another one it is shorter than a lease."""
@@ -37,43 +45,51 @@ class SentPush(NamedTuple):
     """The end of an attempt to send a push.
 
     Attributes:
-        is_shown: The service has it.
+        is_accepted: The service has it.
+        may_be_shown: The service has it, or may have it although it gave no answer.
         attempts: Attempts so far, if it is sent again.
         retry_at_ms: When it is sent again; None: not again.
     """
 
-    is_shown: bool
+    is_accepted: bool = False
+    may_be_shown: bool = False
     attempts: int = 0
     retry_at_ms: int | None = None
 
 
 class _Lane:
-    """One service: bounded, and paused for as long as the service asks for."""
+    """The pushes to one service: bounded, so that they do not hold all workers.
 
-    def __init__(self, service: PushService) -> None:
-        self.service = service
-        self.slots = asyncio.Semaphore(AT_ONCE)
+    is_proven: It has answered the last time. Users name the services of Web Push, so a new one may never answer.
+    """
+
+    def __init__(self, service: PushService, *, is_proven: bool) -> None:
+        self._service = service
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self.is_proven = is_proven
         self.taken = 0
-        self.paused_until_ms = 0
 
-    async def send(self, device: Device, message: PushMessage) -> PushResult:
+    async def send(self, address: PushAddress, message: PushMessage) -> PushResult:
         """Send a push when there is a slot."""
-        assert device.push is not None
         self.taken += 1
         try:
-            async with self.slots, asyncio.timeout(SEND_SECONDS):
-                return await self.service.send(device.push, message)
+            async with self._slots, asyncio.timeout(SEND_SECONDS):
+                return await self._service.send(address, message)
         except TimeoutError:
             return PushResult(PushOutcome.UNREACHABLE, f"no answer within {SEND_SECONDS:g} s")
         except Exception:
-            _log.exception("push_failed", platform=device.push.platform)
+            _log.exception("push_failed", platform=address.platform)
             return PushResult(PushOutcome.REFUSED, "the push could not be made")
         finally:
             self.taken -= 1
 
 
 class PushSender:
-    """Sends pushes to devices, and forgets addresses that are gone."""
+    """Sends pushes to devices, and forgets addresses that are gone.
+
+    Each service has its own lane, and of Web Push each host. If a lane is full, or its service has asked for a pause,
+    pushes are sent later.
+    """
 
     def __init__(
         self,
@@ -82,10 +98,14 @@ class PushSender:
         clock: Clock,
         random: Callable[[], float],
     ) -> None:
-        self._lanes = {platform: _Lane(service) for platform, service in services.items()}
+        self._services = services
         self._devices = devices
         self._clock = clock
         self._random = random
+        self._lanes: dict[str, _Lane] = {}
+        self._unproven = 0
+        self._paused_until_ms: dict[str, int] = {}
+        """Services, and addresses of Web Push, that asked for a pause."""
         self.outcomes: Counter[tuple[PushPlatform, PushOutcome]] = Counter()
         """Pushes that this process sent, by service and outcome."""
         self.given_up: Counter[PushPlatform] = Counter()
@@ -93,47 +113,75 @@ class PushSender:
 
     async def send(self, device: Device, message: PushMessage, attempts: int = 0) -> SentPush:
         """Send a push once. attempts: earlier ones. Raises nothing."""
-        assert device.push is not None
-        platform, now_ms = device.push.platform, self._clock.now_ms()
-        lane = self._lanes.get(platform)
-        if lane is None:
-            self.outcomes[platform, PushOutcome.NOT_CONFIGURED] += 1
-            return SentPush(False)
-        if lane.paused_until_ms > now_ms:
-            return SentPush(False, attempts, lane.paused_until_ms + self._spread(_FULL_MS))
-        if lane.taken >= AT_ONCE + _MOST_WAITING:
-            return SentPush(False, attempts, now_ms + _FULL_MS + self._spread(_FULL_MS))
-        result = await lane.send(device, message)
-        self.outcomes[platform, result.outcome] += 1
+        address, now_ms = device.push, self._clock.now_ms()
+        if address is None or address.platform not in self._services:
+            if address is not None:
+                self.outcomes[address.platform, PushOutcome.NOT_CONFIGURED] += 1
+            return SentPush()
+        paused_until_ms = self._paused_until_ms.get(_pause_key(address), 0)
+        if paused_until_ms > now_ms:
+            return SentPush(attempts=attempts, retry_at_ms=paused_until_ms + self._spread(_FULL_MS))
+        lane = self._lane_of(address)
+        if self._is_full(lane):
+            return SentPush(attempts=attempts, retry_at_ms=now_ms + _FULL_MS + self._spread(_FULL_MS))
+        result = await self._send_in(lane, address, message)
+        self.outcomes[address.platform, result.outcome] += 1
         if result.retry_after_seconds is not None:
-            until_ms = self._clock.now_ms() + round(result.retry_after_seconds * 1000)
-            lane.paused_until_ms = max(lane.paused_until_ms, until_ms)
+            self._pause(address, round(result.retry_after_seconds * 1000))
         match result.outcome:
             case PushOutcome.ACCEPTED:
-                return SentPush(True)
+                return SentPush(is_accepted=True, may_be_shown=True)
             case PushOutcome.GONE:
                 await self._forget(device)
-                return SentPush(False)
+                return SentPush()
             case PushOutcome.UNREACHABLE:
-                return self._retry(lane, platform, attempts)
+                return self._retry(address, attempts)
             case _:
-                _log.warning("push_refused", platform=platform, outcome=result.outcome, reason=result.reason)
-                return SentPush(False)
+                _log.warning("push_refused", platform=address.platform, outcome=result.outcome, reason=result.reason)
+                return SentPush()
 
-    async def close(self) -> None:
-        """Close the connections to the services."""
-        for lane in self._lanes.values():
-            await lane.service.close()
+    async def _send_in(self, lane: _Lane, address: PushAddress, message: PushMessage) -> PushResult:
+        was_proven = lane.is_proven
+        self._unproven += not was_proven
+        try:
+            result = await lane.send(address, message)
+        finally:
+            self._unproven -= not was_proven
+        if address.platform is PushPlatform.WEB_PUSH:
+            lane.is_proven = result.outcome is not PushOutcome.UNREACHABLE
+        return result
 
-    def _retry(self, lane: _Lane, platform: PushPlatform, attempts: int) -> SentPush:
+    def _lane_of(self, address: PushAddress) -> _Lane:
+        is_web_push = address.platform is PushPlatform.WEB_PUSH
+        name = f"{address.platform} {urlsplit(address.token).hostname}" if is_web_push else address.platform
+        lane = self._lanes.get(name)
+        if lane is None:
+            if len(self._lanes) >= _MOST_HOSTS:
+                self._lanes = {name: lane for name, lane in self._lanes.items() if lane.taken}
+            lane = self._lanes[name] = _Lane(self._services[address.platform], is_proven=not is_web_push)
+        return lane
+
+    def _is_full(self, lane: _Lane) -> bool:
+        if lane.is_proven:
+            return lane.taken >= AT_ONCE + _MOST_WAITING
+        return lane.taken >= _EACH_UNPROVEN_AT_ONCE or self._unproven >= _UNPROVEN_AT_ONCE
+
+    def _pause(self, address: PushAddress, pause_ms: int) -> None:
+        now_ms, key = self._clock.now_ms(), _pause_key(address)
+        if len(self._paused_until_ms) >= _MOST_PAUSES:
+            self._paused_until_ms = {name: until for name, until in self._paused_until_ms.items() if until > now_ms}
+        self._paused_until_ms[key] = max(self._paused_until_ms.get(key, 0), now_ms + pause_ms)
+
+    def _retry(self, address: PushAddress, attempts: int) -> SentPush:
         if attempts >= len(RETRY_SECONDS):
-            self.given_up[platform] += 1
-            return SentPush(False)
+            self.given_up[address.platform] += 1
+            return SentPush(may_be_shown=True)
         pause_ms = round(RETRY_SECONDS[attempts] * 1000)
         at_ms = self._clock.now_ms() + pause_ms + self._spread(round(pause_ms * _JITTER))
-        if lane.paused_until_ms > at_ms:
-            at_ms = lane.paused_until_ms + self._spread(_FULL_MS)
-        return SentPush(False, attempts + 1, at_ms)
+        paused_until_ms = self._paused_until_ms.get(_pause_key(address), 0)
+        if paused_until_ms > at_ms:
+            at_ms = paused_until_ms + self._spread(_FULL_MS)
+        return SentPush(may_be_shown=True, attempts=attempts + 1, retry_at_ms=at_ms)
 
     def _spread(self, most_ms: int) -> int:
         return round(self._random() * most_ms)
@@ -144,3 +192,8 @@ class PushSender:
         except StoreError as error:
             # The service says it again with the next push.
             _log.warning("push_address_not_forgotten", reason=str(error))
+
+
+def _pause_key(address: PushAddress) -> str:
+    """Return what a pause is about. Of Web Push it is one address: users name the services, so they may be hostile."""
+    return address.token if address.platform is PushPlatform.WEB_PUSH else address.platform

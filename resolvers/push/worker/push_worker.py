@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 0.05
 
 _RETRY_SECONDS = 2.0
 _INTENTS_AT_ONCE = 200
-_MOST_RUNNING = 200
+_MOST_RUNNING = 400
 """Users whose pushes are being sent, from which on no further intents are taken."""
 
 _CLOSING_SECONDS = 5.0
@@ -66,7 +66,6 @@ class PushWorker:
         if self._running:
             await asyncio.wait(self._running, timeout=_CLOSING_SECONDS)
         await end_tasks(self._running)
-        await self.sender.close()
 
     def wake(self) -> None:
         """Look for noted conversations now."""
