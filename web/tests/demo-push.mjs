@@ -5,8 +5,8 @@ import { createECDH } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 
-import { ask, check, complained, demo, eventually, fitsItsWidth, isAccessible, open, PHONE, run } from "./harness.mjs";
-import { choose, isActive, openSession } from "./pages.mjs";
+import { ask, check, complained, demo, eventually, isAccessible, open, run } from "./harness.mjs";
+import { isActive, notificationsDialog as dialog, openNotifications as openDialog, openSession } from "./pages.mjs";
 
 const WITH_BOB = "p_alice_bob";
 const BOB = { title: "Bob Baker", body: "Are you there?", conversationId: WITH_BOB, badge: 3, tag: "bob" };
@@ -178,7 +178,6 @@ async function withPushService(context) {
   );
 }
 
-const dialog = (page) => page.getByRole("dialog", { name: "Notifications", exact: true });
 const here = (page) => dialog(page).getByRole("region", { name: "This browser" });
 const button = (page, name) => here(page).getByRole("button", { name, exact: true });
 const addresses = (page) => page.evaluate(() => Number(localStorage.getItem("addresses")));
@@ -187,12 +186,6 @@ const platform = async (page, user = "erin") => {
   const id = await page.evaluate(() => localStorage.getItem("confab.browser.device"));
   return (await ask(user, "{ devices { id pushPlatform } }")).devices.find((each) => each.id === id)?.pushPlatform;
 };
-
-async function openDialog(page) {
-  await page.getByRole("button", { name: "More", exact: true }).click();
-  await page.getByRole("menuitem", { name: "Notifications", exact: true }).click();
-  await dialog(page).waitFor();
-}
 
 /** Sends a test from the dialog, and waits for what it says. */
 async function sendTest(page, words) {
@@ -324,76 +317,6 @@ check("the dialog says why notifications are not possible, without a button that
     assert.equal(await here(page).getByRole("button").count(), 0);
     await page.context().close();
   }
-});
-
-// --- settings
-
-const settings = async (user) => {
-  const query = "{ notificationSettings { level doNotDisturbFrom doNotDisturbTo timeZone delaySeconds showPreview keywords } }";
-  return (await ask(user, query)).notificationSettings;
-};
-const setTo = (user, wanted) => eventually(async () => assert.deepEqual(await settings(user), { ...(await settings(user)), ...wanted }));
-
-let dave;
-
-check("each setting is stored when it is changed", async () => {
-  dave = await demo("dave", { timezoneId: "Asia/Tokyo" });
-  await isActive(dave);
-  await openDialog(dave);
-  await dialog(dave).getByRole("radio", { name: /^Mentions only/ }).check();
-  await setTo("dave", { level: "MENTIONS" });
-  await dialog(dave).getByRole("textbox", { name: "Words that notify like a mention" }).fill("release,  coffee ,release");
-  await dave.keyboard.press("Enter");
-  await setTo("dave", { keywords: ["release", "coffee"] });
-  await dialog(dave).getByRole("combobox", { name: "Wait while you use Confab" }).selectOption("1 minute");
-  await setTo("dave", { delaySeconds: 60 });
-  await dialog(dave).getByRole("checkbox", { name: /^Show the text of messages/ }).uncheck();
-  await setTo("dave", { showPreview: false });
-});
-
-check("do not disturb has two times in the time zone of the user", async () => {
-  await dialog(dave).getByRole("checkbox", { name: /^Do not disturb every day/ }).check();
-  await setTo("dave", { doNotDisturbFrom: "22:00", doNotDisturbTo: "07:00", timeZone: "Asia/Tokyo" });
-  await dialog(dave).getByLabel("From", { exact: true }).fill("23:30");
-  await dialog(dave).getByLabel("From", { exact: true }).blur();
-  await setTo("dave", { doNotDisturbFrom: "23:30", doNotDisturbTo: "07:00" });
-  await isAccessible(dave);
-  await dialog(dave).getByRole("checkbox", { name: /^Do not disturb every day/ }).uncheck();
-  await setTo("dave", { doNotDisturbFrom: null, doNotDisturbTo: null });
-});
-
-check("a refused setting is explained, and what is stored stays displayed", async () => {
-  await dialog(dave).getByRole("checkbox", { name: /^Do not disturb every day/ }).check();
-  await dialog(dave).getByLabel("From", { exact: true }).fill("07:00");
-  await dialog(dave).getByLabel("From", { exact: true }).blur();
-  await dave.getByRole("alert").waitFor();
-  await eventually(async () => assert.equal(await dialog(dave).getByLabel("From", { exact: true }).inputValue(), "22:00"));
-});
-
-check("the settings are the same on another device, in dark colours and on a phone", async () => {
-  const phone = await demo("dave", { device: "phone", viewport: PHONE, colorScheme: "dark" });
-  await isActive(phone);
-  await openDialog(phone);
-  await dialog(phone).getByRole("radio", { name: /^Mentions only/, checked: true }).waitFor();
-  assert.equal(await dialog(phone).getByLabel("From", { exact: true }).inputValue(), "22:00");
-  await fitsItsWidth(phone);
-  await isAccessible(phone);
-  await phone.context().close();
-});
-
-check("one conversation may have its own level", async () => {
-  await dave.keyboard.press("Escape");
-  const level = async () => (await ask("dave", `{ session(conversationId: "p_alice_dave") { notifications } }`)).session.notifications;
-  for (const [name, wanted] of [["Nothing", "NONE"], ["As in your settings", "MENTIONS"], ["All messages", "ALL"]]) {
-    await choose(dave, "Alice Archer", "Notifications…");
-    const choice = dave.getByRole("dialog", { name: "Notifications for Alice Archer" });
-    await choice.getByRole("button", { name }).click();
-    await choice.waitFor({ state: "detached" });
-    assert.equal(await level(), wanted);
-  }
-  await choose(dave, "Alice Archer", "Notifications…");
-  await dave.getByRole("button", { name: /^All messages/, pressed: true }).waitFor();
-  await isAccessible(dave);
 });
 
 check("no browser reported an error", async () => {

@@ -51,3 +51,11 @@ export async function choose(page, title, action) {
   await list(page).getByRole("button", { name: `Actions for ${title}` }).click();
   await page.getByRole("menuitem", { name: action, exact: true }).click();
 }
+
+export const notificationsDialog = (page) => page.getByRole("dialog", { name: "Notifications", exact: true });
+
+export async function openNotifications(page) {
+  await page.getByRole("button", { name: "More", exact: true }).click();
+  await page.getByRole("menuitem", { name: "Notifications", exact: true }).click();
+  await notificationsDialog(page).waitFor();
+}

@@ -23,6 +23,9 @@ import { Sidebar } from "./Sidebar";
 import { useConfirm } from "./useConfirm";
 import { useAsked, useLiveEvents, useScreen, useTyping, useWorld, WorldContext, type World } from "./world";
 
+/** An open dialog hides everything that is not a popover. */
+const showOnTop = (toast: HTMLElement | null) => toast?.showPopover();
+
 /** Opens everything for one user, and closes it when they sign out. */
 export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
   const [world, setWorld] = useState<Omit<World, "people" | "tell" | "confirm"> | null>(null);
@@ -78,7 +81,7 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
       <Provider value={world.client}>
         <Panes leave={() => void world.push.signOut().then(() => signedOut(""))} />
         {asked && <Confirm {...asked} />}
-        {trouble && <p className="toast" role="alert">{trouble}</p>}
+        {trouble && <p className="toast" role="alert" popover="manual" ref={showOnTop}>{trouble}</p>}
       </Provider>
     </WorldContext>
   );

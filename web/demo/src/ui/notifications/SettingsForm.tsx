@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 
 import { NotificationSettingsDocument, SetNotificationSettingsDocument, type NotificationPartsFragment, type NotificationSettingsInput } from "../../gql";
 import { useDo } from "../useDo";
-import { useAsked } from "../world";
+import { useAsked, useWorld } from "../world";
 import { LEVELS } from "./levels";
 
 /** Seconds that a push waits while a device is in use. If it still is then, the message was seen there. */
@@ -56,7 +56,13 @@ interface Props {
 
 function DoNotDisturb({ settings, set }: Props) {
   const { doNotDisturbFrom: from, doNotDisturbTo: to, timeZone } = settings;
+  const { tell } = useWorld();
   const isOn = !!from && !!to;
+  const setTimes = async (doNotDisturbFrom: string, doNotDisturbTo: string) => {
+    if (doNotDisturbFrom !== doNotDisturbTo) return set({ doNotDisturbFrom, doNotDisturbTo });
+    tell("The two times must differ.");
+    return false;
+  };
   return (
     <div className="do-not-disturb">
       <label className="choice">
@@ -70,8 +76,8 @@ function DoNotDisturb({ settings, set }: Props) {
       {isOn && (
         <>
           <div className="times">
-            <Time label="From" value={from} save={(doNotDisturbFrom) => set({ doNotDisturbFrom, doNotDisturbTo: to })} />
-            <Time label="To" value={to} save={(doNotDisturbTo) => set({ doNotDisturbFrom: from, doNotDisturbTo })} />
+            <Time label="From" value={from} save={(time) => setTimes(time, to)} />
+            <Time label="To" value={to} save={(time) => setTimes(from, time)} />
           </div>
           <p className="hint">
             Times of {timeZone.replaceAll("_", " ")}.{" "}
