@@ -15,7 +15,7 @@ from resolvers.push.worker.case_reader import CaseReader
 from resolvers.push.worker.content import Heading, NotificationTexts
 from resolvers.push.worker.decision import Case, Decision, Verdict, decide
 from resolvers.push.worker.push_sender import PushSender, SentPush
-from resolvers.sessions.attention import count_attention
+from resolvers.sessions.attention import attention_from
 from store.base.ids import MessageId, UserId
 from store.devices.device import Device
 from store.messages.message import Message
@@ -182,7 +182,8 @@ class IntentBatch:
 
     async def _count(self, user: UserId) -> int:
         async with self._badges:
-            attention = await count_attention(self._app, user)
+            totals = await self._store.sessions_of_users.read_totals(user)
+            attention = await attention_from(self._app, user, totals)
         return attention.unread + attention.mentions
 
     async def _refuse_without_access(self, cases: Sequence[Case], decisions: Sequence[Decision]) -> list[Decision]:
