@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resolvers.push.worker.decision import Case, Decision, Notifications, Verdict, decide, is_quiet_time
+from resolvers.push.worker.decision import Case, Notifications, PushDecision, Verdict, decide, is_quiet_time
 from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import first_id_at
 from store.base.workspace_ids import RoleId
@@ -145,7 +145,7 @@ def test_the_newest_message_that_notifies_is_shown() -> None:
 
 def test_a_wait_begins_with_the_first_message_that_is_not_shown_yet() -> None:
     seen, young, younger = message(5, age_s=12), message(6, age_s=4), message(7, age_s=1)
-    assert decide(case(seen, young, younger, is_in_use=True)) == Decision(
+    assert decide(case(seen, young, younger, is_in_use=True)) == PushDecision(
         Verdict.WAIT, wait_until_ms=START_MS + 6 * SECOND, first=6
     )
 
