@@ -16,10 +16,10 @@ from store.notifications.notification_settings import NotificationSettings
 from store.push.push_intents import PushIntent
 from store.sessions.fields import NotificationLevel
 from store.sessions.session import Session
-from store.text.folding import fold
 
 MAX_AGE_MS = 3_600_000
-"""Age of a message from which on nobody is notified of it: a late push is worse than none."""
+"""Age of a message from which on nobody is notified of it: a late push is worse than none. The delay of the user comes
+on top."""
 
 
 class Verdict(StrEnum):
@@ -119,7 +119,8 @@ def decide(case: Case) -> PushDecision:
     wanted = [m for m in countable if _is_wanted(case, m)]
     if not wanted:
         return PushDecision(Verdict.LEVEL if countable else Verdict.NOTHING, removes=removes)
-    recent = [m for m in wanted if case.now_ms - m.created_at_ms < MAX_AGE_MS]
+    delay_ms = case.notifications.settings.delay_seconds * 1000
+    recent = [m for m in wanted if case.now_ms - m.created_at_ms < MAX_AGE_MS + delay_ms]
     if not recent:
         return PushDecision(Verdict.TOO_OLD, removes=removes)
     if not case.is_disturbable or is_quiet_time(case.notifications.settings, case.now_ms):
@@ -193,7 +194,7 @@ def mentions(case: Case, message: Message) -> bool:
     keywords = case.notifications.settings.keywords
     if not keywords or not message.text or not _is_at_home(case, message):
         return False
-    return find_keyword(fold(message.text), keywords) is not None
+    return find_keyword(message.text, keywords) is not None
 
 
 def is_quiet_time(settings: NotificationSettings, now_ms: int) -> bool:
