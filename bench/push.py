@@ -115,7 +115,7 @@ class Bench:
             await self._owner.ask(SEND_TO_GROUP, id=self._group, text=f"number {number}")
             waits.append(time.perf_counter() - start)
         sent = time.perf_counter()
-        while time.perf_counter() - max(self._service.last, sent) < _QUIET_SECONDS:
+        while time.perf_counter() - max(self._service.last, sent) < _QUIET_SECONDS:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
         stop.set()
         delays = await others

@@ -38,7 +38,7 @@ from store.sessions.records import (
 )
 from store.sessions.row_commits import RowCommits
 from store.sessions.session import Session
-from store.sessions.session_lists import SessionLists, is_channel, is_thread
+from store.sessions.session_lists import AllTotals, SessionLists, is_channel, is_thread
 from store.sessions.threads.thread_rows import FindVisible, ThreadRows
 
 _ROWS_PER_QUERY = 2_000
@@ -124,6 +124,16 @@ class SessionRows:
         records, gateway_rows, _, lists, _ = await self._read_records(user, now)
         _add_gateways(records, gateway_rows, lists, now)
         return records
+
+    async def read_totals(self, user: UserId) -> AllTotals:
+        """Return the unread messages, mentions and threads of a user. Writes nothing."""
+        now = self._clock.now_ms()
+        (records, gateway_rows, _, lists, _), channels = await self._mongo.gather(
+            self._read_records(user, now), self.read_channels_without_ticks(user)
+        )
+        _add_gateways(records, gateway_rows, lists, now)
+        messages, mentions, threads = lists.totals
+        return AllTotals(messages, mentions, threads, LoadedChannels(channels).mentions)
 
     async def _read_records(self, user: UserId, now: int) -> _UserRows:
         """Return a user's sessions, without gateways and channels.

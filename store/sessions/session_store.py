@@ -124,7 +124,7 @@ class SessionStore:
         snapshot = _page_from(user, page) if page else await self.list_page(user, name, limit, None)
         # Not read before the page: it includes all of that.
         is_cached = page and len(totals) > _WITHOUT_CHANNELS
-        return snapshot, _totals_from(totals) if is_cached else await self.read_all_totals(user)
+        return snapshot, totals_from(totals) if is_cached else await self.read_all_totals(user)
 
     async def list_followed(self, user: UserId, name: str) -> Snapshot:
         """Return the sessions of a list of followed channels, or of all these lists. One round trip if cached."""
@@ -190,7 +190,7 @@ class SessionStore:
 
     async def read_all_totals(self, user: UserId) -> AllTotals:
         """Return the unread messages, mentions and threads of a user, at one moment. One round trip if cached."""
-        return _totals_from(await self.run_on_channels(user, "get_totals", (1,)))
+        return totals_from(await self.run_on_channels(user, "get_totals", (1,)))
 
     async def find_many(self, user: UserId, conversations: Sequence[ConversationId]) -> Snapshot:
         """Return the user's sessions of some conversations, including deleted ones. Missing ones are left out."""
@@ -353,7 +353,7 @@ def _page_from(user: UserId, answer: Sequence[Any]) -> Snapshot:
     return Snapshot(answer[0].decode(), int(answer[1]), answer[2], sessions, positions)
 
 
-def _totals_from(answer: Sequence[Any]) -> AllTotals:
+def totals_from(answer: Sequence[Any]) -> AllTotals:
     """Return the sums in an answer of `get_totals`."""
     _, messages, mentions, threads, _, *in_channels = answer
     return AllTotals(messages, mentions, threads, _counts_from(in_channels))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resolvers.push.worker.decision import Case, Decision, Notifications, Verdict, decide, is_quiet_time
+from resolvers.push.worker.decision import Case, Notifications, PushDecision, Verdict, decide, is_quiet_time
 from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import first_id_at
 from store.base.workspace_ids import RoleId
@@ -65,8 +65,12 @@ CASES = {
     "recalled message": (case(message(text=None, recalled_at_ms=START_MS)), Verdict.NOTHING),
     "blocked sender": (case(blocked=frozenset({ALICE})), Verdict.NOTHING),
     "bot command": (case(message(kind=MessageKind.BOT_COMMAND)), Verdict.SHOW),
-    "too old": (case(message(age_s=3_600)), Verdict.TOO_OLD),
-    "just not too old": (case(message(age_s=3_599)), Verdict.SHOW),
+    "too old": (case(message(age_s=3_610)), Verdict.TOO_OLD),
+    "just not too old": (case(message(age_s=3_609)), Verdict.SHOW),
+    "the longest delay": (
+        case(message(age_s=3_601), notifications=in_force(delay_seconds=3_600)),
+        Verdict.SHOW,
+    ),
     "level NONE": (case(notifications=in_force("NONE")), Verdict.LEVEL),
     "level NONE, mentioned": (case(message(mentions=(BOB,)), notifications=in_force("NONE")), Verdict.LEVEL),
     "level MENTIONS": (case(notifications=MENTIONS), Verdict.LEVEL),
@@ -145,7 +149,7 @@ def test_the_newest_message_that_notifies_is_shown() -> None:
 
 def test_a_wait_begins_with_the_first_message_that_is_not_shown_yet() -> None:
     seen, young, younger = message(5, age_s=12), message(6, age_s=4), message(7, age_s=1)
-    assert decide(case(seen, young, younger, is_in_use=True)) == Decision(
+    assert decide(case(seen, young, younger, is_in_use=True)) == PushDecision(
         Verdict.WAIT, wait_until_ms=START_MS + 6 * SECOND, first=6
     )
 

@@ -38,7 +38,7 @@ class Sent:
 
 @dataclass
 class Model:
-    """What is true, as a reader of the API knows it."""
+    """The truth, as a reader of the API knows it."""
 
     messages: dict[str, list[Sent]] = field(default_factory=dict)
     read: dict[tuple[str, str], int] = field(default_factory=dict)

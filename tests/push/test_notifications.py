@@ -1,4 +1,4 @@
-"""Which messages notify whom, at the API."""
+"""Which messages notify which users, at the API."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ async def test_a_retry_goes_to_the_devices_that_were_not_reached(pushing: Pushin
 async def test_a_push_is_given_up_one_hour_after_its_message(pushing: Pushing) -> None:
     alice, bob = await pushing.create_users("alice", "bob")
     await pushing.send(alice, bob)
-    await pushing.pass_time(3_601)
+    await pushing.pass_time(3_611)
     assert pushing.service.to(bob) == []
 
 

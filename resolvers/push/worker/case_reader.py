@@ -30,7 +30,7 @@ Place = tuple[UserId, ConversationId]
 
 
 class _InWorkspaces(NamedTuple):
-    """What users have set in workspaces, and their roles there."""
+    """Settings of users in workspaces, and their roles there."""
 
     notifications: Mapping[tuple[UserId, WorkspaceId], WorkspaceNotifications]
     roles: Mapping[tuple[UserId, WorkspaceId], frozenset[RoleId]]

@@ -16,10 +16,10 @@ from store.notifications.notification_settings import NotificationSettings
 from store.push.push_intents import PushIntent
 from store.sessions.fields import NotificationLevel
 from store.sessions.session import Session
-from store.text.folding import fold
 
 MAX_AGE_MS = 3_600_000
-"""Age of a message from which on nobody is notified of it: a late push is worse than none."""
+"""Age of a message from which on nobody is notified of it: a late push is worse than none. The delay of the user comes
+on top."""
 
 
 class Verdict(StrEnum):
@@ -70,7 +70,7 @@ class Case:
         roles: The user's roles in the workspace.
         is_in_use: A device of the user is connected and not idle.
         is_disturbable: False if the user's presence is DND.
-        blocked: Senders whom the user has blocked.
+        blocked: Senders that the user has blocked.
     """
 
     user: UserId
@@ -86,7 +86,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PushDecision:
     """A decision.
 
     Attributes:
@@ -104,43 +104,44 @@ class Decision:
     first: int = 0
 
 
-def decide(case: Case) -> Decision:
+def decide(case: Case) -> PushDecision:
     """Decide what to do for one user in one conversation."""
     verdict = _refuse_all(case)
     if verdict is not None:
-        return Decision(verdict, removes=bool(case.intent.shown))
+        return PushDecision(verdict, removes=bool(case.intent.shown))
     read_seq = case.session.read_seq if case.session is not None else 0
     is_shown_recalled = any(m.seq == case.intent.shown and m.is_recalled for m in case.messages)
     removes = bool(case.intent.shown) and (read_seq >= case.intent.shown or is_shown_recalled)
     unread = [m for m in case.messages if m.seq > read_seq and (is_shown_recalled or _is_pending(case, m))]
     if not unread:
-        return Decision(Verdict.READ, removes=removes)
+        return PushDecision(Verdict.READ, removes=removes)
     countable = [m for m in unread if _may_notify(case, m)]
     wanted = [m for m in countable if _is_wanted(case, m)]
     if not wanted:
-        return Decision(Verdict.LEVEL if countable else Verdict.NOTHING, removes=removes)
-    recent = [m for m in wanted if case.now_ms - m.created_at_ms < MAX_AGE_MS]
+        return PushDecision(Verdict.LEVEL if countable else Verdict.NOTHING, removes=removes)
+    delay_ms = case.notifications.settings.delay_seconds * 1000
+    recent = [m for m in wanted if case.now_ms - m.created_at_ms < MAX_AGE_MS + delay_ms]
     if not recent:
-        return Decision(Verdict.TOO_OLD, removes=removes)
+        return PushDecision(Verdict.TOO_OLD, removes=removes)
     if not case.is_disturbable or is_quiet_time(case.notifications.settings, case.now_ms):
-        return Decision(Verdict.DO_NOT_DISTURB, removes=removes)
+        return PushDecision(Verdict.DO_NOT_DISTURB, removes=removes)
     return _show_or_wait(case, recent, removes=removes, replaces=is_shown_recalled)
 
 
-def _show_or_wait(case: Case, messages: Sequence[Message], *, removes: bool, replaces: bool) -> Decision:
+def _show_or_wait(case: Case, messages: Sequence[Message], *, removes: bool, replaces: bool) -> PushDecision:
     """Decide when to show the newest of some messages."""
     if case.is_in_use and not replaces:
         delay_ms = case.notifications.settings.delay_seconds * 1000
         young = [m for m in messages if m.created_at_ms + delay_ms > case.now_ms]
         if not young:
-            return Decision(Verdict.IN_USE, removes=removes)
+            return PushDecision(Verdict.IN_USE, removes=removes)
         due_ms = max(young[0].created_at_ms + delay_ms, case.intent.cool_until_ms)
-        return Decision(Verdict.WAIT, removes=removes, wait_until_ms=due_ms, first=young[0].seq)
+        return PushDecision(Verdict.WAIT, removes=removes, wait_until_ms=due_ms, first=young[0].seq)
     if case.now_ms < case.intent.cool_until_ms and not case.intent.is_retry and not replaces:
         until_ms = case.intent.cool_until_ms
-        return Decision(Verdict.WAIT, removes=removes, wait_until_ms=until_ms, first=messages[0].seq)
+        return PushDecision(Verdict.WAIT, removes=removes, wait_until_ms=until_ms, first=messages[0].seq)
     # What replaces the notification also removes what it showed.
-    return Decision(Verdict.SHOW, messages[-1])
+    return PushDecision(Verdict.SHOW, messages[-1])
 
 
 def _refuse_all(case: Case) -> Verdict | None:
@@ -193,7 +194,7 @@ def mentions(case: Case, message: Message) -> bool:
     keywords = case.notifications.settings.keywords
     if not keywords or not message.text or not _is_at_home(case, message):
         return False
-    return find_keyword(fold(message.text), keywords) is not None
+    return find_keyword(message.text, keywords) is not None
 
 
 def is_quiet_time(settings: NotificationSettings, now_ms: int) -> bool:

@@ -13,9 +13,9 @@ from resolvers.push.push_service import PushMessage
 from resolvers.push.push_tags import push_tag
 from resolvers.push.worker.case_reader import CaseReader
 from resolvers.push.worker.content import Heading, NotificationTexts
-from resolvers.push.worker.decision import Case, Decision, Verdict, decide
+from resolvers.push.worker.decision import Case, PushDecision, Verdict, decide
 from resolvers.push.worker.push_sender import PushSender, SentPush
-from resolvers.sessions.attention import count_attention
+from resolvers.sessions.attention import attention_from
 from store.base.ids import MessageId, UserId
 from store.devices.device import Device
 from store.messages.message import Message
@@ -48,7 +48,7 @@ class DuePush:
 
     taken: TakenIntent
     case: Case
-    decision: Decision
+    decision: PushDecision
     devices: Sequence[Device]
     heading: Heading | None = None
 
@@ -155,7 +155,7 @@ class IntentBatch:
             due_ms = min(due_ms, pending.due_ms)
         return SettledIntent(pending.taken, replace(after, tried=after.newest), due_ms)
 
-    def _settled(self, taken: TakenIntent, decision: Decision, shown: int | None = None) -> SettledIntent:
+    def _settled(self, taken: TakenIntent, decision: PushDecision, shown: int | None = None) -> SettledIntent:
         """Return the end of a decision that shows nothing. shown: what the devices show then; None: as before."""
         intent = taken.intent
         after = PushIntent(shown=intent.shown if shown is None else shown, cool_until_ms=intent.cool_until_ms)
@@ -182,10 +182,13 @@ class IntentBatch:
 
     async def _count(self, user: UserId) -> int:
         async with self._badges:
-            attention = await count_attention(self._app, user)
+            totals = await self._store.sessions_of_users.read_totals(user)
+            attention = await attention_from(self._app, user, totals)
         return attention.unread + attention.mentions
 
-    async def _refuse_without_access(self, cases: Sequence[Case], decisions: Sequence[Decision]) -> list[Decision]:
+    async def _refuse_without_access(
+        self, cases: Sequence[Case], decisions: Sequence[PushDecision]
+    ) -> list[PushDecision]:
         """Replace decisions to show a message that the user may not read now."""
         users: dict[MessageId, list[UserId]] = {}
         messages: dict[MessageId, Message] = {}
@@ -196,7 +199,7 @@ class IntentBatch:
         answers = await asyncio.gather(*(select_viewers(self._store, messages[id], some) for id, some in users.items()))
         viewers = {id: set(found) for id, found in zip(users, answers, strict=True)}
         return [
-            Decision(Verdict.NO_ACCESS, removes=bool(case.intent.shown))
+            PushDecision(Verdict.NO_ACCESS, removes=bool(case.intent.shown))
             if decision.message is not None and case.user not in viewers[decision.message.id]
             else decision
             for case, decision in zip(cases, decisions, strict=True)

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from store.text.folding import fold
 from store.text.tokens import TokenKind, tokens_of
 
 
-def find_keyword(folded_text: str, keywords: Iterable[str]) -> str | None:
-    """Return the first keyword that a folded text contains as a whole word; None: none.
+def find_keyword(text: str, keywords: Iterable[str]) -> str | None:
+    """Return the first keyword that a text contains as a whole word; None: none.
 
     In scripts that do not separate words, such as Chinese, a keyword is found anywhere.
     """
+    folded_text = _fold_text(text)
     for keyword in keywords:
-        folded = " ".join(fold(keyword).split())
+        folded = _fold_keyword(keyword)
         if folded and _contains(folded_text, folded):
             return keyword
     return None
+
+
+@lru_cache(maxsize=1_000)
+def _fold_text(text: str) -> str:
+    """Return a folded text. Members of a group with keywords share it."""
+    return fold(text)
+
+
+@lru_cache(maxsize=20_000)
+def _fold_keyword(keyword: str) -> str:
+    return " ".join(fold(keyword).split())
 
 
 def _contains(text: str, keyword: str) -> bool:

@@ -13,26 +13,33 @@ class Phrases(NamedTuple):
     files: str
 
 
-_ENGLISH = Phrases("New message", "Sent a file", "Sent files")
+_TABLE = """
+    ar | رسالة جديدة | أرسل ملفًا | أرسل ملفات
+    de | Neue Nachricht | Hat eine Datei gesendet | Hat Dateien gesendet
+    en | New message | Sent a file | Sent files
+    es | Mensaje nuevo | Envió un archivo | Envió archivos
+    fr | Nouveau message | A envoyé un fichier | A envoyé des fichiers
+    hi | नया संदेश | एक फ़ाइल भेजी | फ़ाइलें भेजीं
+    it | Nuovo messaggio | Ha inviato un file | Ha inviato dei file
+    ja | 新しいメッセージ | ファイルを送信しました | ファイルを送信しました
+    ko | 새 메시지 | 파일을 보냈습니다 | 파일을 보냈습니다
+    nl | Nieuw bericht | Heeft een bestand gestuurd | Heeft bestanden gestuurd
+    pl | Nowa wiadomość | Wysłano plik | Wysłano pliki
+    pt | Nova mensagem | Enviou um arquivo | Enviou arquivos
+    ru | Новое сообщение | Отправлен файл | Отправлены файлы
+    tr | Yeni mesaj | Bir dosya gönderdi | Dosyalar gönderdi
+    zh | 新消息 | 发送了文件 | 发送了文件
+    zh-hant | 新訊息 | 傳送了檔案 | 傳送了檔案
+"""
 
-_PHRASES = {
-    "ar": Phrases("رسالة جديدة", "أرسل ملفًا", "أرسل ملفات"),
-    "de": Phrases("Neue Nachricht", "Hat eine Datei gesendet", "Hat Dateien gesendet"),
-    "en": _ENGLISH,
-    "es": Phrases("Mensaje nuevo", "Envió un archivo", "Envió archivos"),
-    "fr": Phrases("Nouveau message", "A envoyé un fichier", "A envoyé des fichiers"),
-    "hi": Phrases("नया संदेश", "एक फ़ाइल भेजी", "फ़ाइलें भेजीं"),
-    "it": Phrases("Nuovo messaggio", "Ha inviato un file", "Ha inviato dei file"),
-    "ja": Phrases("新しいメッセージ", "ファイルを送信しました", "ファイルを送信しました"),
-    "ko": Phrases("새 메시지", "파일을 보냈습니다", "파일을 보냈습니다"),
-    "nl": Phrases("Nieuw bericht", "Heeft een bestand gestuurd", "Heeft bestanden gestuurd"),
-    "pl": Phrases("Nowa wiadomość", "Wysłano plik", "Wysłano pliki"),
-    "pt": Phrases("Nova mensagem", "Enviou um arquivo", "Enviou arquivos"),
-    "ru": Phrases("Новое сообщение", "Отправлен файл", "Отправлены файлы"),
-    "tr": Phrases("Yeni mesaj", "Bir dosya gönderdi", "Dosyalar gönderdi"),
-    "zh": Phrases("新消息", "发送了文件", "发送了文件"),
-    "zh-hant": Phrases("新訊息", "傳送了檔案", "傳送了檔案"),
-}
+
+def _parse(line: str) -> tuple[str, Phrases]:
+    language, *texts = (part.strip() for part in line.split("|"))
+    return language, Phrases(*texts)
+
+
+_PHRASES = dict(map(_parse, _TABLE.strip().splitlines()))
+_ENGLISH = _PHRASES["en"]
 
 _TRADITIONAL = {"zh-tw", "zh-hk", "zh-mo"}
 

@@ -28,7 +28,7 @@ _PAUSE_SECONDS = 0.05
 """Shortest pause between two looks, so that messages of the same moment are worked on together."""
 
 _RETRY_SECONDS = 2.0
-_INTENTS_AT_ONCE = 200
+_INTENTS_AT_ONCE = 100
 _MOST_RUNNING = 1_000
 """Users whose pushes are being sent, from which on no further intents are taken."""
 

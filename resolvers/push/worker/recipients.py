@@ -14,7 +14,7 @@ SLICE = 500
 """Users of one slice."""
 
 _MOST_MESSAGES = 200
-"""Newest messages that are read for the users whom they mention."""
+"""Newest messages that are read for the users that they mention."""
 
 
 async def list_slice(store: Store, conversation: ConversationId, after: UserId | None) -> Sequence[UserId]:
@@ -34,7 +34,7 @@ async def list_slice(store: Store, conversation: ConversationId, after: UserId |
 
 
 async def list_mentioned(store: Store, conversation: ConversationId, first: int, newest: int) -> set[UserId]:
-    """Return the users whom messages in a channel or thread mention: they need not follow it.
+    """Return the users that messages in a channel or thread mention: they need not follow it.
 
     One round trip to MongoDB, and more if there are mentions in a channel.
     """

@@ -1,6 +1,6 @@
 -- Notes conversations in which something happened that users may have to be notified of.
--- KEYS: as for push_take. ARGV: now (ms), then for each conversation: its id, the first and the last seq of its new
--- messages (0 0: none), their sender with a leading '@' ('-': several), seqs of recalled messages ('-', or with commas).
+-- KEYS: as for push_take. ARGV: now (ms), then for each conversation: its id, the first and last seq of its new
+-- messages (0 0: none), their sender with a leading '@' ('-': several), seqs of recalled messages ('-', or by commas).
 -- Records: `NotedConversation` in noted_conversations.py. This changes only the part that nobody has begun to work on.
 local due, taken, records = KEYS[1], KEYS[2], KEYS[3]
 local now_ms = ARGV[1]

@@ -25,11 +25,13 @@ class LoadedChannels:
         records: All of them.
         entries: Their entries in lists, in no order.
         mute_ends: Ends of mutes (ms), with their channels.
+        mentions: Numbers of unread mentions, where there are any and the channel is not muted.
     """
 
     records: Mapping[ConversationId, Record]
     entries: list[str] = field(init=False, default_factory=list)
     mute_ends: list[tuple[int, ConversationId]] = field(init=False, default_factory=list)
+    mentions: dict[ConversationId, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the lists. `contribution` in `_lists.lua` has the same rules."""
@@ -39,6 +41,7 @@ class LoadedChannels:
                 self.mute_ends.append((int(record[_MUTED_UNTIL]), channel))
             mentions = 0 if is_muted else count_unread_mentions(channel, record)
             if mentions:
+                self.mentions[channel] = mentions
                 self.entries.append(list_entry(MENTIONED, mentions, channel))
             if _FOLLOWS in record:
                 self.entries.append(list_entry(followed_list(channel), 0, channel))
