@@ -86,6 +86,8 @@ class Deliverer:
                     return
         finally:
             await end_tasks(self._lines.values())
+            # What failed is due still.
+            await asyncio.gather(*self._lines.values(), return_exceptions=True)
 
     async def _deliver_some(self) -> bool:
         """Begin with lines that are due, and wait until one has ended, or a moment. Return false if there is none."""

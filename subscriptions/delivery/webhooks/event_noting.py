@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -89,10 +89,12 @@ class EventNoting:
         """See `MessageNotes`."""
         if not self._registry.may_want_any or revision is RevisionKind.REACTIONS:
             return []
+        return self._store.webhook_notes.note_calls(self._events_of(messages, revision))
+
+    def _events_of(self, messages: Sequence[Message], revision: RevisionKind | None) -> Iterator[NotedEvent]:
         now_ms = self._store.clock.now_ms()
-        return self._store.webhook_notes.note_calls(
-            event for message in messages for event in events_of(message, revision, self._registry.wants, now_ms)
-        )
+        for message in messages:
+            yield from events_of(message, revision, self._registry.wants, now_ms)
 
     def take(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> None:
         """See `MessageNotes`."""
@@ -145,7 +147,7 @@ class EventNoting:
         store = self._store
         since_ms = min(from_ms, await store.webhook_log.find_written_until(from_ms))
         async for messages, revision in store.changed_messages.list_since(since_ms, _PAGE):
-            calls = self.note_calls(messages, revision)
+            calls = store.webhook_notes.note_calls(self._events_of(messages, revision), is_recovery=True)
             if calls:
                 await store.cache.run_in_background(calls)
         gap = NotedEvent(f"gap-{store.deployment.redis_epoch}", GAP, "", (since_ms, store.clock.now_ms()), from_ms)

@@ -95,7 +95,9 @@ class LogWriter:
             written = 0
             while True:
                 began_ms = self._store.clock.now_ms()
-                entries = await self._store.webhook_notes.list_entries(_ENTRIES)
+                entries = await self._list_entries()
+                if entries is None:
+                    return written
                 if not entries:
                     await self._store.webhook_log.note_written(began_ms)
                     return written
@@ -112,6 +114,15 @@ class LogWriter:
         taken = await self._store.webhook_log.take_lease()
         self._leased_until = now + LEASE_MS / 1000 if taken else 0.0
         return taken
+
+    async def _list_entries(self) -> Sequence[EventEntry] | None:
+        """Return the next entries to write; None: after a loss of Redis, earlier ones are still being noted again."""
+        notes = self._store.webhook_notes
+        entries = await notes.list_entries(_ENTRIES)
+        # In this order: when the recovery has ended, all of its notes are there.
+        if entries and await self._store.deployment.generations.is_recovering():
+            return None
+        return await notes.list_entries(_ENTRIES, is_recovery=True) or entries
 
     async def _write(self, entries: Sequence[EventEntry]) -> None:
         # A webhook may be newer than the last refresh of this process, and older than these events.
