@@ -202,8 +202,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     viewers = partial(list_message_viewers, store), partial(select_viewers, store)
     threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
     indexing = SearchIndexing(store)
-    live_servers = LiveServers(store.server_times, store.clock, hub.server)
-    noting = EventNoting(store, bus, live_servers.list_shown)
+    noting = EventNoting(store, bus)
     notes = AllMessageNotes(indexing, noting)
     delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1], notes)
     revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers, notes))
@@ -222,6 +221,7 @@ def build_parts(settings: Settings, store: Store) -> Parts:
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
     presence = PresenceHub(hub.server, store, bus, live_servers)
 

@@ -68,6 +68,7 @@ class NotedEvent(NamedTuple):
         conversation: Its conversation. For events of a workspace as a whole the id of the workspace, for GAP "".
         reference: What it is about: of messages the seq; of members and channels their ids; of GAP two times (ms).
         at_ms: When it was noted.
+        seq: Of new messages: the seq, which their events are in the order of. 0: others.
     """
 
     id: str
@@ -75,6 +76,7 @@ class NotedEvent(NamedTuple):
     conversation: str
     reference: tuple[Any, ...]
     at_ms: int
+    seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,6 @@ async def test_another_server_knows_a_new_webhook_when_creating_it_is_answered(
         open_api("known", allow_loopback=True) as api,
         open_api("known", allow_loopback=True) as other,
     ):
-        for process in (api, other):
-            await process.services.app.live_servers.report()
-        await api.services.app.live_servers.report()
         alice, bob = await api.create_users("alice", "bob")
         for number in range(5):
             await create_webhook(api, admin(), endpoint.url)
