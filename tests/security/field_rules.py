@@ -121,6 +121,10 @@ VIEWERS_OWN = """
     UserEdge: node cursor
     SyncSession: reason hasMore sessions totalUnread cursor reset
     Device: *
+    Webhook: *
+    WebhookDelivery: *
+    WebhookDeliveryConnection: edges pageInfo
+    WebhookDeliveryEdge: node cursor
 """
 """Different for each viewer: their own session and numbers, and messages within their own intervals."""
 
