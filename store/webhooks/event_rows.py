@@ -29,7 +29,7 @@ class EventField:
     """Position in the log of all webhooks. It grows in the order of events of one conversation."""
     TYPE = "k"
     REFERENCE = "r"
-    """What the event is about: see `NotedEvent.reference`."""
+    """Names the subject of the event: see `NotedEvent.reference`."""
     AT = "at"
     """When it happened (ms)."""
     PENDING = "p"
@@ -80,7 +80,7 @@ class NotedEvent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedEvent:
+class WebhookEvent:
     """An event of one webhook. Fields as in `EventField`."""
 
     webhook: WebhookId
@@ -144,9 +144,9 @@ def row_of(webhook: WebhookId, event: NotedEvent, order: int) -> Document:
     }
 
 
-def logged_event_from(row: Document) -> LoggedEvent:
+def webhook_event_from(row: Document) -> WebhookEvent:
     """Return the event of a row."""
-    return LoggedEvent(
+    return WebhookEvent(
         WebhookId(row[_F.WEBHOOK]),
         row[_F.ID].partition(" ")[2],
         row[_F.ORDER],

@@ -1,4 +1,4 @@
-"""Who may manage webhooks, what a webhook may see, and what is refused: with nothing changed."""
+"""Permissions: managing webhooks, and events that a webhook gets. Refused calls change nothing."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ async def kill(api: Api) -> None:
 def expire_leases(api: Api) -> None:
     """Let the leases of all processes end, as time would."""
     api.database["webhooks"].update_many({}, {"$set": {"lu": 0}})
-    api.database["webhook_counts"].update_many({"_id": "log"}, {"$set": {"un": 0}})
+    api.database["webhook_log"].update_many({}, {"$set": {"un": 0}})
 
 
 def expect_order(received: Sequence[Received]) -> int:
@@ -168,7 +168,7 @@ async def test_a_writer_without_its_lease_writes_nothing(api: Api) -> None:
     event = NotedEvent("e_1", "MESSAGE_CREATED", "g_1", (1,), 1)
     assert await one.take_lease() and not await other.take_lease()
     assert await one.append([(WebhookId("h_1"), event)]) == {"h_1"}
-    api.database["webhook_counts"].update_one({"_id": "log"}, {"$set": {"un": 0}})
+    api.database["webhook_log"].update_one({}, {"$set": {"un": 0}})
     assert await other.take_lease() and not await one.take_lease()
     with pytest.raises(Superseded):
         await one.append([(WebhookId("h_1"), event._replace(id="e_2"))])

@@ -24,7 +24,7 @@ from store.base.errors import StoreError
 from store.base.tasks import end_tasks
 from store.store import Store
 from store.webhooks.delivery_store import DueWebhook
-from store.webhooks.event_rows import Line, LoggedEvent
+from store.webhooks.event_rows import Line, WebhookEvent
 from store.webhooks.webhook import WebhookId
 
 _log = structlog.get_logger()
@@ -119,9 +119,9 @@ class Deliverer:
         if due is None:
             return
         events = await self._deliveries.list_pending(line, EVENTS_AT_ONCE)
-        delivered: list[tuple[LoggedEvent, int]] = []
-        dropped: list[LoggedEvent] = []
-        failed: tuple[LoggedEvent, Attempt] | None = None
+        delivered: list[tuple[WebhookEvent, int]] = []
+        dropped: list[WebhookEvent] = []
+        failed: tuple[WebhookEvent, Attempt] | None = None
         try:
             for event in events:
                 body = await self._parts.payloads.render(due.webhook, event)
@@ -147,7 +147,7 @@ class Deliverer:
         else:
             await self._deliveries.continue_line(line, self._now_ms())
 
-    async def _send(self, due: DueWebhook, event: LoggedEvent, body: bytes) -> Attempt | None:
+    async def _send(self, due: DueWebhook, event: WebhookEvent, body: bytes) -> Attempt | None:
         """Send an event. None: it was not sent, because another process may have the lease."""
         if not self._has_lease():
             return None
@@ -165,7 +165,7 @@ class Deliverer:
             # The lines that failed while the endpoint was down need not wait for their next attempt.
             await self._deliveries.set_active(self._id, self._now_ms() if was_down else None)
 
-    async def _note_failure(self, line: Line, event: LoggedEvent, attempt: Attempt) -> None:
+    async def _note_failure(self, line: Line, event: WebhookEvent, attempt: Attempt) -> None:
         now_ms = self._now_ms()
         self._failures += 1
         wish_ms = parse_retry_after(attempt.retry_after, now_ms)
