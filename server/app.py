@@ -237,6 +237,7 @@ async def _build_routes(
                 ),
                 FileMetrics(app, files, services.housekeeper.files, services.fetched_links),
                 services.housekeeper.indexing,
+                services.webhooks,
             )
         )
         address = (settings.metrics_host, settings.metrics_port, settings.metrics_port_count)

@@ -9,7 +9,7 @@ from pymongo import UpdateOne
 
 from store.base.errors import Superseded
 from store.mongo.client import Mongo
-from store.mongo.collections import WEBHOOK_LOG, WEBHOOK_EVENTS, WEBHOOK_LINES
+from store.mongo.collections import WEBHOOK_EVENTS, WEBHOOK_LINES, WEBHOOK_LOG
 from store.mongo.mongo_clock import MONGO_NOW
 from store.mongo.writes import Update, Write
 from store.webhooks.event_rows import EventField, LineField, NotedEvent, line_id, row_of
