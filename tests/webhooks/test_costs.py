@@ -10,7 +10,6 @@ from tests.webhooks.calls import admin, create_webhook
 from tests.webhooks.conftest import settle
 from tests.webhooks.endpoint import Endpoint
 
-
 SEND = "mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id } } }"
 
 
