@@ -241,6 +241,7 @@ async def _build_routes(
                 FileMetrics(app, files, services.housekeeper.files, services.fetched_links),
                 services.housekeeper.indexing,
                 services.push_worker,
+                services.webhooks,
             )
         )
         address = (settings.metrics_host, settings.metrics_port, settings.metrics_port_count)

@@ -222,8 +222,7 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
     indexing = SearchIndexing(store)
     read_notices = ReadNotices(store.push_intents, is_enabled=bool(push_services))
     pushes = PushNoting(store, read_notices, is_enabled=bool(push_services))
-    live_servers = LiveServers(store.server_times, store.clock, hub.server)
-    noting = EventNoting(store, bus, live_servers.list_shown)
+    noting = EventNoting(store, bus)
     notes = AllMessageNotes(indexing, pushes, noting)
     delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1], notes)
     revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers, notes))
@@ -242,6 +241,7 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
+    live_servers = LiveServers(store.server_times, store.clock, hub.server)
     store.presence.find_end = live_servers.find_end
     presence = PresenceHub(hub.server, store, bus, live_servers)
 

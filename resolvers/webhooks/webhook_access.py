@@ -1,4 +1,4 @@
-"""Who may manage webhooks: members with MANAGE_WEBHOOKS those of their workspace, admins those of the deployment."""
+"""Access to webhooks: MANAGE_WEBHOOKS for those of a workspace, the role admin for those of the deployment."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from schema.base.context import Context
 from schema.base.nodes import Node, PageInfo
 from schema.base.scalars import DateTime
 from schema.compiler import reads
-from store.webhooks.event_rows import LoggedEvent
+from store.webhooks.event_rows import WebhookEvent
 from store.webhooks.webhook import Webhook, WebhookEventType, WebhookKind, WebhookState
 
 for _enum in (WebhookEventType, WebhookKind, WebhookState):
@@ -47,7 +47,7 @@ def webhook_node(webhook: Webhook, url: str, *, shows_secret: bool = False) -> W
     "none.",
 )
 class WebhookDeliveryType:
-    record: strawberry.Private[LoggedEvent]
+    record: strawberry.Private[WebhookEvent]
     id: strawberry.ID = reads("record.delivery_id")
     event_id: strawberry.ID = reads("record.id")
     attempts: int = reads("record.attempts")
@@ -58,7 +58,7 @@ class WebhookDeliveryType:
 
 @strawberry.type
 class WebhookDeliveryEdge:
-    edge: strawberry.Private[Edge[LoggedEvent]]
+    edge: strawberry.Private[Edge[WebhookEvent]]
     node: WebhookDeliveryType
     cursor: str = reads("edge.cursor")
 
@@ -69,7 +69,7 @@ class WebhookDeliveryConnection:
     page_info: PageInfo
 
 
-def delivery_connection(page: Page[LoggedEvent]) -> WebhookDeliveryConnection:
+def delivery_connection(page: Page[WebhookEvent]) -> WebhookDeliveryConnection:
     """Return a page of deliveries as a Relay connection."""
     return WebhookDeliveryConnection(
         edges=[WebhookDeliveryEdge(edge=edge, node=WebhookDeliveryType(record=edge.node)) for edge in page.edges],

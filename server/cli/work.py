@@ -48,7 +48,7 @@ async def _work(settings: Settings) -> None:
 async def _serve_metrics(settings: Settings, services: Services, stack: AsyncExitStack) -> None:
     if settings.metrics_port is None:
         return
-    metrics = WorkerMetrics(services.app.store, services.push_worker)
+    metrics = WorkerMetrics(services.app.store, services.push_worker, services.webhooks)
     token = settings.metrics_token.get_secret_value() if settings.metrics_token is not None else None
     address = (settings.metrics_host, settings.metrics_port, settings.metrics_port_count)
     await stack.enter_async_context(serve_metrics(metrics, *address, token))

@@ -18,11 +18,13 @@ from prometheus_client.registry import Collector
 
 from resolvers.base.app import Confab
 from resolvers.push.worker.push_worker import PushWorker
+from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 from server.observability.buckets import buckets_of
 from server.observability.limit_metrics import LimitSources, collect_limits
 from server.observability.presence_metrics import collect_presence
 from server.observability.push_metrics import WaitingPushes, collect_pushes, measure_pushes
 from server.observability.search_metrics import collect_search
+from server.observability.webhook_metrics import collect_webhooks
 from server.observability.workspace_metrics import collect_workspaces
 from server.overload.load_shedding import LoadShedding
 from server.overload.operation_meter import OperationMeter
@@ -50,6 +52,7 @@ class MetricSources:
     files: Collector
     indexing: SearchIndexing
     push_worker: PushWorker | None
+    webhooks: WebhookParts
     loop_delay: Histogram = field(default_factory=lambda: Histogram(SECONDS))
 
 
@@ -95,6 +98,7 @@ class Metrics(Collector):
         yield from collect_presence(self._sources.app)
         yield from collect_search(self._sources.app.store, self._sources.indexing, self._waiting)
         yield from collect_pushes(self._sources.push_worker, self._waiting_pushes)
+        yield from collect_webhooks(self._sources.webhooks, self._sources.app.store.clock.now_ms())
         yield from self._collect_databases()
         yield from self._collect_connections()
         migrated = self._sources.migrated_row_count()

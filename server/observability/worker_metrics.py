@@ -11,7 +11,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from resolvers.push.worker.push_worker import PushWorker
+from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 from server.observability.push_metrics import WaitingPushes, collect_pushes, measure_pushes
+from server.observability.webhook_metrics import collect_webhooks
 from store.base.errors import StoreError, failures
 from store.store import Store
 
@@ -21,9 +23,10 @@ _TIMEOUT_SECONDS = 1.0
 class WorkerMetrics(Collector):
     """The metrics of a worker, in Prometheus's text format. Their names are those of servers."""
 
-    def __init__(self, store: Store, worker: PushWorker | None) -> None:
+    def __init__(self, store: Store, worker: PushWorker | None, webhooks: WebhookParts) -> None:
         self._store = store
         self._worker = worker
+        self._webhooks = webhooks
         self._waiting: WaitingPushes | None = None
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -43,6 +46,7 @@ class WorkerMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """See prometheus_client."""
         yield from collect_pushes(self._worker, self._waiting)
+        yield from collect_webhooks(self._webhooks, self._store.clock.now_ms())
         failed = CounterMetricFamily("confab_database_failures", "Failed calls.", labels=["database"])
         for database in ("mongodb", "redis"):
             failed.add_metric([database], failures[database])

@@ -154,6 +154,10 @@ class Generations:
         """Return whether the deployment has no Redis at this moment. Raises Unreachable if MongoDB does not answer."""
         return (await self._read_row()).get("run") == AWAY
 
+    async def is_recovering(self) -> bool:
+        """Return whether Redis was lost, and messages that were being delivered are looked for. Raises Unreachable."""
+        return (await self._read_row()).get("mend") is not None
+
     def reconnect(self) -> None:
         """Drop all connections. New ones are admitted to the generation that is valid then."""
         self._run = None

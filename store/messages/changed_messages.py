@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
+from store.base.ids import ConversationId
 from store.base.snowflakes import first_id_at
 from store.messages.message import Message, message_from
 from store.messages.message_fields import MessageField
 from store.messages.revision_store import RevisionKind
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import MESSAGES
+from store.mongo.collections import MESSAGES, between_places
 
 _F = MessageField
 
@@ -19,6 +20,17 @@ class ChangedMessages:
 
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
+
+    async def list_between(self, ranges: Sequence[tuple[ConversationId, int, int, int]]) -> list[Message]:
+        """Return messages of conversations from one seq to another, both included, that were sent since a time (ms).
+
+        One round trip.
+        """
+        queries = [
+            between_places(conversation, first, last) | {_F.ID: {"$gte": first_id_at(since_ms)}}
+            for conversation, first, last, since_ms in ranges
+        ]
+        return [message_from(row) for row in await self._mongo.find(MESSAGES, {"$or": queries})]
 
     async def list_since(self, from_ms: int, page: int) -> AsyncIterator[tuple[Sequence[Message], RevisionKind | None]]:
         """Yield pages of messages with their change: new ones in the order of ids, then edited, then recalled ones.

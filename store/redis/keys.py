@@ -68,9 +68,12 @@ class Keys:
         """Return the key of the times of users' last quiet pushes."""
         return f"{self.namespace}{{q:{part}}}:quiet"
 
-    def webhook_events(self, number: int) -> str:
-        """Return one of the streams of events for outgoing webhooks. number: which of them, from 0."""
-        return f"{self.namespace}{{h:{number}}}:events"
+    def webhook_events(self, number: int, *, is_recovery: bool = False) -> str:
+        """Return one of the streams of events for outgoing webhooks.
+
+        number: which of them, from 0. is_recovery: the one for events whose notes were lost.
+        """
+        return f"{self.namespace}{{h:{number}}}:{'recovered' if is_recovery else 'events'}"
 
     @property
     def voice_checks(self) -> str:

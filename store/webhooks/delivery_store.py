@@ -10,7 +10,7 @@ from pymongo import UpdateMany, UpdateOne
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_DELIVERY, BY_LINE, BY_LINE_DUE, WEBHOOK_EVENTS, WEBHOOK_LINES, WEBHOOKS
 from store.mongo.mongo_clock import MONGO_NOW
-from store.webhooks.event_rows import EventField, Line, LineField, LoggedEvent, line_from, line_id, logged_event_from
+from store.webhooks.event_rows import EventField, Line, LineField, WebhookEvent, line_from, line_id, webhook_event_from
 from store.webhooks.webhook import Webhook, WebhookId, WebhookKind, WebhookState
 from store.webhooks.webhook_store import WebhookField, webhook_from
 
@@ -105,16 +105,16 @@ class DeliveryStore:
         rows = await self._mongo.find(WEBHOOK_LINES, query, sort=BY_LINE_DUE, limit=limit + len(without))
         return [line_from(row) for row in rows if row[_L.ID] not in without][:limit]
 
-    async def list_pending(self, line: Line, limit: int) -> list[LoggedEvent]:
+    async def list_pending(self, line: Line, limit: int) -> list[WebhookEvent]:
         """Return the first pending events of a line, in order."""
         query = {_E.LINE: line.id, _E.PENDING: 1}
         rows = await self._mongo.find(WEBHOOK_EVENTS, query, sort=BY_LINE, limit=limit)
-        return [logged_event_from(row) for row in rows]
+        return [webhook_event_from(row) for row in rows]
 
     # What became of it
 
     async def complete(
-        self, delivered: Sequence[tuple[LoggedEvent, int]], dropped: Sequence[LoggedEvent], now_ms: int
+        self, delivered: Sequence[tuple[WebhookEvent, int]], dropped: Sequence[WebhookEvent], now_ms: int
     ) -> None:
         """Store that events were delivered, with the status, and remove those that were not sent. One round trip."""
         writes: list[Any] = [
@@ -146,7 +146,7 @@ class DeliveryStore:
         if not await self._mongo.delete_one(WEBHOOK_LINES, {_L.ID: line.id, _L.VERSION: line.version}):
             await self.continue_line(line, now_ms)
 
-    async def fail(self, event: LoggedEvent, line: Line, status: int | None, next_ms: int) -> None:
+    async def fail(self, event: WebhookEvent, line: Line, status: int | None, next_ms: int) -> None:
         """Store a failed attempt to deliver the first event of a line, and when the next one is due."""
         failed: Document = {"$inc": {_E.ATTEMPTS: 1}, "$set": {_E.NEXT: next_ms}}
         failed.setdefault("$set" if status is not None else "$unset", {})[_E.STATUS] = status or ""
@@ -217,7 +217,7 @@ class DeliveryStore:
             change["$set"] = {_W.RESUMED: resumed_ms}
         await self._mongo.update_one(WEBHOOKS, {_W.ID: id}, change)
 
-    async def repeat(self, event: LoggedEvent, now_ms: int) -> None:
+    async def repeat(self, event: WebhookEvent, now_ms: int) -> None:
         """Make an event pending again, in its place. One transaction."""
         line = line_id(event.webhook, event.conversation)
 
@@ -233,16 +233,18 @@ class DeliveryStore:
 
         await self._mongo.transaction(work)
 
-    async def find(self, id: WebhookId, order: int) -> LoggedEvent | None:
+    async def find(self, id: WebhookId, order: int) -> WebhookEvent | None:
         """Return an event of a webhook by its order number."""
         row = await self._mongo.find_one(WEBHOOK_EVENTS, {_E.WEBHOOK: id, _E.ORDER: order})
-        return logged_event_from(row) if row is not None else None
+        return webhook_event_from(row) if row is not None else None
 
-    async def list_newest(self, id: WebhookId, before: int | None, limit: int) -> list[LoggedEvent]:
+    async def list_newest(self, id: WebhookId, before: int | None, limit: int) -> list[WebhookEvent]:
         """Return events of a webhook, the newest first. before: order number; None: from the newest on."""
         query: Document = {_E.WEBHOOK: id} | ({_E.ORDER: {"$lt": before}} if before is not None else {})
         sort = [(field, -1) for field, _ in BY_DELIVERY]
-        return [logged_event_from(row) for row in await self._mongo.find(WEBHOOK_EVENTS, query, sort=sort, limit=limit)]
+        return [
+            webhook_event_from(row) for row in await self._mongo.find(WEBHOOK_EVENTS, query, sort=sort, limit=limit)
+        ]
 
     async def count_pending(self, id: WebhookId, since_ms: int) -> int:
         """Return the number of events of a webhook that happened since a time and are not delivered."""

@@ -9,7 +9,7 @@ from pymongo import UpdateOne
 
 from store.base.errors import Superseded
 from store.mongo.client import Mongo
-from store.mongo.collections import WEBHOOK_COUNTS, WEBHOOK_EVENTS, WEBHOOK_LINES
+from store.mongo.collections import WEBHOOK_EVENTS, WEBHOOK_LINES, WEBHOOK_LOG
 from store.mongo.mongo_clock import MONGO_NOW
 from store.mongo.writes import Update, Write
 from store.webhooks.event_rows import EventField, LineField, NotedEvent, line_id, row_of
@@ -18,7 +18,7 @@ from store.webhooks.webhook import WebhookId
 LEASE_MS = 10_000
 """Duration of the lease of the process that writes, unless it is renewed."""
 
-_ID = "log"
+_ID = 1
 _OWNER = "ow"
 _UNTIL = "un"
 _ORDER = "o"
@@ -42,7 +42,7 @@ class EventLog:
     async def take_lease(self) -> bool:
         """Take or renew the lease. Return whether this process has it."""
         first = Update({"_id": _ID}, {"$setOnInsert": {_ORDER: 0}}, upsert=True)
-        await self._mongo.write([Write.updates(WEBHOOK_COUNTS, [first], may_collide=True)])
+        await self._mongo.write([Write.updates(WEBHOOK_LOG, [first], may_collide=True)])
         free = {
             "$or": [
                 {"$eq": [f"${_OWNER}", self._owner]},
@@ -50,20 +50,20 @@ class EventLog:
             ]
         }
         lease = [{"$set": {_OWNER: self._owner, _UNTIL: {"$add": [MONGO_NOW, LEASE_MS]}}}]
-        return await self._mongo.find_one_and_update(WEBHOOK_COUNTS, {"_id": _ID, "$expr": free}, lease) is not None
+        return await self._mongo.find_one_and_update(WEBHOOK_LOG, {"_id": _ID, "$expr": free}, lease) is not None
 
     async def release_lease(self) -> None:
         """Let another process take the lease at once."""
-        await self._mongo.update_one(WEBHOOK_COUNTS, {"_id": _ID, _OWNER: self._owner}, {"$set": {_UNTIL: 0}})
+        await self._mongo.update_one(WEBHOOK_LOG, {"_id": _ID, _OWNER: self._owner}, {"$set": {_UNTIL: 0}})
 
     async def note_written(self, until_ms: int) -> None:
         """Store that all events noted before a time are in the log, unless another process has the lease."""
         mine = {"_id": _ID, _OWNER: self._owner}
-        await self._mongo.update_one(WEBHOOK_COUNTS, mine, {"$max": {_WRITTEN: until_ms}})
+        await self._mongo.update_one(WEBHOOK_LOG, mine, {"$max": {_WRITTEN: until_ms}})
 
     async def find_written_until(self, default: int) -> int:
         """Return a time before which all noted events are in the log (ms). default: if none was stored."""
-        row = await self._mongo.find_one(WEBHOOK_COUNTS, {"_id": _ID})
+        row = await self._mongo.find_one(WEBHOOK_LOG, {"_id": _ID})
         return int(row.get(_WRITTEN, default)) if row is not None else default
 
     async def append(self, events: Sequence[tuple[WebhookId, NotedEvent]]) -> set[WebhookId]:
@@ -85,7 +85,7 @@ class EventLog:
 
         async def work(session: Any) -> None:
             before = await self._mongo.find_one_and_update(
-                WEBHOOK_COUNTS, {"_id": _ID, _OWNER: self._owner}, {"$inc": {_ORDER: len(new)}}, session=session
+                WEBHOOK_LOG, {"_id": _ID, _OWNER: self._owner}, {"$inc": {_ORDER: len(new)}}, session=session
             )
             if before is None:
                 raise Superseded("another process writes the log of webhooks")

@@ -35,20 +35,30 @@ class EventNotes:
         self._keys = keys
         self._key_count = _KEYS_IN_CLUSTER if cache.is_cluster else 1
 
-    def note_calls(self, events: Iterable[NotedEvent]) -> list[Call]:
-        """Return the calls that note events, at most one for each stream."""
+    def note_calls(self, events: Iterable[NotedEvent], *, is_recovery: bool = False) -> list[Call]:
+        """Return the calls that note events, at most one for each stream.
+
+        is_recovery: their notes were lost with the contents of Redis. They go before all others.
+        """
         by_key: dict[str, list[str | bytes]] = {}
         for event in events:
-            by_key.setdefault(self._key_of(event.conversation), []).extend((_FIELD, orjson.dumps([*event])))
+            by_key.setdefault(self._key_of(event.conversation, is_recovery=is_recovery), []).extend(
+                (_FIELD, orjson.dumps([*event]))
+            )
         return [Call("XADD", (key,), ("*", *fields)) for key, fields in by_key.items()]
 
-    async def list_entries(self, limit: int) -> list[EventEntry]:
-        """Return the oldest entries of each stream, at most `limit` of each. One round trip that nobody waits for."""
-        calls = [Call("XRANGE", (key,), ("-", "+", "COUNT", limit)) for key in self._all_keys]
-        answers = await self._cache.run_in_background(calls)
+    async def list_entries(self, limit: int, *, is_recovery: bool = False) -> list[EventEntry]:
+        """Return the oldest entries of each stream, at most `limit` of each. One round trip that nobody waits for.
+
+        is_recovery: those that go before all others.
+        """
+        keys = self._keys_of(is_recovery=is_recovery)
+        answers = await self._cache.run_in_background(
+            [Call("XRANGE", (key,), ("-", "+", "COUNT", limit)) for key in keys]
+        )
         return [
             EventEntry(key, id, [_event_from(value) for value in fields[1::2]])
-            for key, entries in zip(self._all_keys, answers, strict=True)
+            for key, entries in zip(keys, answers, strict=True)
             for id, fields in entries
         ]
 
@@ -62,17 +72,18 @@ class EventNotes:
 
     async def count(self) -> int:
         """Return the number of entries. One round trip that nobody waits for."""
-        return sum(await self._cache.run_in_background([Call("XLEN", (key,), ()) for key in self._all_keys]))
+        keys = [*self._keys_of(is_recovery=True), *self._keys_of(is_recovery=False)]
+        return sum(await self._cache.run_in_background([Call("XLEN", (key,), ()) for key in keys]))
 
-    @property
-    def _all_keys(self) -> list[str]:
-        return [self._keys.webhook_events(number) for number in range(self._key_count)]
+    def _keys_of(self, *, is_recovery: bool) -> list[str]:
+        return [self._keys.webhook_events(number, is_recovery=is_recovery) for number in range(self._key_count)]
 
-    def _key_of(self, conversation: str) -> str:
+    def _key_of(self, conversation: str, *, is_recovery: bool) -> str:
         deciding = without_thread(ConversationId(conversation))
-        return self._keys.webhook_events(zlib.crc32(deciding.encode()) % self._key_count)
+        number = zlib.crc32(deciding.encode()) % self._key_count
+        return self._keys.webhook_events(number, is_recovery=is_recovery)
 
 
 def _event_from(value: bytes) -> NotedEvent:
-    id, type, conversation, reference, at_ms = orjson.loads(value)
-    return NotedEvent(id, type, conversation, tuple(reference), at_ms)
+    id, type, conversation, reference, at_ms, seq = orjson.loads(value)
+    return NotedEvent(id, type, conversation, tuple(reference), at_ms, seq)

@@ -29,7 +29,7 @@ class EventField:
     """Position in the log of all webhooks. It grows in the order of events of one conversation."""
     TYPE = "k"
     REFERENCE = "r"
-    """What the event is about: see `NotedEvent.reference`."""
+    """Names the subject of the event: see `NotedEvent.reference`."""
     AT = "at"
     """When it happened (ms)."""
     PENDING = "p"
@@ -68,6 +68,7 @@ class NotedEvent(NamedTuple):
         conversation: Its conversation. For events of a workspace as a whole the id of the workspace, for GAP "".
         reference: What it is about: of messages the seq; of members and channels their ids; of GAP two times (ms).
         at_ms: When it was noted.
+        seq: Of new messages: the seq, which their events are in the order of. 0: others.
     """
 
     id: str
@@ -75,10 +76,11 @@ class NotedEvent(NamedTuple):
     conversation: str
     reference: tuple[Any, ...]
     at_ms: int
+    seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedEvent:
+class WebhookEvent:
     """An event of one webhook. Fields as in `EventField`."""
 
     webhook: WebhookId
@@ -142,9 +144,9 @@ def row_of(webhook: WebhookId, event: NotedEvent, order: int) -> Document:
     }
 
 
-def logged_event_from(row: Document) -> LoggedEvent:
+def webhook_event_from(row: Document) -> WebhookEvent:
     """Return the event of a row."""
-    return LoggedEvent(
+    return WebhookEvent(
         WebhookId(row[_F.WEBHOOK]),
         row[_F.ID].partition(" ")[2],
         row[_F.ORDER],

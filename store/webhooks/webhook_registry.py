@@ -57,17 +57,17 @@ class WebhookRegistry:
         owner = _workspace_of(conversation)
         return type in self._types.get(None, ()) or (owner is not None and type in self._types.get(owner, ()))
 
-    def list_for(self, event: NotedEvent) -> list[WebhookId]:
-        """Return the webhooks that an event is for."""
+    def list_for(self, event: NotedEvent, slack_ms: int = CLOCKS_MS) -> list[WebhookId]:
+        """Return the webhooks that an event is for. slack_ms: it may be older than a webhook by this time."""
         if event.type == GAP:
             return list(self.webhooks)
         owner = _workspace_of(event.conversation)
         candidates = [*self._by_owner.get(None, ()), *(self._by_owner.get(owner, ()) if owner is not None else ())]
-        return [webhook.id for webhook in candidates if _covers(webhook, event)]
+        return [webhook.id for webhook in candidates if _covers(webhook, event, slack_ms)]
 
 
-def _covers(webhook: Webhook, event: NotedEvent) -> bool:
-    if event.type not in webhook.events or event.at_ms < webhook.created_at_ms - CLOCKS_MS:
+def _covers(webhook: Webhook, event: NotedEvent, slack_ms: int) -> bool:
+    if event.type not in webhook.events or event.at_ms < webhook.created_at_ms - slack_ms:
         return False
     return not webhook.channels or without_thread(ConversationId(event.conversation)) in webhook.channels
 

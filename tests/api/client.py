@@ -76,8 +76,8 @@ SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $sin
 _HASH_OF_NOTHING = hashlib.md5(b"").hexdigest()
 """Hash of an empty collection. Building an index makes one, at any time."""
 
-_WRITTEN_BEHIND = {"deployment", "leases", "search"}
-"""Collections that servers write at any time: for themselves, and the index of messages behind the deliveries."""
+_WRITTEN_BEHIND = {"deployment", "leases", "search", "webhook_events", "webhook_lines", "webhook_log"}
+"""Collections that servers write at any time: for themselves, and behind the deliveries of messages."""
 
 _CONVERSATIONS = ("p_", "g_", "b_", "c_", "t_")
 LIVE_MESSAGES = (

@@ -265,6 +265,19 @@ ROOT_FIELDS = [
         in_workspace(NOT_PERMITTED, NOT_PERMITTED, NOT_PERMITTED), id="@workspace", ids=["@outsider"]),
     # The id of a device has a meaning only together with its user: tests/api/devices/.
     query("devices", "devices { id }", SIGNED_IN),
+    query("webhooks", "webhooks(workspaceId: $id) { id }", in_workspace(INVISIBLE, NOT_PERMITTED, OK), id="@workspace"),
+    query("webhooks", "webhooks { id }", outcomes_by_relation(*[NOT_PERMITTED] * 5)),
+    # Of a webhook that exists: tests/webhooks/test_rights.py.
+    query("webhookDeliveries", 'webhookDeliveries(webhookId: "h_1") { edges { cursor } }',
+        outcomes_by_relation(*[INVISIBLE] * 5)),
+    mutation("createOutgoingWebhook",
+        'createOutgoingWebhook(workspaceId: $id, url: "https://192.0.2.1/", events: [MESSAGE_CREATED]) { id }',
+        in_workspace(INVISIBLE, NOT_PERMITTED, "INVALID_INPUT"), id="@workspace"),
+    mutation("rotateWebhookSecret", 'rotateWebhookSecret(webhookId: "h_1") { id }',
+        outcomes_by_relation(*[INVISIBLE] * 5)),
+    mutation("deleteWebhook", 'deleteWebhook(webhookId: "h_1")', outcomes_by_relation(*[INVISIBLE] * 5)),
+    mutation("redeliverWebhook", 'redeliverWebhook(webhookId: "h_1", since: "2026-01-01T00:00:00Z")',
+        outcomes_by_relation(*[INVISIBLE] * 5)),
     mutation("registerDevice", 'registerDevice(input: {id: "phone", type: MOBILE}) { id }', SIGNED_IN),
     mutation("removeDevice", 'removeDevice(deviceId: "another")', outcomes_by_relation(*[INVISIBLE] * 5)),
     # This deployment has no Web Push. With it: tests/api/push/.

@@ -124,6 +124,10 @@ VIEWERS_OWN = """
     SyncSession: reason hasMore sessions totalUnread cursor reset
     Device: *
     PushResult: *
+    Webhook: *
+    WebhookDelivery: *
+    WebhookDeliveryConnection: edges pageInfo
+    WebhookDeliveryEdge: node cursor
 """
 """Different for each viewer: their own session and numbers, and messages within their own intervals."""
 

@@ -113,6 +113,13 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
         "Channel": f'{{ channel(id: "{sample.channel}") {{ %s }} }}',
         "Thread": f'{{ thread(id: "{sample.thread}") {{ %s }} }}',
     }
+    created = await api.data(
+        sample.owner,
+        """mutation ($id: ID!) { createOutgoingWebhook(
+            workspaceId: $id, url: "https://8.8.8.8/", events: [REPORT_OPENED]) { id } }""",
+        id=sample.workspace,
+    )
+    webhook = created["createOutgoingWebhook"]["id"]
     assert {type_ for type_, _, _ in paged_fields()} <= query_by_type.keys() and len(paged_fields()) >= 8
     for type_, name, argument in paged_fields():
         needed_arguments = {
@@ -123,11 +130,13 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
             "searchMessages": 'query: "word", ',
             "reactors": f'messageId: "{sample.message}", emoji: ":wave:", ',
             "followedChannels": f'workspaceId: "{sample.workspace}", ',
+            "webhookDeliveries": f'webhookId: "{webhook}", ',
         }
         other_arguments = needed_arguments.get(name, "")
         for size, is_accepted in ((100, True), (101, False), (0, False), (-1, False), (2**31 - 1, False)):
             query = query_by_type[type_] % f"{name}({other_arguments}{argument}: {size}) {{ __typename }}"
-            response = await api.run(sample.member, query)
+            caller = sample.owner if name == "webhookDeliveries" else sample.member
+            response = await api.run(caller, query)
             assert ("errors" not in response) is is_accepted, query
             assert is_accepted or codes(response) == {"INVALID_INPUT"}, query
 
@@ -187,6 +196,11 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
             "mutation ($l: [Permission!]!) { setPermissionOverwrite("
             f'channelId: "c_1.1", roleId: "r_{sample.workspace[2:]}", allow: $l) {{ roleId }} }}',
             ["SPEAK"] * 20_000,
+        ),
+        "createOutgoingWebhook": (
+            "mutation ($l: [ID!]) { createOutgoingWebhook("
+            f'workspaceId: "{sample.workspace}", url: "https://8.8.8.8/", events: [], channelIds: $l) {{ id }} }}',
+            [f"c_{sample.workspace[2:]}.{number}" for number in range(20_000)],
         ),
         "createGroup": (
             'mutation ($l: [ID!]!) { createGroup(input: {name: "G", memberIds: $l}) { id } }',

@@ -48,7 +48,7 @@ class Received:
 
 @dataclass
 class Endpoint:
-    """What arrived, in order, and how the endpoint answers."""
+    """The requests in the order in which they came, and the answers that they get."""
 
     port: int
     received: list[Received] = field(default_factory=list)

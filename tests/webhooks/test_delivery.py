@@ -153,3 +153,26 @@ async def test_a_long_answer_is_cut_off_and_counts(api: Api, endpoint: Endpoint)
     await api.send(alice, bob)
     await wait_for_delivered(api, admin(), webhook["id"], 1)
     assert written < 10_000_000
+
+
+async def test_webhooks_take_turns_when_all_places_are_taken(
+    api: Api, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resolvers.webhooks.outgoing.delivery_worker.WEBHOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("resolvers.webhooks.outgoing.delivery_worker.TURN_SECONDS", 0.2)
+    alice, bob = await api.create_users("alice", "bob")
+
+    async def answer_late(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.1)
+        writer.write(answer(200))
+        await writer.drain()
+
+    async with open_endpoint(lambda _: answer_late) as slow:
+        await create_webhook(api, admin(), slow.url)
+        for number in range(40):
+            await api.send(alice, bob, str(number))
+        await slow.wait_for_attempts(2)
+        await create_webhook(api, admin(), endpoint.url)
+        await api.send(alice, bob, "last")
+        await endpoint.wait_for(1)
+        assert len(slow.received) < 41

@@ -165,6 +165,8 @@ async def test_an_endpoint_that_is_down_is_tried_by_one_event_at_a_time(
     assert 8 <= tried <= 16
     await clocked.advance(5)
     await endpoint.wait_for_attempts(tried + 1)
+    await clocked.settle()
+    assert len(endpoint.received) == tried + 1
     endpoint.decide = lambda _: 200
     # After one success all are sent, also those that would be due later.
     await clocked.advance(300)

@@ -24,7 +24,7 @@ from store.base.errors import StoreError
 from store.base.tasks import end_tasks
 from store.store import Store
 from store.webhooks.delivery_store import DueWebhook
-from store.webhooks.event_rows import Line, LoggedEvent
+from store.webhooks.event_rows import Line, WebhookEvent
 from store.webhooks.webhook import WebhookId
 
 _log = structlog.get_logger()
@@ -59,8 +59,20 @@ class Deliverer:
     the line continues with the next rows, so an event may be sent again after a failure, with the same id.
     """
 
-    def __init__(self, parts: Delivering, id: WebhookId, has_lease: Callable[[], bool]) -> None:
-        """Create it. has_lease: returns whether the lease is certainly still valid."""
+    def __init__(
+        self, parts: Delivering, id: WebhookId, has_lease: Callable[[], bool], is_turn: Callable[[], bool]
+    ) -> None:
+        """Create it.
+
+        Args:
+            parts: The parts of this process.
+            id: The webhook.
+            has_lease: Returns whether the lease is certainly still valid.
+            is_turn: Returns whether this process may go on; otherwise other webhooks wait for it.
+        """
+        self._is_turn = is_turn
+        self._is_paused = False
+        """The webhook was PAUSED by an attempt."""
         self._parts = parts
         self._store = parts.store
         self._deliveries = parts.store.webhook_deliveries
@@ -73,8 +85,9 @@ class Deliverer:
 
     async def run(self) -> None:
         """Deliver all that is due, then return. Raises StoreError."""
+        self._is_paused = False
         try:
-            while self._has_lease():
+            while self._may_send():
                 due = await self._deliveries.find_due(self._id, self._now_ms())
                 if due is None:
                     await self._finish()
@@ -84,8 +97,11 @@ class Deliverer:
                     continue
                 if not await self._deliver_some():
                     return
+            await self._finish()
         finally:
             await end_tasks(self._lines.values())
+            # What failed is due still.
+            await asyncio.gather(*self._lines.values(), return_exceptions=True)
 
     async def _deliver_some(self) -> bool:
         """Begin with lines that are due, and wait until one has ended, or a moment. Return false if there is none."""
@@ -117,18 +133,20 @@ class Deliverer:
         if due is None:
             return
         events = await self._deliveries.list_pending(line, EVENTS_AT_ONCE)
-        delivered: list[tuple[LoggedEvent, int]] = []
-        dropped: list[LoggedEvent] = []
-        failed: tuple[LoggedEvent, Attempt] | None = None
+        delivered: list[tuple[WebhookEvent, int]] = []
+        dropped: list[WebhookEvent] = []
+        failed: tuple[WebhookEvent, Attempt] | None = None
+        is_cut = False
         try:
             for event in events:
+                if not self._may_send():
+                    is_cut = True
+                    break
                 body = await self._parts.payloads.render(due.webhook, event)
                 if body is None:
                     dropped.append(event)
                     continue
                 attempt = await self._send(due, event, body)
-                if attempt is None:
-                    return
                 if not attempt.is_success:
                     failed = event, attempt
                     break
@@ -140,15 +158,20 @@ class Deliverer:
             await self._deliveries.complete(delivered, dropped, self._now_ms())
         if failed is not None:
             await self._note_failure(line._replace(failures=0) if delivered else line, *failed)
+        elif is_cut:
+            # Nothing was tried, or what was delivered is stored: the line is due as before.
+            return
         elif len(events) < EVENTS_AT_ONCE:
             await self._deliveries.end_line(line, self._now_ms())
         else:
             await self._deliveries.continue_line(line, self._now_ms())
 
-    async def _send(self, due: DueWebhook, event: LoggedEvent, body: bytes) -> Attempt | None:
-        """Send an event. None: it was not sent, because another process may have the lease."""
-        if not self._has_lease():
-            return None
+    def _may_send(self) -> bool:
+        """Return whether another attempt may begin. A webhook that is deleted is unknown to all servers."""
+        is_known = self._id in self._store.webhook_registry.webhooks
+        return is_known and not self._is_paused and self._has_lease() and self._is_turn()
+
+    async def _send(self, due: DueWebhook, event: WebhookEvent, body: bytes) -> Attempt:
         webhook = due.webhook
         assert webhook.url is not None
         now_ms = self._now_ms()
@@ -163,7 +186,7 @@ class Deliverer:
             # The lines that failed while the endpoint was down need not wait for their next attempt.
             await self._deliveries.set_active(self._id, self._now_ms() if was_down else None)
 
-    async def _note_failure(self, line: Line, event: LoggedEvent, attempt: Attempt) -> None:
+    async def _note_failure(self, line: Line, event: WebhookEvent, attempt: Attempt) -> None:
         now_ms = self._now_ms()
         self._failures += 1
         wish_ms = parse_retry_after(attempt.retry_after, now_ms)
@@ -173,7 +196,8 @@ class Deliverer:
             self._id, now_ms, now_ms + held_ms if held_ms else 0, PAUSED_AFTER_MS, is_gone=attempt.is_gone
         )
         await self._deliveries.fail(event, line, attempt.status, now_ms + wait_ms)
-        if since_ms is not None:
+        if since_ms is not None and not self._is_paused:
+            self._is_paused = True
             _log.warning("webhook_paused", webhook=self._id, status=attempt.status, failing_since_ms=since_ms)
 
     def _now_ms(self) -> int:

@@ -34,8 +34,11 @@ _RENEW_SECONDS = 4.0
 MARGIN_SECONDS = 2.0
 """Nothing is sent in the last part of a lease: an attempt begins before another process may begin."""
 
-WEBHOOKS_AT_ONCE = 50
+WEBHOOKS_AT_ONCE = 100
 """Webhooks that one process delivers to at the same time."""
+
+TURN_SECONDS = 20.0
+"""Time after which a webhook with many events lets others have its place, if all places are taken."""
 
 MEASURE_SECONDS = 15.0
 MOST_COUNTED = 100_000
@@ -109,6 +112,7 @@ class DeliveryWorker:
         if not candidates or free <= 0:
             return
         found = await self._deliveries.list_free(candidates, self._store.clock.now_ms())
+        self._parts.chance.shuffle(found)
         for id in found[:free]:
             began = time.monotonic()
             if await self._deliveries.take_lease(id):
@@ -124,11 +128,16 @@ class DeliveryWorker:
     async def _deliver(self, id: WebhookId) -> None:
         mark_as_background()
         try:
-            deliverer = Deliverer(self._parts, id, lambda: self._has_lease(id))
+            end = time.monotonic() + TURN_SECONDS
+
+            def is_turn() -> bool:
+                return time.monotonic() < end or len(self._running) < WEBHOOKS_AT_ONCE
+
+            deliverer = Deliverer(self._parts, id, lambda: self._has_lease(id), is_turn)
             while True:
                 self._again.discard(id)
                 await deliver_or_log(deliverer, id)
-                if id not in self._again or not self._has_lease(id):
+                if id not in self._again or not self._has_lease(id) or not is_turn():
                     break
         finally:
             await self._release(id)

@@ -17,7 +17,9 @@ ANSWER_SECONDS = 15.0
 MAX_ANSWER = 64 * 1024
 """Bytes of an answer that are read. Longer ones are cut off, and their connection is closed."""
 
-_CONNECTIONS = 400
+_CONNECTIONS = 800
+"""Enough for all webhooks and conversations that are served at the same time."""
+
 _USER_AGENT = "Confab-Webhooks/1"
 _GONE = 410
 _ASKS_FOR_PAUSE = (429, 503)

@@ -22,7 +22,7 @@ from store.messages.message import Message
 from store.messages.system_events import SystemEventKind
 from store.store import Store
 from store.webhooks import event_rows
-from store.webhooks.event_rows import LoggedEvent
+from store.webhooks.event_rows import WebhookEvent
 from store.webhooks.webhook import Webhook, WebhookEventType
 
 
@@ -32,14 +32,14 @@ class Payloads:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def render(self, webhook: Webhook, event: LoggedEvent) -> bytes | None:
+    async def render(self, webhook: Webhook, event: WebhookEvent) -> bytes | None:
         """Return the body of an event; None if it is not sent: its subject is gone, or not visible to the creator."""
         data = await self._data(webhook, event)
         if data is None:
             return None
         return orjson.dumps({"type": event.type, "timestamp": iso(event.at_ms), "data": data})
 
-    async def _data(self, webhook: Webhook, event: LoggedEvent) -> Json | None:
+    async def _data(self, webhook: Webhook, event: WebhookEvent) -> Json | None:
         match event.type:
             case event_rows.GAP:
                 since_ms, until_ms = event.reference
@@ -55,7 +55,7 @@ class Payloads:
             case _:
                 return await self._message_data(webhook, event)
 
-    async def _message_data(self, webhook: Webhook, event: LoggedEvent) -> Json | None:
+    async def _message_data(self, webhook: Webhook, event: WebhookEvent) -> Json | None:
         message = await self._find(event.conversation, event.reference[0])
         if message is None or not await self._may_read(webhook, message):
             return None
@@ -111,7 +111,7 @@ class Payloads:
         # Of a deleted channel, only the id is left.
         return {"channel": channel_json(found) if found is not None else {"id": channel, "workspaceId": workspace}}
 
-    async def _member_data(self, webhook: Webhook, event: LoggedEvent) -> Json | None:
+    async def _member_data(self, webhook: Webhook, event: WebhookEvent) -> Json | None:
         workspace = WorkspaceId(event.conversation)
         if webhook.workspace is not None and not await self._is_member(workspace, webhook.creator):
             return None
@@ -128,7 +128,7 @@ class Payloads:
 
 
 def _concerned(message: Message) -> Sequence[UserId]:
-    """Return the users whom a SYSTEM message says to have joined or left."""
+    """Return the users who have joined or left, by a SYSTEM message."""
     event = message.system_event
     if event is not None and event.kind is SystemEventKind.MEMBER_LEFT and not message.mentions:
         return [message.sender]

@@ -9,7 +9,7 @@ from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
 from resolvers.webhooks.outgoing.managing import access_outgoing
-from store.webhooks.event_rows import LoggedEvent
+from store.webhooks.event_rows import WebhookEvent
 from store.webhooks.webhook import WebhookId
 from subscriptions.delivery.webhooks.log_writer import NEW_EVENTS
 from subscriptions.realtime.bus import ALL_SERVERS
@@ -19,10 +19,10 @@ _CURSOR = "wd"
 
 async def list_deliveries(
     app: Confab, caller: Caller, id: str, first: int | None, after: str | None
-) -> Page[LoggedEvent]:
+) -> Page[WebhookEvent]:
     """Return a page of the events of a webhook, the newest first. Raises InvalidInput, NotFound and Forbidden."""
-    webhook = await access_outgoing(app, caller, id)
     size = check_page_size(first, "first")
+    webhook = await access_outgoing(app, caller, id)
     before = _decode_position(after) if after is not None else None
     found = await app.store.webhook_deliveries.list_newest(webhook.id, before, size + 1)
     edges = [Edge(event, (_CURSOR, event.order)) for event in found[:size]]
@@ -54,7 +54,7 @@ async def redeliver(app: Confab, caller: Caller, id: str, delivery: str | None, 
     return count
 
 
-async def _access_delivery(app: Confab, webhook: WebhookId, delivery: str) -> LoggedEvent:
+async def _access_delivery(app: Confab, webhook: WebhookId, delivery: str) -> WebhookEvent:
     prefix, _, order = delivery.rpartition(".")
     event = None
     if prefix == webhook and is_number(order) and len(order) <= 15:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from resolvers.web_requests.addresses import SystemResolver, outgoing_rules
 from resolvers.web_requests.errors import AddressRefused, FetchFailed
 from resolvers.webhooks.outgoing.delivery_worker import DeliveryWorker
@@ -11,6 +13,9 @@ from subscriptions.delivery.recipients import ListViewers
 from subscriptions.delivery.webhooks.event_noting import EventNoting
 from subscriptions.delivery.webhooks.log_writer import LogWriter
 from subscriptions.realtime.bus import Bus
+
+_RESOLVE_SECONDS = 5.0
+"""Time that the creation of a webhook waits for the addresses of its host. They are judged again when it connects."""
 
 
 class WebhookParts:
@@ -67,9 +72,10 @@ class WebhookParts:
         """
         try:
             address = self._rules.parse(url)
-            await self._rules.judge(address.host, address.port, self._resolver.resolve)
+            async with asyncio.timeout(_RESOLVE_SECONDS):
+                await self._rules.judge(address.host, address.port, self._resolver.resolve)
         except AddressRefused as error:
             return error.reason
-        except FetchFailed:
+        except (FetchFailed, TimeoutError):
             return None
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -33,7 +33,6 @@ REFRESH_SECONDS = 2.0
 ASK_SECONDS = REFRESH_SECONDS + 0.5
 """Time after which every process that reaches MongoDB knows a new webhook, whether it answers or not."""
 
-_FRAME = "webhooks_changed"
 _QUESTION = "webhooks"
 
 _PAGE = 500
@@ -47,17 +46,14 @@ class EventNoting:
     Before this process has read the webhooks for the first time, it notes all events.
     """
 
-    def __init__(self, store: Store, bus: Bus, list_servers: Callable[[], Iterable[str]]) -> None:
-        """Create it, and listen to frames on the bus. list_servers: returns the servers that are alive."""
+    def __init__(self, store: Store, bus: Bus) -> None:
+        """Create it, and answer the questions of other servers."""
         self._store = store
         self._bus = bus
-        self._list_servers = list_servers
         self._registry = store.webhook_registry
         self._task: asyncio.Task[None] | None = None
-        self._refreshing: set[asyncio.Task[None]] = set()
         self.noted = asyncio.Event()
         """Set whenever events were noted by this process."""
-        bus.on_frame(_FRAME, self._refresh_soon)
         bus.calls.answer_kind(_QUESTION, self._answer)
 
     async def open(self) -> None:
@@ -69,19 +65,25 @@ class EventNoting:
     async def close(self) -> None:
         """Stop."""
         if self._task is not None:
-            await end_tasks([self._task, *self._refreshing])
+            await end_tasks([self._task])
             self._task = None
 
     async def announce(self) -> None:
-        """Return when all servers know which webhooks there are. Raises StoreError if this one can't read them."""
-        await self._registry.refresh()
-        servers = [server for server in self._list_servers() if server != self._store.deployment.owner]
+        """Return when all servers that reach MongoDB know which webhooks there are."""
+        try:
+            await self._registry.refresh()
+            servers = await self._store.deployment.worker_numbers.list_ring()
+        except StoreError:
+            await asyncio.sleep(ASK_SECONDS)
+            return
         await asyncio.gather(
-            *(self._bus.calls.ask(server, {_QUESTION: True}, timeout_seconds=ASK_SECONDS) for server in servers),
+            *(
+                self._bus.calls.ask(server, {_QUESTION: True}, timeout_seconds=ASK_SECONDS)
+                for server in servers
+                if server != self._store.deployment.owner
+            ),
             return_exceptions=True,
         )
-        with suppress(StoreError):
-            await self._bus.notify_all(_FRAME, True)
 
     # Events
 
@@ -89,10 +91,12 @@ class EventNoting:
         """See `MessageNotes`."""
         if not self._registry.may_want_any or revision is RevisionKind.REACTIONS:
             return []
+        return self._store.webhook_notes.note_calls(self._events_of(messages, revision))
+
+    def _events_of(self, messages: Sequence[Message], revision: RevisionKind | None) -> Iterator[NotedEvent]:
         now_ms = self._store.clock.now_ms()
-        return self._store.webhook_notes.note_calls(
-            event for message in messages for event in events_of(message, revision, self._registry.wants, now_ms)
-        )
+        for message in messages:
+            yield from events_of(message, revision, self._registry.wants, now_ms)
 
     def take(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> None:
         """See `MessageNotes`."""
@@ -145,7 +149,7 @@ class EventNoting:
         store = self._store
         since_ms = min(from_ms, await store.webhook_log.find_written_until(from_ms))
         async for messages, revision in store.changed_messages.list_since(since_ms, _PAGE):
-            calls = self.note_calls(messages, revision)
+            calls = store.webhook_notes.note_calls(self._events_of(messages, revision), is_recovery=True)
             if calls:
                 await store.cache.run_in_background(calls)
         gap = NotedEvent(f"gap-{store.deployment.redis_epoch}", GAP, "", (since_ms, store.clock.now_ms()), from_ms)
@@ -164,16 +168,6 @@ class EventNoting:
     async def _answer(self, _question: Json) -> Json:
         await self._registry.refresh()
         return {}
-
-    def _refresh_soon(self, _body: Any) -> None:
-        task = asyncio.create_task(self._refresh())
-        self._refreshing.add(task)
-        task.add_done_callback(self._refreshing.discard)
-
-    async def _refresh(self) -> None:
-        # The next interval tries again.
-        with suppress(StoreError):
-            await self._registry.refresh()
 
     async def _run(self) -> None:
         mark_as_background()

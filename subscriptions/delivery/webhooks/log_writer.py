@@ -18,8 +18,10 @@ from store.webhooks.event_log import LEASE_MS
 from store.webhooks.event_notes import EventEntry
 from store.webhooks.event_rows import NotedEvent
 from store.webhooks.webhook import WebhookEventType, WebhookId
+from store.webhooks.webhook_registry import CLOCKS_MS
 from subscriptions.delivery.recipients import ListViewers
 from subscriptions.delivery.webhooks.event_noting import EventNoting
+from subscriptions.delivery.webhooks.event_order import EventOrder
 from subscriptions.realtime.bus import ALL_SERVERS, Bus
 
 _log = structlog.get_logger()
@@ -55,6 +57,7 @@ class LogWriter:
         self._noting = noting
         self._list_viewers = list_viewers
         self._task: asyncio.Task[None] | None = None
+        self._order = EventOrder(store)
         self._leased_until = 0.0
         """By the monotonic clock, from before the lease was renewed."""
         self._lock = asyncio.Lock()
@@ -95,13 +98,15 @@ class LogWriter:
             written = 0
             while True:
                 began_ms = self._store.clock.now_ms()
-                entries = await self._store.webhook_notes.list_entries(_ENTRIES)
+                entries = await self._list_entries()
+                if entries is None:
+                    return written
                 if not entries:
                     await self._store.webhook_log.note_written(began_ms)
                     return written
-                await self._write(entries)
-                written += len(entries)
-                if not await self._renew():
+                done = await self._write(entries)
+                written += done
+                if done < len(entries) or not await self._renew():
                     return written
 
     async def _renew(self) -> bool:
@@ -113,12 +118,23 @@ class LogWriter:
         self._leased_until = now + LEASE_MS / 1000 if taken else 0.0
         return taken
 
-    async def _write(self, entries: Sequence[EventEntry]) -> None:
+    async def _list_entries(self) -> Sequence[EventEntry] | None:
+        """Return the next entries to write; None: after a loss of Redis, earlier ones are still being noted again."""
+        notes = self._store.webhook_notes
+        entries = await notes.list_entries(_ENTRIES)
+        # In this order: when the recovery has ended, all of its notes are there.
+        if entries and await self._store.deployment.generations.is_recovering():
+            return None
+        return await notes.list_entries(_ENTRIES, is_recovery=True) or entries
+
+    async def _write(self, entries: Sequence[EventEntry]) -> int:
+        """Write what is not waiting for earlier messages. Return the number of entries that are done."""
         # A webhook may be newer than the last refresh of this process, and older than these events.
         await self._store.webhook_registry.refresh()
+        arranged = await self._order.arrange(entries)
         pairs: list[tuple[WebhookId, NotedEvent]] = []
-        for event in (event for entry in entries for event in entry.events):
-            webhooks = self._store.webhook_registry.list_for(event)
+        for event, is_found in arranged.events:
+            webhooks = self._store.webhook_registry.list_for(event, 0 if is_found else CLOCKS_MS)
             completed = await self._complete(event) if webhooks else None
             if completed is not None:
                 pairs += ((webhook, completed) for webhook in webhooks)
@@ -130,7 +146,9 @@ class LogWriter:
                 raise
             if changed:
                 self._bus.send_frames(NEW_EVENTS, {ALL_SERVERS: sorted(changed)})
-        await self._store.webhook_notes.remove(entries)
+        self._order.note_written(arranged)
+        await self._store.webhook_notes.remove(arranged.done)
+        return len(arranged.done)
 
     async def _complete(self, event: NotedEvent) -> NotedEvent | None:
         """Return an event with what is found out only now; None: it is about nobody."""

@@ -28,10 +28,11 @@ def events_of(message: Message, revision: RevisionKind | None, wants: Wants, now
 
     A change of a group without a message has the seq 0.
     """
-    conversation = message.conversation
+    conversation, seq = message.conversation, message.seq
     for type, suffix in _types(message, revision):
         if wants(type, conversation):
-            yield NotedEvent(f"{message.public_id}-{suffix}", type.value, conversation, (message.seq,), now_ms)
+            id = f"{message.public_id}-{suffix}"
+            yield NotedEvent(id, type.value, conversation, (seq,), now_ms, seq if revision is None else 0)
 
 
 def reactions_event(message: Message, now_ms: int) -> NotedEvent:

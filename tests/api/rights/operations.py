@@ -239,6 +239,13 @@ CHANNELS = {
 }
 
 WORKSPACES = {
+    "listing webhooks": in_workspace("query ($id: ID!) { webhooks(workspaceId: $id) { id } }", P.MANAGE_WEBHOOKS),
+    # Nothing opens reports, so nothing is sent to this address.
+    "creating an outgoing webhook": in_workspace(
+        """mutation ($id: ID!) { createOutgoingWebhook(
+            workspaceId: $id, url: "https://8.8.8.8/", events: [REPORT_OPENED]) { id } }""",
+        P.MANAGE_WEBHOOKS,
+    ),
     "creating a role": in_workspace(role_calls.CREATE_ROLE, P.MANAGE_ROLES, variables={"input": {"name": "x"}}),
     "changing a role": inside(
         role_calls.UPDATE_ROLE, P.MANAGE_ROLES, variables={"id": "@role", "input": {"name": "x"}}
