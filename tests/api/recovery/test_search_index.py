@@ -60,7 +60,7 @@ async def stop_indexing(api: Api) -> None:
     """Let a server index nothing, as if it died after each delivery."""
     indexing: Any = api.services.housekeeper.indexing
     await indexing.close()
-    indexing.take = lambda messages: None
+    indexing.take = lambda messages, revision=None: None
     await api.services.housekeeper.close()
 
 
