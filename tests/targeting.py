@@ -40,6 +40,7 @@ RANGED = {CHANNELS, DEVICES, INVITES, MEMBERS, REACTIONS, RECEIPTS, SESSIONS, WO
 EXCEPTIONS: dict[str, str] = {
     "messages {'_id': {'$gt": "loss recovery reads recent messages once (loss_recovery.py)",
     "messages {'et'": "edited messages are read once after a loss of Redis (past_indexing.py)",
+    "messages {'rc'": "recalled messages are read once after a loss of Redis (changed_messages.py)",
     "messages {}": "the command `search rebuild` reads the oldest message (search.py)",
     "users {'k':": "the directory is searched on every shard, each of which reads one page (user_search.py)",
     "users {'_id': {'$gt'": "users without current search fields are looked for once an hour (user_search.py)",

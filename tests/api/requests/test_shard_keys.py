@@ -42,6 +42,7 @@ from tests.api.voice.calls import JOIN, LEAVE, MODERATE, UPDATE, Device, make_vo
 from tests.files.blobs.contents import all_names, in_parts, read_all
 from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
+from tests.webhooks import calls as webhooks
 
 TYPING = "mutation ($id: ID!) { startTyping(conversationId: $id) stopTyping(conversationId: $id) }"
 MESSAGE = """query ($id: ID!) { message(id: $id) { seq replyTo { seq } delivery { readCount }
@@ -131,6 +132,16 @@ async def use_blobs(store: Store) -> None:
     await blobs.delete(["1/a"])
 
 
+async def use_webhooks(api: Api) -> None:
+    """Use a webhook that gets no events: an address outside of this machine is not connected to."""
+    webhook = await webhooks.create_webhook(api, webhooks.admin(), "https://8.8.8.8/", "REPORT_OPENED")
+    await api.data(webhooks.admin(), webhooks.LIST)
+    assert await webhooks.list_deliveries(api, webhooks.admin(), webhook["id"]) == []
+    assert await webhooks.redeliver(api, webhooks.admin(), webhook["id"], since="2026-01-01T00:00:00.000Z") == 0
+    await api.data(webhooks.admin(), webhooks.ROTATE, id=webhook["id"])
+    await api.data(webhooks.admin(), webhooks.DELETE, id=webhook["id"])
+
+
 async def use_preview_cache(store: Store) -> None:
     await store.preview_cache.store("https://a.example/", None, 60_000)
     assert await store.preview_cache.find("https://a.example/") == CachedPreview(None)
@@ -192,6 +203,7 @@ async def test_every_operation_names_its_shards(
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     conversation, shop_conversation = private_id(alice, bob), private_id(alice, bob, "shop")
     listeners = [await api.listen(bob, query) for query in (LIVE_MESSAGES, LIVE_SESSIONS)]
+    await use_webhooks(api)
     snapshot = await api.data(alice, SYNC)
     first = (await api.send(alice, bob, "once", idempotencyKey="k"))["message"]
     await api.send(bob, conversation, "again", replyToId=first["id"])
