@@ -210,7 +210,11 @@ async def test_the_log_never_has_a_token(
 ) -> None:
     hook = await hooks.create(workspace.admin, workspace.general)
     capsys.readouterr()
-    for path in (hook.path, f"{hook.path}/", f"/prefix{hook.path}", f"/x{hook.path.upper()}", f"{hook.path}/slack"):
+    paths = [hook.path, f"{hook.path}/", f"/prefix{hook.path}", f"/x{hook.path.upper()}", f"{hook.path}/slack"]
+    # Addresses that were copied or put together wrongly.
+    paths += [hook.path * 2, hook.path.replace("webhooks", "webhook"), hook.path.replace("/", "\\")]
+    paths += [f"/{hook.id}/{hook.token}", f"/webhooks/{hook.id}{hook.token}"]
+    for path in paths:
         for method in ("POST", "GET"):
             await hooks.http.request(method, path, json={"content": "x"})
     logged = "".join(capsys.readouterr())
