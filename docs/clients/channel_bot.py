@@ -90,6 +90,8 @@ class ChannelBot:
                 return
 
     async def _watch_channels(self) -> None:
+        """Return when it sees no channel any more."""
+
         def resume() -> dict[str, Any]:
             return {"channels": [{"id": id, "rev": rev} for id, rev in self._positions.items()]}
 
@@ -98,6 +100,10 @@ class ChannelBot:
             channel = event.get("conversationId")
             if event["__typename"] == "AccessEnded":
                 self._positions.pop(channel, None)
+                self._remember(self._positions)
+                if not self._positions:
+                    # Nothing is left to name if the connection ends.
+                    return
             elif event["__typename"] == "ChannelMessage":
                 if event["change"] == "CREATED":
                     await self._reply(event["message"])

@@ -24,8 +24,8 @@ LOGGED_PATH_KEY = "confab.logged_path"
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z")
 _HEADER = REQUEST_ID_HEADER.encode()
-_WEBHOOK = re.compile(r"(.*/webhooks/[^/]*)/.*", re.IGNORECASE | re.DOTALL)
-"""Path of an incoming webhook. Its end is a secret, also in a request that is refused before it gets there."""
+_WEBHOOK = re.compile(r"(.*?(?:/webhooks/[^/]*(?=/)|h_[0-9]{15,19}+(?!\Z)))/?.*", re.IGNORECASE | re.DOTALL)
+"""Path of an incoming webhook. What follows its id is a secret, also if the rest of the path is wrong."""
 
 _QUIET_PATHS = frozenset({"/healthz", "/readyz"})
 
@@ -97,7 +97,7 @@ class RequestLogMiddleware:
 
 def _without_token(path: str) -> str:
     """Return a path without what follows the id of a webhook."""
-    found = _WEBHOOK.match(path) if "webhooks" in path.lower() else None
+    found = _WEBHOOK.match(path)
     return f"{found[1]}/…" if found is not None else path
 
 

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -166,6 +166,31 @@ async def test_it_answers_commands_in_all_channels_and_nothing_else(chat: Chat) 
         assert await chat.wait_for_reply(await chat.command(second, "five")) == ["answer to five"]
     assert await chat.replies(text) == await chat.replies(hidden) == []
     assert first not in chat.positions
+
+
+async def test_it_goes_on_if_its_connection_ends_while_it_sees_no_channel(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = importlib.import_module("gql_client")
+    subscribe = guide.Confab.subscribe
+
+    async def interrupted(self: Any, document: str, variables: Callable[[], dict[str, Any]]) -> AsyncIterator[Any]:
+        while True:
+            async with aclosing(subscribe(self, document, variables)) as answers:
+                async for data in answers:
+                    yield data
+                    if data.get("channelEvents", {}).get("__typename") == "AccessEnded":
+                        break
+
+    monkeypatch.setattr(guide.Confab, "subscribe", interrupted)
+    workspace = await chat.create_workspace()
+    first = await chat.create_channel(workspace, "first")
+    async with chat.bot():
+        assert await chat.wait_for_reply(await chat.command(first, "one")) == ["answer to one"]
+        await chat.person.ask(DENY, channel=first, user=BOT)
+        await wait_for(lambda: first not in chat.positions, TIMEOUT_SECONDS)
+        second = await chat.create_channel(workspace, "second")
+        assert await chat.wait_for_reply(await chat.command(second, "two")) == ["answer to two"]
 
 
 async def test_it_answers_once_after_its_own_restart_and_that_of_the_server(chat: Chat, servers: Servers) -> None:

@@ -7,7 +7,7 @@ import hmac
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_avatar_url, check_content, check_key
-from resolvers.base.errors import NotFound
+from resolvers.base.errors import Archived, NotFound
 from resolvers.base.metadata import encode_metadata
 from resolvers.base.names import accept_external_name
 from resolvers.base.rate_limits import check_rate
@@ -53,7 +53,7 @@ async def post_message(app: Confab, webhook: Webhook, posted: PostedMessage) -> 
     check_content(posted.content, may_be_empty=bool(posted.embeds))
     check_key(posted.key)
     name = accept_external_name(posted.username, "username") if posted.username is not None else None
-    check_avatar_url(posted.avatar_url)
+    check_avatar_url(posted.avatar_url, "icon_url" if posted.is_slack else "avatarUrl")
     metadata = encode_metadata(posted.metadata)
     embeds = await check_given_embeds(app, sender, posted.embeds, by_service=True)
     new = NewMessage(
@@ -86,6 +86,9 @@ async def post_message(app: Confab, webhook: Webhook, posted: PostedMessage) -> 
     )
     try:
         return await send_once(app, message, new, destination, rate=None)
+    except Archived as error:
+        # No field of the body is at fault.
+        raise Archived(error.message) from error
     except NotFound as error:
         if error.field == "threadOf":
             raise

@@ -187,7 +187,9 @@ async def test_nicknames_are_shown_as_the_names_of_authors(api: Api, other_api: 
     workspace = await create_workspace(api, alice)
     await add_members(api, workspace, bob)
     channel = await create_channel(api, alice, workspace)
-    await api.send(bob, channel, "hello")
+    hello = await api.send(bob, channel, "hello")
+    reply = 'mutation ($id: ID!) { sendMessage(input: {threadOf: $id, content: "x"}) { message { conversationId } } }'
+    thread = (await api.data(bob, reply, id=hello["message"]["id"]))["sendMessage"]["message"]["conversationId"]
     await api.send(bob, alice, "in private")
 
     async def authors(where: Api, conversation: str) -> list[str]:
@@ -196,7 +198,7 @@ async def test_nicknames_are_shown_as_the_names_of_authors(api: Api, other_api: 
 
     assert await authors(api, channel) == await authors(other_api, channel) == [bob]
     await nickname(api, bob, workspace, "Bobby")
-    assert await authors(api, channel) == ["Bobby"]
+    assert await authors(api, channel) == await authors(api, thread) == ["Bobby"]
 
     async def other_server_shows_it() -> bool:
         return await authors(other_api, channel) == ["Bobby"]

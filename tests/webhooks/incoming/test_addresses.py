@@ -159,8 +159,9 @@ async def test_the_webhook_of_an_archived_channel_answers_archived_until_it_is_r
     hook = await hooks.create(workspace.admin, workspace.general)
     parent = (await hooks.sent(hook))["id"]
     await hooks.api.data(workspace.admin, ARCHIVE, id=workspace.general)
-    assert refusal_of(await hooks.send(hook))[:2] == (409, "ARCHIVED")
-    assert refusal_of(await hooks.send(hook, threadOf=parent))[:2] == (409, "ARCHIVED")
+    for more in ({}, {"threadOf": parent}):
+        # None of the fields of the body is at fault.
+        assert refusal_of(await hooks.send(hook, **more)) == (409, "ARCHIVED", None)
     texts = [m for m in await hooks.messages(workspace.member, workspace.general) if m["contentType"] == "TEXT"]
     assert len(texts) == 1
     await hooks.api.data(workspace.admin, ARCHIVE, id=workspace.general, archived=False)
@@ -210,7 +211,11 @@ async def test_the_log_never_has_a_token(
 ) -> None:
     hook = await hooks.create(workspace.admin, workspace.general)
     capsys.readouterr()
-    for path in (hook.path, f"{hook.path}/", f"/prefix{hook.path}", f"/x{hook.path.upper()}", f"{hook.path}/slack"):
+    paths = [hook.path, f"{hook.path}/", f"/prefix{hook.path}", f"/x{hook.path.upper()}", f"{hook.path}/slack"]
+    # Addresses that were copied or put together wrongly.
+    paths += [hook.path * 2, hook.path.replace("webhooks", "webhook"), hook.path.replace("/", "\\")]
+    paths += [f"/{hook.id}/{hook.token}", f"/webhooks/{hook.id}{hook.token}"]
+    for path in paths:
         for method in ("POST", "GET"):
             await hooks.http.request(method, path, json={"content": "x"})
     logged = "".join(capsys.readouterr())

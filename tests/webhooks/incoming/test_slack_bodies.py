@@ -96,6 +96,16 @@ async def test_a_slack_body_without_text_is_refused(
     assert await hooks.messages(workspace.member, workspace.general) == []
 
 
+@pytest.mark.parametrize("picture", ["ghost.png", "javascript:alert(1)", 7])
+async def test_the_error_for_a_bad_picture_names_slacks_field(
+    hooks: Hooks, workspace: SampleChannels, picture: object
+) -> None:
+    hook = await hooks.create(workspace.admin, workspace.general)
+    answer = await hooks.http.post(hook.path, json={"text": "hi", "icon_url": picture})
+    assert refusal_of(answer) == (400, "INVALID_INPUT", "icon_url")
+    assert await hooks.messages(workspace.member, workspace.general) == []
+
+
 async def test_a_form_may_carry_a_message_of_confabs_own_form(hooks: Hooks, workspace: SampleChannels) -> None:
     hook = await hooks.create(workspace.admin, workspace.general)
     answer = await hooks.http.post(hook.path, data={"payload": '{"content": "built"}'})
