@@ -124,7 +124,7 @@ async def test_reading_while_the_push_is_sent_removes_it(processes: tuple[Pushin
     await one.worker._expand()
     await one.worker._decide_due()
     await other.api.mark_read(bob, private_id(alice, bob))
-    await other.api.services.app.read_notices.write()
+    await other.api.services.app.stale_notifications.write()
     one.service.gate.set()
     await one.work()
     await other.work()

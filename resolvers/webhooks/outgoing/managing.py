@@ -53,7 +53,7 @@ async def create_webhook(
     except TooManyWebhooks as error:
         place = "a workspace" if owner is not None else "the deployment"
         raise LimitReached(f"{place} has at most {MAX_OUTGOING} outgoing webhooks", field="workspaceId") from error
-    await app.noting.announce()
+    await app.webhook_notes.announce()
     return webhook
 
 
@@ -76,7 +76,7 @@ async def delete_webhook(app: Confab, caller: Caller, id: str) -> None:
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
     if not await app.store.webhooks.delete(webhook, app.store.clock.now_ms()):
         raise no_webhook()
-    await app.noting.announce()
+    await app.webhook_notes.announce()
 
 
 async def access_outgoing(app: Confab, caller: Caller, id: str) -> Webhook:

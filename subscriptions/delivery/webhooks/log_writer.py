@@ -20,8 +20,8 @@ from store.webhooks.event_rows import NotedEvent
 from store.webhooks.webhook import WebhookEventType, WebhookId
 from store.webhooks.webhook_registry import CLOCKS_MS
 from subscriptions.delivery.recipients import ListViewers
-from subscriptions.delivery.webhooks.event_noting import EventNoting
 from subscriptions.delivery.webhooks.event_order import EventOrder
+from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
 from subscriptions.realtime.bus import ALL_SERVERS, Bus
 
 _log = structlog.get_logger()
@@ -51,10 +51,10 @@ NEW_EVENTS = "webhook_events"
 class LogWriter:
     """Runs in processes that do background work."""
 
-    def __init__(self, store: Store, bus: Bus, noting: EventNoting, list_viewers: ListViewers) -> None:
+    def __init__(self, store: Store, bus: Bus, webhook_notes: WebhookNotes, list_viewers: ListViewers) -> None:
         self._store = store
         self._bus = bus
-        self._noting = noting
+        self._webhook_notes = webhook_notes
         self._list_viewers = list_viewers
         self._task: asyncio.Task[None] | None = None
         self._order = EventOrder(store)
@@ -189,10 +189,10 @@ class LogWriter:
         """Wait for a time, or until this process has noted events."""
         try:
             async with asyncio.timeout(seconds):
-                await self._noting.noted.wait()
+                await self._webhook_notes.noted.wait()
         except TimeoutError:
             return
-        self._noting.noted.clear()
+        self._webhook_notes.noted.clear()
         if not self.has_lease and not await self._may_begin():
             await asyncio.sleep(_TAKE_SECONDS)
 
