@@ -24,7 +24,7 @@ class BackgroundWorker(Protocol):
         ...
 
     async def close(self) -> None:
-        """Take no more work, and end what has begun. Other processes continue."""
+        """Take no more work, and complete what has begun. Other processes do the rest."""
         ...
 
 

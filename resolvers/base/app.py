@@ -101,7 +101,7 @@ class Confab:
     media: MediaServer | None = None
     """Carries sound and pictures of voice channels; None: none is set up."""
     push_services: Mapping[PushPlatform, PushService] = field(default_factory=dict)
-    """The services that carry pushes, as far as they are set up."""
+    """The push services that are set up."""
     web_push_public_key: str | None = None
     """Public key of this deployment for Web Push; None: it is not set up."""
     allow_loopback: bool = False

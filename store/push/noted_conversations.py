@@ -127,7 +127,7 @@ class NotedConversations:
         await self._settle([(n.conversation, Settlement(n.taken, "", self._clock.now_ms())) for n in notes])
 
     async def measure(self) -> tuple[int, int]:
-        """Return the number of conversations that are due or worked on, and the time (ms) for which the oldest waits."""
+        """Return the number of conversations that are due or in work, and the time (ms) for which the oldest waits."""
         return await self._queue.measure()
 
     async def _settle(self, settlements: Sequence[tuple[str, Settlement]]) -> None:

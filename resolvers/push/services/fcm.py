@@ -53,7 +53,7 @@ class Fcm:
         url: str = SERVICE,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """url, ssl_context: for tests."""
+        """Open no connection yet. url, ssl_context: for tests."""
         self._url = f"{url}/v1/projects/{credentials.project}/messages:send"
         self._clock = clock
         self._turns = Turns(_AT_ONCE)

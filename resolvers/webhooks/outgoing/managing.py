@@ -58,7 +58,7 @@ async def create_webhook(
 
 
 async def rotate_secret(app: Confab, caller: Caller, id: str) -> Webhook:
-    """Give an outgoing webhook a new secret. The old one signs as well for 24 h. Raises NotFound and Forbidden."""
+    """Give an outgoing webhook a new secret. Events have signatures of both for 24 h. Raises NotFound and Forbidden."""
     webhook = await access_outgoing(app, caller, id)
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
     rotated = await app.store.webhooks.rotate(webhook.id, new_secret(), app.store.clock.now_ms())

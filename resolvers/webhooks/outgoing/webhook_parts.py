@@ -19,7 +19,7 @@ _RESOLVE_SECONDS = 5.0
 
 
 class WebhookParts:
-    """Notes events; in processes that do background work also writes the log, and delivers."""
+    """Notes events. In processes that do background work it also writes the log and delivers."""
 
     def __init__(
         self,
