@@ -35,7 +35,7 @@ _MOST_BYTES = 4000
 _AT_ONCE = 64
 _IDLE_SECONDS = 60.0
 _QUOTA_SECONDS = 60.0
-"""FCM asks to wait at least so long after QUOTA_EXCEEDED, if it does not say for how long."""
+"""Pause after QUOTA_EXCEEDED, if FCM does not ask for a longer or shorter one."""
 
 
 class Fcm:
