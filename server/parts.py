@@ -46,14 +46,14 @@ from subscriptions.delivery.housekeeping import Housekeeper
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.message_notes import AllMessageNotes
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
-from subscriptions.delivery.push.push_noting import PushNoting
-from subscriptions.delivery.push.read_notices import ReadNotices
+from subscriptions.delivery.push.push_notes import PushNotes
+from subscriptions.delivery.push.stale_notifications import StaleNotifications
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.delivery.search.indexing import SearchIndexing
-from subscriptions.delivery.webhooks.event_noting import EventNoting
+from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
@@ -145,7 +145,7 @@ class Parts:
         await app.reaction_events.close()
         await app.delivery.close()
         await self.indexing.close()
-        await app.read_notices.close()
+        await app.stale_notifications.close()
         await self.webhooks.close()
         await app.threads.close()
         await app.receipt_release.close()
@@ -220,14 +220,14 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
     viewers = partial(list_message_viewers, store), partial(select_viewers, store)
     threads = ThreadEvents(store, bus, shared_events, partial(list_readers, store))
     indexing = SearchIndexing(store)
-    read_notices = ReadNotices(store.push_intents, is_enabled=bool(push_services))
-    pushes = PushNoting(store, read_notices, is_enabled=bool(push_services))
-    noting = EventNoting(store, bus)
-    notes = AllMessageNotes(indexing, pushes, noting)
+    stale_notifications = StaleNotifications(store.push_intents, is_enabled=bool(push_services))
+    push_notes = PushNotes(store, stale_notifications, is_enabled=bool(push_services))
+    webhook_notes = WebhookNotes(store, bus)
+    notes = AllMessageNotes(indexing, push_notes, webhook_notes)
     delivery = MessageDelivery(store, bus, receipts, shared_events, threads, viewers[1], notes)
     revisions = Revisions(store, delivery, RevisionPublisher(store, bus, shared_events, threads, *viewers, notes))
     pins = PinAnnouncements(store, bus, delivery, shared_events, *viewers)
-    reaction_events = ReactionEvents(store, bus, shared_events, *viewers, noting)
+    reaction_events = ReactionEvents(store, bus, shared_events, *viewers, webhook_notes)
     reactions = Reactions(store, delivery)
     reactions.notify = reaction_events.notify
     inspector = Inspector(settings.temp_dir, Scanner(settings.scanner_url) if settings.scanner_url else None)
@@ -301,13 +301,13 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         inspector.scanner.accepts if inspector.scanner is not None else None,
         voice_devices=voice_devices,
         voice_checks=voice_checks,
-        pushes=pushes,
-        noting=noting,
+        push_notes=push_notes,
+        webhook_notes=webhook_notes,
     )
     webhooks = WebhookParts(
         store,
         bus,
-        noting,
+        webhook_notes,
         viewers[0],
         allow_loopback=settings.allow_loopback,
         does_work=settings.workers,
@@ -337,11 +337,11 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         memberships,
         voice,
         voice_devices,
-        read_notices,
+        stale_notifications,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         public_url(settings),
-        noting,
+        webhook_notes,
         webhooks.find_refusal,
         WorkBudgets(settings.work_per_second, settings.work_budget),
         CatchUps(settings.max_catch_ups_per_user),
@@ -352,7 +352,7 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         allow_loopback=settings.allow_loopback,
     )
     store.policy_changes.completions.announce = partial(announce_change, app)
-    push_worker = build_push_worker(settings, app, push_services, pushes)
+    push_worker = build_push_worker(settings, app, push_services, push_notes)
     workers: list[BackgroundWorker] = [push_worker] if push_worker is not None else []
     return Parts(
         app,

@@ -1,4 +1,4 @@
-"""Connects the services that carry pushes, as far as the settings name them."""
+"""Builds the push services that the settings name."""
 
 from __future__ import annotations
 

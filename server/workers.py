@@ -13,7 +13,7 @@ from resolvers.push.worker.push_sender import PushSender
 from resolvers.push.worker.push_worker import PushWorker
 from server.settings import Settings
 from store.devices.device import PushPlatform
-from subscriptions.delivery.push.push_noting import PushNoting
+from subscriptions.delivery.push.push_notes import PushNotes
 
 
 class BackgroundWorker(Protocol):
@@ -24,12 +24,12 @@ class BackgroundWorker(Protocol):
         ...
 
     async def close(self) -> None:
-        """Take no more work, and end what has begun. Other processes continue."""
+        """Take no more work, and complete what has begun. Other processes do the rest."""
         ...
 
 
 def build_push_worker(
-    settings: Settings, app: Confab, services: Mapping[PushPlatform, PushService], pushes: PushNoting
+    settings: Settings, app: Confab, services: Mapping[PushPlatform, PushService], push_notes: PushNotes
 ) -> PushWorker | None:
     """Return the worker of pushes; None if no push service is set up."""
     if not services:
@@ -37,6 +37,6 @@ def build_push_worker(
     sender = PushSender(services, app.store.devices, app.store.clock, random.random)
     worker = PushWorker(app, sender, NotificationTexts(app.store, shows_names=settings.push_previews))
     if settings.workers:
-        pushes.on_noted = worker.wake
-        app.read_notices.on_due = worker.wake_for_intents
+        push_notes.on_noted = worker.wake
+        app.stale_notifications.on_due = worker.wake_for_intents
     return worker

@@ -16,7 +16,7 @@ function read(data) {
   try {
     push = Object(data.json());
   } catch {
-    // Not JSON. What cannot be read must not throw: browsers want to see a notification for each push.
+    // Not JSON. It must not throw: browsers expect a notification for each push.
   }
   const text = (name) => (typeof push[name] === "string" ? push[name] : "");
   const texts = { title: text("title"), body: text("body"), conversationId: text("conversationId"), tag: text("tag") };

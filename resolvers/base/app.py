@@ -23,12 +23,12 @@ from subscriptions.delivery.coalescing.thread_events import ThreadEvents
 from subscriptions.delivery.event_publisher import EventPublisher
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
-from subscriptions.delivery.push.read_notices import ReadNotices
+from subscriptions.delivery.push.stale_notifications import StaleNotifications
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
-from subscriptions.delivery.webhooks.event_noting import EventNoting
+from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
 from subscriptions.presence.changed_memberships import ChangedMemberships
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
@@ -84,12 +84,12 @@ class Confab:
     memberships: ChangedMemberships
     voice: VoiceChanges
     voice_devices: VoiceDevices
-    read_notices: ReadNotices
+    stale_notifications: StaleNotifications
     limits: Limits
     addresses: FileAddresses
     public_url: str
     """Address at which clients reach the deployment, without a slash at its end."""
-    noting: EventNoting
+    webhook_notes: WebhookNotes
     """Notes events for outgoing webhooks."""
     find_refusal: Callable[[str], Awaitable[str | None]]
     """Returns why events may not be sent to an address; None: they may."""
@@ -101,7 +101,7 @@ class Confab:
     media: MediaServer | None = None
     """Carries sound and pictures of voice channels; None: none is set up."""
     push_services: Mapping[PushPlatform, PushService] = field(default_factory=dict)
-    """The services that carry pushes, as far as they are set up."""
+    """The push services that are set up."""
     web_push_public_key: str | None = None
     """Public key of this deployment for Web Push; None: it is not set up."""
     allow_loopback: bool = False

@@ -57,7 +57,7 @@ async def find_thread_destination(app: Confab, sender: UserId, message: str, *, 
 
 
 async def find_thread_in_channel(app: Confab, channel: ConversationId, message: str) -> Destination:
-    """Return the thread of a message of one channel, for an incoming webhook, whose user sees nothing by itself.
+    """Return the thread of a message in the channel of an incoming webhook.
 
     Raises NotFound for messages elsewhere, and InvalidInput for a message that has no thread.
     """

@@ -1,1 +1,1 @@
-"""Use cases of notification settings."""
+"""Notification settings: reading and changing them."""

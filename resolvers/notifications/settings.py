@@ -1,4 +1,4 @@
-"""Notification settings of the caller: what is accepted, and what a change makes of them."""
+"""Notification settings of the caller: accepted values, and changes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _do_not_disturb(
     ends = end if isinstance(end, int) else before.dnd_to
     if (begins is None) != (ends is None):
         field = "doNotDisturbTo" if ends is None else "doNotDisturbFrom"
-        raise InvalidInput("do not disturb needs both times", field=field)
+        raise InvalidInput(f"do not disturb needs both times: give {field} too", field=field)
     if begins is not None and begins == ends:
         raise InvalidInput("doNotDisturbFrom and doNotDisturbTo must differ", field="doNotDisturbTo")
     return begins, ends

@@ -17,9 +17,9 @@ BODY = "Push notifications work on this device."
 
 
 async def send_test_push(app: Confab, user: UserId, id: str) -> PushResult:
-    """Send a push to a device of a user, and return what became of it. An address that is gone is forgotten.
+    """Send a push to a device of a user, and return its result. An address that is gone is removed.
 
-    Raises NotFound, and RateLimited: everybody can have this server send requests to addresses of their choice.
+    Raises NotFound, and RateLimited: users choose the addresses to which this server sends requests.
     """
     device = await app.store.devices.find(DeviceKey(user, id)) if is_device_id(id) else None
     if device is None:

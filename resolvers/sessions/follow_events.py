@@ -33,7 +33,7 @@ async def publish_follows(app: Confab, user: UserId, changed: Sequence[ChangedFo
         event = SessionChanged(SyncReason.MEMBERSHIP, found, result.total_unread) if found else None
         outgoing.add(event, [(user, result)], stored_at={channel: at})
     app.bus.send(outgoing)
-    app.read_notices.note_change(user, SyncReason.MEMBERSHIP, [channel for channel, _, _ in present])
+    app.stale_notifications.add_changed(user, SyncReason.MEMBERSHIP, [channel for channel, _, _ in present])
 
 
 async def publish_all_follows(

@@ -79,7 +79,7 @@ async def commit(
             outgoing.add(receipt, [(transaction.user, result.following(number))])
     app.bus.send(outgoing)
     for decision in decisions:
-        app.read_notices.note_change(transaction.user, decision.reason, decision.change.conversations)
+        app.stale_notifications.add_changed(transaction.user, decision.reason, decision.change.conversations)
     return {session.conversation: session for result in results for session in result.sessions}
 
 

@@ -1,1 +1,1 @@
-"""Incoming webhooks, which write into channels, and outgoing ones, which are sent events."""
+"""Incoming webhooks, which send messages to channels, and outgoing webhooks, which receive events."""

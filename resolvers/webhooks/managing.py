@@ -22,7 +22,7 @@ async def list_webhooks(app: Confab, caller: Caller, workspace: str | None) -> l
 
 
 async def rotate_secret(app: Confab, caller: Caller, id: str) -> Webhook:
-    """Give a webhook a new secret. The old one is valid as well for 24 h. Raises NotFound, Forbidden, RateLimited."""
+    """Give a webhook a new secret. The old one stays valid for 24 h. Raises NotFound, Forbidden, RateLimited."""
     webhook = await _find_incoming(app, id)
     if webhook is not None:
         return await incoming.rotate_incoming_webhook(app, caller.user_id, webhook)

@@ -22,7 +22,7 @@ async def announce_change(app: Confab, policy: Policy, change: PendingChange) ->
         # First, so that servers drop what they keep before a client can have a rev that includes the change.
         await announce_nickname(app.bus, policy.workspace, user)
     await app.shared_events.announce_policy(policy, change)
-    await app.noting.note_change(policy, change)
+    await app.webhook_notes.note_change(policy, change)
     app.memberships.announce(sorted(change.members))
     if not change.only_renames:
         await app.voice.judge(policy.workspace, policy.version)

@@ -1,1 +1,1 @@
-"""Notification settings."""
+"""GraphQL of notification settings."""

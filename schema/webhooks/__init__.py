@@ -1,1 +1,1 @@
-"""Webhooks at the API (ADR 90)."""
+"""GraphQL of webhooks (ADR 90, 91)."""

@@ -126,7 +126,7 @@ def serve(
 
 @app.command()
 def work() -> None:
-    """Send pushes, and events to webhooks, in a process without HTTP. Several may run; each part is done by one.
+    """Send pushes, and events to webhooks, in a process without HTTP. Several of them share the work.
 
     Servers do this too, unless CONFAB_WORKERS is false. MongoDB is at CONFAB_MONGO_URL, Redis at CONFAB_REDIS_URL.
     """

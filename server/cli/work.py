@@ -19,7 +19,7 @@ _log = structlog.get_logger("server.cli")
 
 
 def run_worker(settings: Settings) -> None:
-    """Work until SIGINT or SIGTERM. What has begun is ended then; other processes continue with the rest.
+    """Work until SIGINT or SIGTERM. Then complete what has begun; other processes do the rest.
 
     Raises CommandError if the stored data is of a newer version.
     """

@@ -27,7 +27,7 @@ _PREFLIGHT = {
 class ApiCors(CORSMiddleware):
     """Answers preflight requests, and lets allowed origins read answers. Leaves files and webhooks as they are.
 
-    Programs send to webhooks: no page has to, and answers are for no page.
+    Programs call webhooks. Pages have no need to call them or to read their answers.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""Metrics of pushes: what waits, decisions, and pushes by service and outcome."""
+"""Metrics of pushes: waiting work, decisions, and pushes by service and outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WaitingPushes(NamedTuple):
 
 
 async def measure_pushes(store: Store) -> WaitingPushes:
-    """Return what waits. Two round trips that no request waits for. Raises Unreachable."""
+    """Return the work that waits. Two round trips that no request waits for. Raises Unreachable."""
     return WaitingPushes(*await store.noted_conversations.measure(), *await store.push_intents.measure())
 
 
@@ -50,7 +50,7 @@ def collect_pushes(worker: PushWorker | None, waiting: WaitingPushes | None) -> 
     counts.add_metric(["intent"], waiting.intents)
     yield counts
     ages = GaugeMetricFamily(
-        "confab_push_waiting_age_seconds", "Time for which the oldest of it is overdue.", labels=["of"]
+        "confab_push_waiting_age_seconds", "Time for which the oldest of this work is overdue.", labels=["of"]
     )
     ages.add_metric(["conversation"], waiting.conversation_age_ms / 1000)
     ages.add_metric(["intent"], waiting.intent_age_ms / 1000)

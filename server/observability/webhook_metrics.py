@@ -1,4 +1,4 @@
-"""Metrics of outgoing webhooks: what waits, and what became of the attempts."""
+"""Metrics of outgoing webhooks: pending events, and attempts by outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 
 
 def collect_webhooks(webhooks: WebhookParts, now_ms: int) -> Iterator[Metric]:
-    """Yield the metrics of outgoing webhooks. Only the process that writes their log knows what waits."""
+    """Yield the metrics of outgoing webhooks. Only the process that writes their log knows the pending events."""
     attempts = CounterMetricFamily(
         "confab_webhook_attempts", "Attempts of this process to deliver an event, by outcome.", labels=["outcome"]
     )

@@ -1,4 +1,4 @@
-"""Metrics of a process that only works in the background (`confab work`)."""
+"""Metrics of `confab work`, a process without HTTP."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ class PreviewSettings(Section):
 
 
 class OutgoingSettings(Section):
-    """Pushes and webhooks."""
+    """Workers, previews in pushes, loopback addresses."""
 
     workers: bool = True
     """Servers send pushes, and events to webhooks. If false, run `confab work` in processes of its own."""

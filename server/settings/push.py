@@ -73,7 +73,7 @@ def _check_bundle_id(text: str) -> str:
 
 
 class PushSettings(Section):
-    """Push notifications.
+    """Push services.
 
     Each service is optional: Web Push for browsers, APNs for Apple's devices, FCM for Android. Without one, its devices
     get no pushes. [Operations](operations.md#push-notifications) says how to set them up.

@@ -107,7 +107,7 @@ class WebhookEndpoint:
     async def _respond(self, request: Request) -> Response:
         parameters = request.path_params
         with self._app.request_scope(None):
-            # Before the body is read: others may not make this server read one.
+            # Before the body is read: without the token nobody can make this server read a body.
             webhook = await authenticate(self._app, parameters["webhook"], parameters["token"])
         request.scope[USER_KEY] = webhook.id
         posted = parse_posted_message(await read_webhook_body(request, self._max_bytes))

@@ -155,7 +155,7 @@ class Generations:
         return (await self._read_row()).get("run") == AWAY
 
     async def is_recovering(self) -> bool:
-        """Return whether Redis was lost, and messages that were being delivered are looked for. Raises Unreachable."""
+        """Return whether the recovery from a loss of Redis has not ended. Raises Unreachable."""
         return (await self._read_row()).get("mend") is not None
 
     def reconnect(self) -> None:

@@ -2,7 +2,8 @@
 
 The outbox would repair this, but it is in Redis too and may be lost with the rest. So the process that stored the
 change remembers the users and conversations concerned, and invalidates their cached state as soon as Redis answers.
-What users have set (presence, notifications) is loaded again: the devices of a presence are in Redis alone.
+Settings of users (presence, notifications) are loaded again and not invalidated, because Redis alone has the devices
+of a presence record.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class DeviceStore:
         return {DeviceKey(device.user, device.id): device for device in found}
 
     async def list_pushed(self, users: Collection[UserId]) -> Mapping[UserId, Sequence[Device]]:
-        """Return the devices that take pushes, of those of some users who have any. One round trip."""
+        """Return the devices with a push address, by user. Users without one are left out. One round trip."""
         rows = await self._mongo.find(DEVICES, {_F.PUSHED_USER: {"$in": list(users)}})
         found: dict[UserId, tuple[Device, ...]] = {}
         for device in map(device_from, rows):
@@ -91,7 +91,7 @@ class DeviceStore:
         return found
 
     async def forget_push(self, device: Device) -> None:
-        """Remove the push address of a device, unless it has another one by now: the service says that it is gone."""
+        """Remove the push address of a device, which its service reports as gone, unless it has another one by now."""
         if device.push is None:
             return
         key = {_F.ID: device_row_id(device.user, device.id), _F.PLATFORM: device.push.platform}

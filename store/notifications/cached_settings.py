@@ -23,7 +23,7 @@ _REVISION = b"revision"
 
 _KEPT_MS = 24 * 3600 * 1000
 _LONGEST_CHANGE_MS = 120_000
-"""Longer than a write to MongoDB lasts. Then the server that made the change has died, or did not learn its outcome."""
+"""Time after which a change has ended: its server has died, or did not learn the outcome. Writes are shorter."""
 
 
 class SettingsCache:

@@ -1,4 +1,4 @@
-"""Notification settings: in MongoDB, and a copy in Redis for those who read their own."""
+"""Notification settings in MongoDB, with a copy in Redis from which users read their own."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class NotificationSettingsStore:
     ) -> NotificationSettings:
         """Change the settings of a user, in MongoDB and then in Redis. Return them as they are then.
 
-        Changes at the same time are made one after the other, so each `change` gets the result of the one before. What
-        it raises is raised here. The same settings again are not written.
+        Changes at the same time are made one after the other, so each `change` gets the result of the one before. Its
+        errors are passed on. Settings that stay the same are not written.
         """
         for _ in range(_ATTEMPTS):
             before = await self._find_row(user)

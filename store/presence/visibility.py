@@ -72,12 +72,12 @@ class Visibility:
                 return True
         return False
 
-    async def list_hidden(self, users: Sequence[UserId], limit: int) -> list[UserId]:
+    async def list_visibly_offline(self, users: Sequence[UserId], limit: int) -> list[UserId]:
         """Return those of some users who are not visibly connected, the first `limit` of them.
 
         A round trip to Redis for each 200 users, and sometimes one to each database. For work that nobody waits for.
         """
-        hidden: list[UserId] = []
+        offline: list[UserId] = []
         for start in range(0, len(users), _USERS_AT_ONCE):
             part = users[start : start + _USERS_AT_ONCE]
             answers: list[Any] = await self._cache.run_in_background(self.read_calls(part))
@@ -86,10 +86,10 @@ class Visibility:
             loaded = await self._records.load(unknown) if unknown else {}
             records = {user: each.record for user, each in cached.items() if each.is_complete}
             records |= {user: change.after.record for user, change in loaded.items()}
-            hidden += [user for user in part if user not in records or not self._is_visible(records[user])]
-            if len(hidden) >= limit:
+            offline += [user for user in part if user not in records or not self._is_visible(records[user])]
+            if len(offline) >= limit:
                 break
-        return hidden[:limit]
+        return offline[:limit]
 
     def _is_visible(self, record: PresenceRecord) -> bool:
         return is_visibly_connected(record, self._presence.find_end, self._clock.now_ms())

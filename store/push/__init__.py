@@ -1,1 +1,1 @@
-"""Work that pushes wait for, in Redis: noted conversations and intents (ADR 87)."""
+"""Queues of work for pushes in Redis: noted conversations, and intents (ADR 87)."""

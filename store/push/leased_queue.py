@@ -1,4 +1,4 @@
-"""Queues in Redis from which workers of all servers take members for a lease.
+"""Queues in Redis whose members are leased to one worker at a time.
 
 Each member has one record, which is overwritten. A member is due at a time, or taken until a time. If its worker dies,
 it is due again when the lease ends. If Redis evicts the times, members with a record become due.
@@ -15,14 +15,14 @@ from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 LEASE_MS = 30_000
-"""Time for which a worker has what it took."""
+"""Duration of a lease: for this time no other worker gets a taken member."""
 
 _KEYS_IN_CLUSTER = 8
 """Number of parts of a queue in a cluster, so that its nodes share them. In a single Redis there is one."""
 
 
 class TakenMember(NamedTuple):
-    """A member that a worker has taken, with its record; "": Redis has lost it."""
+    """A member that is leased to a worker. record: "" if Redis has lost it."""
 
     name: str
     record: str
@@ -49,7 +49,7 @@ _ATTEMPTS = 10
 
 
 class LeasedQueue:
-    """One queue. All methods raise Unreachable, and are one round trip that no request waits for."""
+    """One queue. Each async method is one round trip that no request waits for, and raises Unreachable."""
 
     def __init__(self, cache: Cache, keys: Keys, clock: Clock, name: str) -> None:
         self._cache = cache
@@ -77,9 +77,9 @@ class LeasedQueue:
         ]
 
     async def settle(self, settlements: Sequence[tuple[str, Settlement]]) -> list[str | None]:
-        """Settle members, each with its owner. Those whose record has changed since stay as they are.
+        """Settle members, each with its owner. A member whose record has changed since it was taken stays as it is.
 
-        Returns for each None, or the record that it has now; "": none.
+        Returns None for each member that was settled, and the present record ("": none) for the others.
         """
         if not settlements:
             return []
@@ -102,7 +102,7 @@ class LeasedQueue:
         return [None if answer[0] else answer[1].decode() for answer in answers]
 
     async def measure(self) -> tuple[int, int]:
-        """Return the number of members that are overdue or taken, and how long the oldest of them is overdue (ms)."""
+        """Return the number of members that are overdue or taken, and the time (ms) for which the oldest is overdue."""
         now_ms, calls = self._clock.now_ms(), list[Call]()
         for part in range(self._part_count):
             due, taken, _ = self._keys.push_queue(self._name, part)
@@ -126,4 +126,4 @@ async def settle_all(queue: LeasedQueue, settlements: Sequence[tuple[str, Settle
         ]
         if not waiting:
             return
-    # It is due again when its lease ends.
+    # The others are due again when their leases end.

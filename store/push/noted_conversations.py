@@ -36,7 +36,7 @@ class NotedMessages:
     recalled: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether there is anything."""
+        """Return whether any message is noted."""
         return self.newest > 0 or bool(self.recalled)
 
     def to_words(self) -> tuple[str, str, str, str]:
@@ -63,11 +63,11 @@ class NotedConversation:
     position: UserId | None = None
 
     def begin(self) -> NotedConversation:
-        """Return the record while a worker lists recipients: it continues, or begins with what waits."""
+        """Return the record for listing recipients: of the messages begun before, or else of those that wait."""
         return self if self.begun else NotedConversation(begun=self.waiting)
 
     def to_text(self) -> str:
-        """Return the stored form; "" if nothing is left to do. `push_note.lua` knows its beginning."""
+        """Return the stored form; "" if nothing is left to do. `push_note.lua` reads `waiting`."""
         if not (self.waiting or self.begun):
             return ""
         position = _NOBODY if self.position is None else f"@{self.position}"
@@ -84,7 +84,7 @@ def noted_from(text: str) -> NotedConversation:
 
 @dataclass(frozen=True, slots=True)
 class TakenNote:
-    """A noted conversation that a worker has taken. `record`: as the worker has it."""
+    """A noted conversation that a worker has taken. record: with the changes that are not stored yet."""
 
     conversation: ConversationId
     taken: TakenMember
@@ -110,7 +110,7 @@ class NotedConversations:
         return [self._queue.call("push_note", part, *args) for part, args in by_part.items()]
 
     async def take(self, limit: int) -> list[TakenNote]:
-        """Take conversations that are due, at most `limit` of each key."""
+        """Take conversations that are due, at most `limit` of each part of the queue."""
         return [
             TakenNote(ConversationId(taken.name), taken, noted_from(taken.record).begin())
             for taken in await self._queue.take(limit)
@@ -127,14 +127,14 @@ class NotedConversations:
         await self._settle([(n.conversation, Settlement(n.taken, "", self._clock.now_ms())) for n in notes])
 
     async def measure(self) -> tuple[int, int]:
-        """Return the number of conversations that wait or are worked on, and how long the oldest waits (ms)."""
+        """Return the number of conversations that are due or in work, and the time (ms) for which the oldest waits."""
         return await self._queue.measure()
 
     async def _settle(self, settlements: Sequence[tuple[str, Settlement]]) -> None:
         await settle_all(self._queue, settlements, self._merge)
 
     def _merge(self, settled: Settlement, present: str) -> Settlement:
-        """Keep what was noted meanwhile."""
+        """Return the settlement with the messages that were noted meanwhile."""
         ours, theirs = noted_from(settled.after), noted_from(present)
         before = noted_from(settled.taken.record)
         waiting = theirs.waiting if before.begun or theirs.begun else _without(theirs.waiting, before.waiting)
@@ -153,7 +153,7 @@ def _with(noted: NotedMessages | None, message: Message, *, are_recalled: bool) 
 
 
 def _without(noted: NotedMessages, done: NotedMessages) -> NotedMessages:
-    """Return noted messages without those that a worker began with, to which others were added since."""
+    """Return the messages that still wait, after others were added to those that a worker has begun (`done`)."""
     recalled = noted.recalled[len(done.recalled) :]
     if noted.newest <= done.newest and noted.first >= done.first:
         return NotedMessages(recalled=recalled)

@@ -1,6 +1,6 @@
 """Push intents: one record for each user and conversation, overwritten and never appended (ADR 87).
 
-An intent says only that a decision is due. What is true when it is decided counts.
+An intent says only that a decision is due. The decision uses the state of that moment.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class PushIntent:
         newest: Last seq to decide on.
         shown: Seq of the message that the devices show; 0: none.
         cool_until_ms: No further notification is shown before this time.
-        touches: How often something happened after which the shown notification may have to go.
-        tried: `newest` when the push was sent last; then `left` holds.
+        touches: Number of events, such as reading, after which the shown notification may have to be removed.
+        tried: `newest` at the last attempt to send, which `left` is about.
         left: Devices that the last push did not reach, each with the number of attempts.
     """
 
@@ -52,11 +52,11 @@ class PushIntent:
 
     @property
     def is_retry(self) -> bool:
-        """True if the last push did not reach some devices, and nothing came since."""
+        """True if the last push did not reach some devices, and no message came since."""
         return bool(self.left) and self.tried == self.newest
 
     def to_text(self) -> str:
-        """Return the stored form. The scripts know all of it but the end."""
+        """Return the stored form. The scripts read all of it but `left`."""
         left = orjson.dumps(self.left).decode() if self.left else "-"
         numbers = (self.first, self.newest, self.shown, self.cool_until_ms, self.touches, self.tried)
         return " ".join((*map(str, numbers), left))
@@ -83,7 +83,7 @@ class TakenIntent:
 
 
 class SettledIntent(NamedTuple):
-    """The end of a decision.
+    """An intent after the decision on it.
 
     Attributes:
         taken: The intent as it was taken.
@@ -108,7 +108,7 @@ class PushIntents:
     async def put(self, messages: Iterable[tuple[ConversationId, int, int, Collection[UserId]]]) -> int:
         """Put new messages into the intents of users: conversation, first and last seq, users.
 
-        Those that were decided already are left out. Returns the number of intents that wait for a decision.
+        Messages that were decided on already are left out. Returns the number of intents that wait for a decision.
         """
         calls = []
         for conversation, first, newest, users in messages:
@@ -140,7 +140,7 @@ class PushIntents:
         return sum(await self._cache.run_in_background(calls)) if calls else 0
 
     async def take(self, limit: int) -> list[TakenIntent]:
-        """Take intents that are due, at most `limit` of each key."""
+        """Take intents that are due, at most `limit` of each part of the queue."""
         found = []
         for taken in await self._queue.take(limit):
             user, _, conversation = taken.name.partition(" ")
@@ -149,7 +149,7 @@ class PushIntents:
         return found
 
     async def settle(self, settled: Sequence[SettledIntent]) -> None:
-        """Store the ends of decisions. What came meanwhile is kept, and decided on when its time comes."""
+        """Store intents after decisions. Messages that came meanwhile stay in them, and are decided on later."""
         settlements = [
             (each.taken.user, Settlement(each.taken.taken, each.after.to_text() if each.after else "", each.due_ms))
             for each in settled
@@ -164,14 +164,14 @@ class PushIntents:
         )
 
     async def claim_quiet(self, user: UserId) -> int:
-        """Claim the quiet push of a user. Returns 0, or the time to wait for it (ms)."""
+        """Claim the right to send a quiet push to a user. Returns 0, or the time (ms) until the next claim succeeds."""
         args = (self._clock.now_ms(), QUIET_INTERVAL_MS, user)
         key = self._keys.quiet_pushes(self._queue.part_of(user))
         waiting_ms: int = (await self._cache.run_in_background([Call("push_claim_quiet", (key,), args)]))[0]
         return waiting_ms
 
     async def measure(self) -> tuple[int, int]:
-        """Return the number of intents that wait for a worker or have one, and how long the oldest waits (ms)."""
+        """Return the number of intents that are due or worked on, and the time (ms) for which the oldest waits."""
         return await self._queue.measure()
 
     def _by_part(self, users: Iterable[UserId]) -> dict[int, list[UserId]]:
@@ -181,7 +181,7 @@ class PushIntents:
         return found
 
     def _merge(self, settled: Settlement, present: str) -> Settlement:
-        """Keep what came meanwhile."""
+        """Return the settlement with the messages and touches that came meanwhile."""
         ours, theirs, before = intent_from(settled.after), intent_from(present), intent_from(settled.taken.record)
         merged, due_ms = ours, settled.due_ms or 0
         if theirs.newest > before.newest:

@@ -110,7 +110,7 @@ def parse_query(text: str) -> SearchQuery | None:
 
 
 def search_fields(name: str | None, user: str, *, has_directory: bool) -> dict[str, Any]:
-    """Return the fields of a row that belong to a name. Without a directory a row has no k, nor has one of a webhook.
+    """Return the fields of a row that belong to a name. Without a directory, and for webhooks, a row has no k.
 
     For a user without a name the id is used as the name.
     """

@@ -1,1 +1,1 @@
-"""Webhooks: their rows, events that wait, and deliveries."""
+"""Webhooks: their rows, the log of events, and deliveries (ADR 90, 91)."""

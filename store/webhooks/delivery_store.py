@@ -1,4 +1,4 @@
-"""Deliveries of outgoing webhooks: which process delivers, what is due, and what became of it (ADR 90)."""
+"""Deliveries of outgoing webhooks: leases, due events, and their outcomes (ADR 90)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _ROWS_PER_STEP = 1_000
 
 
 class DueWebhook(NamedTuple):
-    """A webhook with what decides its deliveries.
+    """A webhook, and the state of its deliveries.
 
     Attributes:
         webhook: The webhook.
         failures: Failed attempts since the last success.
         held_until_ms: Nothing is sent until then.
-        resumed_ms: When the delivery of all that waits was asked for; None: every line knows it.
+        resumed_ms: Time from which all lines are due. None: there is none, or every line has it as its own time.
     """
 
     webhook: Webhook
@@ -38,7 +38,7 @@ class DueWebhook(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Events that are not delivered yet: their number, and when the oldest happened (ms); None: there are none."""
+    """The pending events: their number, and when the oldest happened (ms); None: there are none."""
 
     events: int
     oldest_ms: int | None
@@ -90,7 +90,7 @@ class DeliveryStore:
     def _lease(self) -> list[Document]:
         return [{"$set": {_W.LEASE_OWNER: self._owner, _W.LEASE_UNTIL: {"$add": [MONGO_NOW, LEASE_MS]}}}]
 
-    # What is due
+    # Due events
 
     async def find_due(self, id: WebhookId, now_ms: int) -> DueWebhook | None:
         """Return a webhook that this process delivers; None: it is deleted, PAUSED or held, or has another owner."""
@@ -100,7 +100,7 @@ class DeliveryStore:
         return DueWebhook(webhook_from(row), row.get(_W.FAILURES, 0), row.get(_W.HELD_UNTIL, 0), row.get(_W.RESUMED))
 
     async def list_due_lines(self, id: WebhookId, now_ms: int, limit: int, without: Collection[str]) -> list[Line]:
-        """Return lines of a webhook whose first event is due, the longest due first, without some (`Line.id`)."""
+        """Return lines of a webhook whose first event is due, the longest due first. without: ids to leave out."""
         query: Document = {_L.WEBHOOK: id, _L.DUE: {"$lte": now_ms}}
         rows = await self._mongo.find(WEBHOOK_LINES, query, sort=BY_LINE_DUE, limit=limit + len(without))
         return [line_from(row) for row in rows if row[_L.ID] not in without][:limit]
@@ -111,12 +111,12 @@ class DeliveryStore:
         rows = await self._mongo.find(WEBHOOK_EVENTS, query, sort=BY_LINE, limit=limit)
         return [webhook_event_from(row) for row in rows]
 
-    # What became of it
+    # Outcomes
 
     async def complete(
         self, delivered: Sequence[tuple[WebhookEvent, int]], dropped: Sequence[WebhookEvent], now_ms: int
     ) -> None:
-        """Store that events were delivered, with the status, and remove those that were not sent. One round trip."""
+        """Store that events were delivered, with the status, and remove dropped ones. At most two round trips."""
         writes: list[Any] = [
             UpdateOne(
                 {_E.ID: event.row_id},
@@ -162,11 +162,11 @@ class DeliveryStore:
     ) -> int | None:
         """Store that an attempt failed, and until when nothing is sent.
 
-        The webhook is PAUSED if the endpoint is gone, or if there was no success for a time. Returns since when it
-        fails if it is PAUSED now, else None.
+        The webhook is PAUSED if the endpoint is gone, or if there was no success for a time. Returns when the
+        failures began if it is PAUSED now, else None.
         """
         since = {"$ifNull": [f"${_W.FAILING_SINCE}", now_ms]}
-        # Another attempt of the same moment may have paused it.
+        # Another attempt may have paused it at the same time.
         is_paused = {"$eq": [f"${_W.STATE}", WebhookState.PAUSED.value]}
         is_over: Any = True if is_gone else {"$or": [is_paused, {"$lte": [since, now_ms - paused_after_ms]}]}
         change = [
@@ -186,7 +186,7 @@ class DeliveryStore:
         return int(row[_W.FAILING_SINCE])
 
     async def set_active(self, id: WebhookId, resumed_ms: int | None) -> None:
-        """Store that an attempt succeeded. resumed_ms: now, if all lines are due again; else None."""
+        """Store that an attempt succeeded. resumed_ms: the present time, if all lines become due; else None."""
         unset = dict.fromkeys((_W.STATE, _W.FAILING_SINCE, _W.FAILURES, _W.HELD_UNTIL), "")
         change: Document = {"$unset": unset}
         if resumed_ms is not None:
@@ -195,7 +195,7 @@ class DeliveryStore:
         await self._mongo.update_one(WEBHOOKS, mine, change)
 
     async def resume_some(self, id: WebhookId, resumed_ms: int) -> bool:
-        """Make some lines due that wait for a later time. Return false if there was none: then all of them know it."""
+        """Make some lines due that wait for a later time. Return false if there was none."""
         later = {_L.WEBHOOK: id, _L.DUE: {"$gt": resumed_ms}}
         rows = await self._mongo.find(WEBHOOK_LINES, later, projection={_L.ID: 1}, limit=_ROWS_PER_STEP)
         if rows:
@@ -207,10 +207,10 @@ class DeliveryStore:
         await self._mongo.update_one(WEBHOOKS, {_W.ID: id, _W.RESUMED: resumed_ms}, {"$unset": {_W.RESUMED: ""}})
         return False
 
-    # For callers
+    # Operations of the API, and metrics
 
     async def resume(self, id: WebhookId, resumed_ms: int | None) -> None:
-        """Make a webhook ACTIVE. resumed_ms: now, if all lines are due again; None: only those that are due."""
+        """Make a webhook ACTIVE. resumed_ms: the present time, if all lines become due; else None."""
         unset = dict.fromkeys((_W.STATE, _W.FAILING_SINCE, _W.FAILURES, _W.HELD_UNTIL), "")
         change: Document = {"$unset": unset}
         if resumed_ms is not None:
@@ -253,7 +253,7 @@ class DeliveryStore:
         return int(rows[0]["n"]) if rows else 0
 
     async def measure(self, ids: Collection[WebhookId], most: int) -> Waiting:
-        """Return the events of webhooks that wait. At most `most` are counted."""
+        """Return figures about the pending events of webhooks. At most `most` are counted."""
         query = {_E.WEBHOOK: {"$in": list(ids)}, _E.PENDING: 1}
         rows = await self._mongo.aggregate(
             WEBHOOK_EVENTS,

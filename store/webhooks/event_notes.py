@@ -38,7 +38,7 @@ class EventNotes:
     def note_calls(self, events: Iterable[NotedEvent], *, is_recovery: bool = False) -> list[Call]:
         """Return the calls that note events, at most one for each stream.
 
-        is_recovery: their notes were lost with the contents of Redis. They go before all others.
+        is_recovery: their notes were lost with Redis. Streams of their own are for these; they are read first.
         """
         by_key: dict[str, list[str | bytes]] = {}
         for event in events:
@@ -50,7 +50,7 @@ class EventNotes:
     async def list_entries(self, limit: int, *, is_recovery: bool = False) -> list[EventEntry]:
         """Return the oldest entries of each stream, at most `limit` of each. One round trip that nobody waits for.
 
-        is_recovery: those that go before all others.
+        is_recovery: of the streams for events whose notes were lost with Redis.
         """
         keys = self._keys_of(is_recovery=is_recovery)
         answers = await self._cache.run_in_background(

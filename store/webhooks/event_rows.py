@@ -46,7 +46,7 @@ class EventField:
 
 
 class LineField:
-    """Stored names of the fields of `webhook_lines`: one row for each conversation with pending events."""
+    """Stored names of the fields of `webhook_lines`: a row for each queue of pending events (see `Line`)."""
 
     ID = "_id"
     """`<webhook> <conversation>`."""
@@ -60,7 +60,7 @@ class LineField:
 
 
 class NotedEvent(NamedTuple):
-    """An event as it waits in Redis.
+    """An event in its note, before it is in the log.
 
     Attributes:
         id: Its name, the same however often it is noted. It becomes the header webhook-id.
@@ -68,7 +68,7 @@ class NotedEvent(NamedTuple):
         conversation: Its conversation. For events of a workspace as a whole the id of the workspace, for GAP "".
         reference: What it is about: of messages the seq; of members and channels their ids; of GAP two times (ms).
         at_ms: When it was noted.
-        seq: Of new messages: the seq, which their events are in the order of. 0: others.
+        seq: Of an event of a new message: the seq, by which such events are ordered. 0: another event.
     """
 
     id: str
@@ -108,7 +108,7 @@ class WebhookEvent:
 
 
 class Line(NamedTuple):
-    """A conversation with events that a webhook has not taken yet. Fields as in `LineField`."""
+    """The queue of pending events of one webhook in one conversation. Fields as in `LineField`."""
 
     webhook: WebhookId
     conversation: ConversationId

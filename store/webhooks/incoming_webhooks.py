@@ -1,4 +1,4 @@
-"""Incoming webhooks: whether one exists, and the writes that make and delete one (ADR 91).
+"""Incoming webhooks: reads, and the writes that create and delete one (ADR 91).
 
 These writes belong to a change of the workspace's policy, which decides and fences them.
 """

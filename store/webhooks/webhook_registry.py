@@ -11,12 +11,12 @@ from store.webhooks.event_rows import GAP, NotedEvent
 from store.webhooks.webhook import Webhook, WebhookEventType, WebhookId
 from store.webhooks.webhook_store import WebhookStore
 
-CLOCKS_MS = 10_000
+CLOCK_TOLERANCE_MS = 10_000
 """Largest difference between the clocks of two servers that loses no event of a new webhook."""
 
 
 class WebhookRegistry:
-    """All outgoing webhooks, those that are PAUSED included. States and secrets may be old; what they cover is not."""
+    """All outgoing webhooks, PAUSED ones included. Their states and secrets may be out of date."""
 
     def __init__(self, webhooks: WebhookStore) -> None:
         """Start without webhooks: nothing is known yet."""
@@ -57,17 +57,17 @@ class WebhookRegistry:
         owner = _workspace_of(conversation)
         return type in self._types.get(None, ()) or (owner is not None and type in self._types.get(owner, ()))
 
-    def list_for(self, event: NotedEvent, slack_ms: int = CLOCKS_MS) -> list[WebhookId]:
-        """Return the webhooks that an event is for. slack_ms: it may be older than a webhook by this time."""
+    def list_for(self, event: NotedEvent, tolerance_ms: int = CLOCK_TOLERANCE_MS) -> list[WebhookId]:
+        """Return the webhooks that an event is for. tolerance_ms: it may be older than a webhook by this time."""
         if event.type == GAP:
             return list(self.webhooks)
         owner = _workspace_of(event.conversation)
         candidates = [*self._by_owner.get(None, ()), *(self._by_owner.get(owner, ()) if owner is not None else ())]
-        return [webhook.id for webhook in candidates if _covers(webhook, event, slack_ms)]
+        return [webhook.id for webhook in candidates if _covers(webhook, event, tolerance_ms)]
 
 
-def _covers(webhook: Webhook, event: NotedEvent, slack_ms: int) -> bool:
-    if event.type not in webhook.events or event.at_ms < webhook.created_at_ms - slack_ms:
+def _covers(webhook: Webhook, event: NotedEvent, tolerance_ms: int) -> bool:
+    if event.type not in webhook.events or event.at_ms < webhook.created_at_ms - tolerance_ms:
         return False
     return not webhook.channels or without_thread(ConversationId(event.conversation)) in webhook.channels
 

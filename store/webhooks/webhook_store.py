@@ -55,7 +55,7 @@ class WebhookField:
     FAILURES = "cf"
     """Failed attempts since the last success."""
     RESUMED = "rs"
-    """When the delivery of all that waits was asked for (ms). Absent once every line of events knows it."""
+    """Time from which all lines of events are due (ms). Absent once every line has it as its own time."""
 
 
 _F = WebhookField

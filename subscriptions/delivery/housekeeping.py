@@ -36,12 +36,12 @@ from subscriptions.delivery.files.pending_scans import Accepts, PendingScans
 from subscriptions.delivery.loss_recovery import LossRecovery
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.previews.preview_worker import PreviewWorker
-from subscriptions.delivery.push.push_noting import PushNoting
+from subscriptions.delivery.push.push_notes import PushNotes
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.delivery.search.indexing import OLD_INTERVAL_SECONDS, PAST_INTERVAL_SECONDS, SearchIndexing
-from subscriptions.delivery.webhooks.event_noting import EventNoting
+from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
 from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import REPORT_SECONDS, LiveServers
 from subscriptions.presence.online_users import EXTEND_SECONDS, WRITE_SECONDS, OnlineUsers
@@ -110,8 +110,8 @@ class Housekeeper:
         *,
         voice_devices: VoiceDevices,
         voice_checks: VoiceChecks,
-        pushes: PushNoting,
-        noting: EventNoting,
+        push_notes: PushNotes,
+        webhook_notes: WebhookNotes,
     ) -> None:
         self._store = store
         self._voice_devices = voice_devices
@@ -132,7 +132,7 @@ class Housekeeper:
         self._devices = devices
         self._online = online
         self._presence = presence
-        self._loss_recovery = LossRecovery(store, delivery, pushes, noting)
+        self._loss_recovery = LossRecovery(store, delivery, push_notes, webhook_notes)
         self.files = FileSweeper(store)
         self._scans = PendingScans(store, accepts)
         self._data_center = data_center

@@ -1,6 +1,7 @@
 """Loss recovery: finds messages that were stored but not fanned out when Redis was lost, and delivers them.
 
-It is needed if the servers that were delivering these messages died too. It also makes the notes of pushes again.
+It is needed if the servers that were delivering these messages died too. It also notes messages for pushes and webhooks
+again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from store.messages.message import Message
 from store.redis.cache import Call
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
-from subscriptions.delivery.push.push_noting import PushNoting
-from subscriptions.delivery.webhooks.event_noting import EventNoting
+from subscriptions.delivery.push.push_notes import PushNotes
+from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
 
 _log = structlog.get_logger()
 
@@ -38,11 +39,13 @@ _YOUNG_MS = 10_000
 class LossRecovery:
     """Recovery by one server at a time. If that server dies, another one starts over after a minute at most."""
 
-    def __init__(self, store: Store, delivery: MessageDelivery, pushes: PushNoting, events: EventNoting) -> None:
+    def __init__(
+        self, store: Store, delivery: MessageDelivery, push_notes: PushNotes, webhook_notes: WebhookNotes
+    ) -> None:
         self._store = store
-        self._events = events
+        self._webhook_notes = webhook_notes
         self._delivery = delivery
-        self._pushes = pushes
+        self._push_notes = push_notes
 
     async def recover(self) -> None:
         """Recover if Redis was lost and no other server recovers. Raises StoreError; the next call tries again."""
@@ -54,7 +57,7 @@ class LossRecovery:
         epoch = store.deployment.redis_epoch
         if await store.cache.one(self._lock("NX")) is None:
             return
-        await self._events.recover(from_ms)
+        await self._webhook_notes.recover(from_ms)
         # Their notes for the index are lost too.
         await store.index_states.extend(from_ms)
         await self._note_earlier(from_ms)
@@ -77,8 +80,8 @@ class LossRecovery:
         return delivered
 
     async def _note_earlier(self, from_ms: int) -> None:
-        """Note the messages from some time before the loss, whose pushes may have waited. A push is sent twice then."""
-        if not self._pushes.is_enabled:
+        """Note messages from before the loss whose pushes may have waited. Some pushes are sent twice."""
+        if not self._push_notes.is_enabled:
             return
         after: MessageId | None = None
         end = first_id_at(from_ms)
@@ -91,8 +94,8 @@ class LossRecovery:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _note(self, messages: Sequence[Message]) -> None:
-        """Note messages for pushes. Those that were read or shown meanwhile are found out when they are decided on."""
-        if messages and (calls := self._pushes.note_calls(messages)):
+        """Note messages for pushes. Decisions leave out messages that were read or shown meanwhile."""
+        if messages and (calls := self._push_notes.note_calls(messages)):
             await self._store.cache.run_in_background(calls)
 
     async def _deliver(self, page: Sequence[Message]) -> int:

@@ -214,7 +214,7 @@ async def test_it_answers_once_after_its_own_restart_and_that_of_the_server(chat
         assert len(await chat.replies(message)) == 1
 
 
-async def test_it_answers_what_nobody_answered_if_its_position_is_too_old(chat: Chat) -> None:
+async def test_commands_without_an_answer_are_answered_if_the_position_is_too_old(chat: Chat) -> None:
     channel = await chat.create_channel(await chat.create_workspace(), "general")
     async with chat.bot():
         answered = await chat.command(channel, "answered")

@@ -70,7 +70,7 @@ class Pushing:
     async def work(self) -> None:
         """Do all that is due."""
         await self.api.wait_until_idle()
-        await self.api.services.app.read_notices.write()
+        await self.api.services.app.stale_notifications.write()
         await self.worker.run_due()
 
     async def pass_time(self, seconds: float) -> None:

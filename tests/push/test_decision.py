@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resolvers.push.worker.decision import Case, Notifications, PushDecision, Verdict, decide, is_quiet_time
+from resolvers.push.worker.decision import Case, Notifications, PushDecision, Verdict, decide, is_do_not_disturb_time
 from store.base.ids import ConversationId, MessageId, UserId
 from store.base.snowflakes import first_id_at
 from store.base.workspace_ids import RoleId
@@ -204,9 +204,11 @@ def test_messages_after_a_read_notification_wait_while_it_is_removed() -> None:
         (8 * 60, 9 * 60, "../etc/passwd", True),
     ],
 )
-def test_quiet_time_is_in_the_zone_of_the_user(begin: int | None, end: int | None, zone: str, is_quiet: bool) -> None:
+def test_do_not_disturb_is_in_the_zone_of_the_user(
+    begin: int | None, end: int | None, zone: str, is_quiet: bool
+) -> None:
     settings = replace(NotificationSettings(), dnd_from=begin, dnd_to=end, time_zone=zone)
-    assert is_quiet_time(settings, START_MS) is is_quiet
+    assert is_do_not_disturb_time(settings, START_MS) is is_quiet
 
 
 @pytest.mark.parametrize(
@@ -214,8 +216,8 @@ def test_quiet_time_is_in_the_zone_of_the_user(begin: int | None, end: int | Non
     # In Berlin 2027-03-28 01:59 is followed by 03:00.
     [("2027-03-28T00:59:00+00:00", True), ("2027-03-28T01:00:00+00:00", False)],
 )
-def test_quiet_time_follows_changes_of_the_clock(now: str, is_quiet: bool) -> None:
+def test_do_not_disturb_follows_changes_of_the_clock(now: str, is_quiet: bool) -> None:
     from datetime import datetime
 
     settings = NotificationSettings(dnd_from=0, dnd_to=2 * 60, time_zone="Europe/Berlin")
-    assert is_quiet_time(settings, round(datetime.fromisoformat(now).timestamp() * 1000)) is is_quiet
+    assert is_do_not_disturb_time(settings, round(datetime.fromisoformat(now).timestamp() * 1000)) is is_quiet

@@ -124,7 +124,7 @@ async def test_reading_while_the_push_is_sent_removes_it(processes: tuple[Pushin
     await one.worker._expand()
     await one.worker._decide_due()
     await other.api.mark_read(bob, private_id(alice, bob))
-    await other.api.services.app.read_notices.write()
+    await other.api.services.app.stale_notifications.write()
     one.service.gate.set()
     await one.work()
     await other.work()
@@ -174,7 +174,7 @@ async def test_no_push_is_lost_with_redis(open_api: OpenApi, deployments: Deploy
         assert set(other.service.texts(dave)) == {("Bob", "waits for the service"), ("Alice", "not worked on")}
 
 
-async def test_what_was_read_before_the_loss_is_not_pushed_after_it(
+async def test_messages_read_before_the_loss_are_not_pushed_after_it(
     open_api: OpenApi, deployments: Deployments
 ) -> None:
     async with two_processes(open_api, "read before") as (one, _):

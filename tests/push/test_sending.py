@@ -68,7 +68,7 @@ async def test_an_unreachable_service_is_tried_again_four_times(pushing: Pushing
     assert len(pushing.service.to(bob)) == 5
 
 
-async def test_a_retry_shows_what_is_true_then(pushing: Pushing) -> None:
+async def test_a_retry_shows_the_newest_message(pushing: Pushing) -> None:
     alice, bob = await pushing.create_users("alice", "bob")
     pushing.service.answers.append(UNREACHABLE)
     await pushing.send(alice, bob, "one")

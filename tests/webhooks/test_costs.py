@@ -41,7 +41,7 @@ async def test_nothing_is_noted_that_no_webhook_wants(api: Api, endpoint: Endpoi
     sent = (await api.send(alice, bob))["message"]
     place = (sent["conversationId"], sent["seq"])
     message = (await store.messages.find_many([place]))[place]
-    assert api.services.app.noting.note_calls([message]) == []
+    assert api.services.app.webhook_notes.note_calls([message]) == []
 
 
 async def test_metrics_show_what_waits_and_what_was_delivered(api: Api, endpoint: Endpoint) -> None:

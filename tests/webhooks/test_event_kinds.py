@@ -24,7 +24,7 @@ async def events_of(api: Api, endpoint: Endpoint) -> list[tuple[str, Any]]:
     return [(each.type, each.data) for each in first_of_each(endpoint.taken)]
 
 
-async def test_reactions(api: Api, endpoint: Endpoint) -> None:
+async def test_changed_reactions_are_sent(api: Api, endpoint: Endpoint) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await create_webhook(api, admin(), endpoint.url, "REACTIONS_CHANGED")
     message = (await api.send(alice, bob))["message"]
@@ -35,7 +35,7 @@ async def test_reactions(api: Api, endpoint: Endpoint) -> None:
     assert (reaction["emoji"], reaction["count"], reaction["users"]) == ("👍", 1, [{"id": bob}])
 
 
-async def test_groups_and_their_members(api: Api, endpoint: Endpoint) -> None:
+async def test_changed_groups_and_their_members_are_sent(api: Api, endpoint: Endpoint) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     group = await api.create_group(alice, bob, carol)
     await create_webhook(api, admin(), endpoint.url, "GROUP_CHANGED", "MEMBER_JOINED", "MEMBER_LEFT")
@@ -49,7 +49,7 @@ async def test_groups_and_their_members(api: Api, endpoint: Endpoint) -> None:
     assert left == ("MEMBER_LEFT", {"conversationId": group, "userIds": [dave], "by": dave})
 
 
-async def test_channels_and_members_of_a_workspace(api: Api, endpoint: Endpoint) -> None:
+async def test_channels_and_members_of_a_workspace_are_sent(api: Api, endpoint: Endpoint) -> None:
     owner, member = await api.create_users("owner", "member")
     workspace = await create_workspace(api, owner)
     await create_webhook(
@@ -63,7 +63,7 @@ async def test_channels_and_members_of_a_workspace(api: Api, endpoint: Endpoint)
     assert (kind, data) == ("MEMBER_LEFT", {"workspaceId": workspace, "userIds": [member]})
 
 
-async def test_a_changed_channel(api: Api, endpoint: Endpoint) -> None:
+async def test_a_changed_channel_is_sent_with_its_settings(api: Api, endpoint: Endpoint) -> None:
     workspace = await create_sample_channels(api)
     await create_webhook(api, workspace.owner, endpoint.url, "CHANNEL_CHANGED", workspace=workspace.id)
     await api.data(workspace.admin, UPDATE, id=workspace.general, input={"topic": "hiking"})
@@ -72,7 +72,7 @@ async def test_a_changed_channel(api: Api, endpoint: Endpoint) -> None:
     assert (data["channel"]["id"], data["channel"]["topic"]) == (workspace.general, "hiking")
 
 
-async def test_users_who_are_not_connected(api: Api, endpoint: Endpoint) -> None:
+async def test_a_message_is_sent_with_the_users_who_are_not_connected(api: Api, endpoint: Endpoint) -> None:
     alice, bob, carol, dave = await api.create_users("alice", "bob", "carol", "dave")
     await api.data(carol, "mutation { setPresence(status: INVISIBLE) { setting } }")
     departs = [await api.connect_device(user) for user in (bob, carol)]

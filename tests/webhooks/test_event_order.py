@@ -64,7 +64,7 @@ async def test_a_message_whose_note_comes_later_is_written_with_the_next_one(
         messages = await store.messages.find_many([(conversation, seq) for seq in (1, 2, 3)])
         await store.webhook_notes.remove(await store.webhook_notes.list_entries(100))
         for seq in (3, 1):
-            await store.cache.run(api.services.app.noting.note_calls([messages[conversation, seq]]))
+            await store.cache.run(api.services.app.webhook_notes.note_calls([messages[conversation, seq]]))
         async with open_api("reordered", allow_loopback=True):
             await endpoint.wait_for(3)
     assert endpoint.texts() == ["1", "2", "3"]

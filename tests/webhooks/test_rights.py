@@ -202,7 +202,7 @@ async def test_bad_input_creates_nothing(
     assert stored(api) == before
 
 
-# What a webhook may see
+# Events under the rights of the creator
 
 
 async def test_a_webhook_of_a_workspace_gets_what_its_creator_can_read(

@@ -128,7 +128,7 @@ async def test_events_that_are_noted_twice_are_logged_once(api: Api, endpoint: E
     place = (sent["message"]["conversationId"], sent["message"]["seq"])
     message = (await store.messages.find_many([place]))[place]
     for _ in range(3):
-        await store.cache.run(api.services.app.noting.note_calls([message]))
+        await store.cache.run(api.services.app.webhook_notes.note_calls([message]))
     await settle(api)
     assert len(await list_deliveries(api, admin(), webhook["id"])) == 1
     assert len(endpoint.received) == 1

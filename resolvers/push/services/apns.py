@@ -73,7 +73,7 @@ class Apns:
     """
 
     def __init__(self, options: ApnsOptions, clock: Clock, *, ssl_context: ssl.SSLContext | None = None) -> None:
-        """ssl_context: for tests."""
+        """Open no connection yet. ssl_context: for tests."""
         self._options = options
         self._clock = clock
         self._tokens = ApnsTokens(options.key, options.key_id, options.team_id, clock)

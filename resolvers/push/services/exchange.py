@@ -19,7 +19,7 @@ from resolvers.push.push_service import PushOutcome, PushResult
 _log = structlog.get_logger(__name__)
 
 PUSH_SECONDS = 10.0
-"""Time limit of a push, from when its turn comes."""
+"""Time limit of a push, after it has waited for its turn."""
 
 TURN_SECONDS = 4.0
 """Time for which a push waits for its turn. Then the service counts as overloaded."""
@@ -162,7 +162,7 @@ def is_temporary(status: int) -> bool:
 
 
 def retry_after(answer: ServiceAnswer, now_ms: int) -> float | None:
-    """Return the time (s) for which a service asks to be left alone: at most an hour; None: it does not ask.
+    """Return the pause (s) that a service asks for: at most an hour; None: it does not ask.
 
     A date counts from the date of the answer, if it has one: the service's clock may differ from this one.
     """

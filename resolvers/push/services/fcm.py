@@ -35,7 +35,7 @@ _MOST_BYTES = 4000
 _AT_ONCE = 64
 _IDLE_SECONDS = 60.0
 _QUOTA_SECONDS = 60.0
-"""FCM asks to wait at least so long after QUOTA_EXCEEDED, if it does not say for how long."""
+"""Pause after QUOTA_EXCEEDED, if FCM does not ask for a longer or shorter one."""
 
 
 class Fcm:
@@ -53,7 +53,7 @@ class Fcm:
         url: str = SERVICE,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """url, ssl_context: for tests."""
+        """Open no connection yet. url, ssl_context: for tests."""
         self._url = f"{url}/v1/projects/{credentials.project}/messages:send"
         self._clock = clock
         self._turns = Turns(_AT_ONCE)

@@ -1,4 +1,4 @@
-"""Access tokens for FCM: made of the key of a service account, by OAuth 2 (RFC 7523)."""
+"""Access tokens for FCM, which OAuth 2 gives for the key of a service account (RFC 7523)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _VALID_SECONDS = 3600
 _EARLY_SECONDS = 300
-"""A token is replaced so long before it ends."""
+"""Time before the end of a token at which it is replaced."""
 
 _FETCH_SECONDS = 6.0
 _PAUSE_MS = 5_000
-"""Time after a failure in which none is fetched, and the failure is the answer."""
+"""Time after a failure in which no token is fetched: calls fail at once with the same error."""
 
 _PROJECT = re.compile(r"[a-z0-9.:-]{1,100}\Z")
 _TOKEN = re.compile(r"[!-~]{1,8192}\Z")

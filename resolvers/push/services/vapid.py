@@ -1,4 +1,4 @@
-"""Identifies this deployment to services of Web Push (VAPID, RFC 8292)."""
+"""Keys and tokens that identify this deployment to services of Web Push (VAPID, RFC 8292)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class VapidTokens:
     """Signs the authorization for each service, and uses it for six hours."""
 
     def __init__(self, key: VapidKey, contact: str, clock: Clock) -> None:
-        """contact: a mailto: or https: URL at which the service reaches the operator."""
+        """Sign nothing yet. contact: a mailto: or https: URL at which the service reaches the operator."""
         self._key = key
         self._contact = contact
         self._clock = clock

@@ -87,7 +87,10 @@ class WebPush:
         *,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """contact: a mailto: or https: URL for the operators of services. ssl_context: for tests."""
+        """Open no connection yet.
+
+        contact: a mailto: or https: URL for the operators of services. ssl_context: for tests.
+        """
         self._clock = clock
         self._rules = rules
         self._tokens = VapidTokens(key, contact, clock)

@@ -1,4 +1,4 @@
-"""Reads everything that decides about a batch of intents, with a few round trips for all of them."""
+"""Reads everything that decisions about a batch of intents depend on, with a few round trips for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule of what a user is notified of. Pure: what is true when it is called counts."""
+"""The rule that decides which messages notify a user. Pure: it uses nothing but its argument."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from store.sessions.fields import NotificationLevel
 from store.sessions.session import Session
 
 MAX_AGE_MS = 3_600_000
-"""Age of a message from which on nobody is notified of it: a late push is worse than none. The delay of the user comes
-on top."""
+"""Age of a message from which on nobody is notified of it: a late push is worse than none. The delay of the user is
+added."""
 
 
 class Verdict(StrEnum):
-    """The end of a decision."""
+    """The outcome of a decision."""
 
     SHOW = "show"
     WAIT = "wait"
@@ -58,7 +58,7 @@ class Notifications:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Everything that decides.
+    """Everything that a decision depends on.
 
     Attributes:
         user: The user.
@@ -92,7 +92,7 @@ class PushDecision:
     Attributes:
         verdict: What is done.
         message: SHOW: the message to show.
-        removes: The notification that is shown has to go.
+        removes: The notification that is shown has to be removed.
         wait_until_ms: WAIT: when to decide again.
         first: WAIT: first seq that is still to be decided on.
     """
@@ -123,7 +123,7 @@ def decide(case: Case) -> PushDecision:
     recent = [m for m in wanted if case.now_ms - m.created_at_ms < MAX_AGE_MS + delay_ms]
     if not recent:
         return PushDecision(Verdict.TOO_OLD, removes=removes)
-    if not case.is_disturbable or is_quiet_time(case.notifications.settings, case.now_ms):
+    if not case.is_disturbable or is_do_not_disturb_time(case.notifications.settings, case.now_ms):
         return PushDecision(Verdict.DO_NOT_DISTURB, removes=removes)
     return _show_or_wait(case, recent, removes=removes, replaces=is_shown_recalled)
 
@@ -140,7 +140,7 @@ def _show_or_wait(case: Case, messages: Sequence[Message], *, removes: bool, rep
     if case.now_ms < case.intent.cool_until_ms and not case.intent.is_retry and not replaces:
         until_ms = case.intent.cool_until_ms
         return PushDecision(Verdict.WAIT, removes=removes, wait_until_ms=until_ms, first=messages[0].seq)
-    # What replaces the notification also removes what it showed.
+    # The new notification replaces the shown one, so nothing has to be removed.
     return PushDecision(Verdict.SHOW, messages[-1])
 
 
@@ -175,11 +175,11 @@ def _is_wanted(case: Case, message: Message) -> bool:
     level = case.notifications.level
     if level is NotificationLevel.NONE:
         return False
-    return (level is NotificationLevel.ALL and _is_at_home(case, message)) or mentions(case, message)
+    return (level is NotificationLevel.ALL and _gets_every_message(case, message)) or mentions(case, message)
 
 
-def _is_at_home(case: Case, message: Message) -> bool:
-    """Return whether the conversation is one whose messages come to the user without a mention."""
+def _gets_every_message(case: Case, message: Message) -> bool:
+    """Return whether messages notify the user without a mention: in channels and threads only followers."""
     if kind_of(message.conversation) not in (ConversationKind.CHANNEL, ConversationKind.THREAD):
         return True
     return case.session is not None and case.session.follows
@@ -189,16 +189,16 @@ def mentions(case: Case, message: Message) -> bool:
     """Return whether a message mentions the user: by name, role, everybody, or a keyword."""
     if case.user in message.mentions or not case.roles.isdisjoint(message.mentioned_roles):
         return True
-    if message.mentions_all and not case.notifications.suppresses_everyone and _is_at_home(case, message):
+    if message.mentions_all and not case.notifications.suppresses_everyone and _gets_every_message(case, message):
         return True
     keywords = case.notifications.settings.keywords
-    if not keywords or not message.text or not _is_at_home(case, message):
+    if not keywords or not message.text or not _gets_every_message(case, message):
         return False
     return find_keyword(message.text, keywords) is not None
 
 
-def is_quiet_time(settings: NotificationSettings, now_ms: int) -> bool:
-    """Return whether it is the time at which a user does not want to be disturbed. Equal ends are the whole day."""
+def is_do_not_disturb_time(settings: NotificationSettings, now_ms: int) -> bool:
+    """Return whether a time is within do not disturb. Equal ends are the whole day."""
     if settings.dnd_from is None or settings.dnd_to is None:
         return False
     local = datetime.fromtimestamp(now_ms / 1000, _zone(settings.time_zone))

@@ -15,7 +15,7 @@ _NOTES_AT_ONCE = 100
 """Conversations whose recipients are listed at the same time. Each has one slice in memory."""
 
 _USERS_AT_ONCE = 2_000
-"""Users of one round, over all conversations. A large channel so does not delay private conversations."""
+"""Users of one round, over all conversations, so that a large channel does not delay private conversations."""
 
 _UNKNOWN_MESSAGES = 20
 """Messages that are taken as new if Redis has lost the record of a conversation."""
@@ -79,7 +79,7 @@ class PushExpansion:
         return _Slice(note, users, is_last)
 
     async def _put(self, slices: Sequence[_Slice]) -> int:
-        """Put messages into the intents of those who have devices. Make those of recalled messages due."""
+        """Put messages into the intents of users with devices. Make intents due that may show a recalled message."""
         store = self._store
         users = {user for part in slices if part.note.record.begun.newest for user in part.users}
         pushed = await self._select_pushed(sorted(users))

@@ -40,7 +40,7 @@ class DuePush:
 
     Attributes:
         taken: The intent.
-        case: All that decided.
+        case: Everything that the decision depended on.
         decision: The decision.
         devices: The user's devices that take pushes.
         heading: Names to show, for a message.
@@ -64,7 +64,7 @@ class IntentBatch:
         self._reader = CaseReader(app.store)
         self._badges = asyncio.Semaphore(_BADGES_AT_ONCE)
         self.verdicts: Counter[Verdict] = Counter()
-        """Decisions of this process, by their ends."""
+        """Numbers of decisions of this process, by verdict."""
 
     async def decide(self, taken: Sequence[TakenIntent]) -> list[DuePush]:
         """Decide on intents. Settle those that need no push, and return the others."""
@@ -156,7 +156,7 @@ class IntentBatch:
         return SettledIntent(pending.taken, replace(after, tried=after.newest), due_ms)
 
     def _settled(self, taken: TakenIntent, decision: PushDecision, shown: int | None = None) -> SettledIntent:
-        """Return the end of a decision that shows nothing. shown: what the devices show then; None: as before."""
+        """Return the intent after a decision that shows nothing. shown: seq on the devices then; None: as before."""
         intent = taken.intent
         after = PushIntent(shown=intent.shown if shown is None else shown, cool_until_ms=intent.cool_until_ms)
         if decision.verdict is Verdict.WAIT:

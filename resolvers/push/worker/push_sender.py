@@ -1,4 +1,4 @@
-"""Sends pushes: a lane for each service, so that a slow service delays no other."""
+"""Sends pushes, with a bounded queue for each service, so that a slow service delays no other."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from store.devices.device_store import DeviceStore
 _log = structlog.get_logger()
 
 AT_ONCE = 32
-"""Pushes that a service is given at the same time."""
+"""Pushes that are sent to one service at the same time."""
 
 _MOST_TAKEN = 300
 """Pushes that a service has or that wait for it. Others are sent later, and do not hold their workers."""
 
 _LONGEST_WAIT_SECONDS = 5.0
-"""Longest wait for a slot. With a push it is shorter than a lease. A service that is slower gets fewer at once."""
+"""Longest wait for a slot. Together with SEND_SECONDS it is shorter than a lease. Of a slow service fewer pushes
+wait."""
 
 _UNPROVEN_AT_ONCE = 16
 """Pushes at the same time to all Web Push services together that have not answered, or not the last time."""
@@ -46,7 +47,7 @@ _JITTER = 0.2
 
 
 class SentPush(NamedTuple):
-    """The end of an attempt to send a push.
+    """The outcome of an attempt to send a push.
 
     Attributes:
         is_accepted: The service has it.
@@ -62,9 +63,9 @@ class SentPush(NamedTuple):
 
 
 class _Lane:
-    """The pushes to one service: bounded, so that they do not hold all workers.
+    """The bounded queue of pushes to one service, so that it does not occupy all workers.
 
-    is_proven: It has answered the last time. Users name the services of Web Push, so a new one may never answer.
+    is_proven: The service has answered the last push. Users name services of Web Push: a new one may never answer.
     """
 
     def __init__(self, service: PushService, *, is_proven: bool) -> None:
@@ -77,7 +78,7 @@ class _Lane:
 
     @property
     def wait_seconds(self) -> float:
-        """Time for which another push would wait for a slot, as the last ones and the oldest one under way suggest."""
+        """Expected wait of another push for a slot, by the durations of the last pushes and the oldest running one."""
         oldest = time.monotonic() - next(iter(self._began.values())) if self._began else 0.0
         return max(0, self.taken - AT_ONCE) / AT_ONCE * max(self._usual_seconds, oldest)
 
@@ -119,8 +120,8 @@ _SMOOTHING = 0.1
 class PushSender:
     """Sends pushes to devices, and forgets addresses that are gone.
 
-    Each service has its own lane, and of Web Push each host. If a lane is full, or its service has asked for a pause,
-    pushes are sent later.
+    Each service has its own queue (`_Lane`), and so has each host of Web Push. If a queue is full, or its service has
+    asked for a pause, pushes are sent later.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The worker of pushes: takes noted conversations and due intents until nothing is due, and again soon."""
+"""The worker of pushes: works on noted conversations and due intents, and looks for more every half second."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLL_SECONDS = 0.5
 """Interval at which a worker looks for work that others noted, or whose time has come."""
 
 _PAUSE_SECONDS = 0.05
-"""Shortest pause between two looks, so that messages of the same moment are worked on together."""
+"""Shortest pause between two rounds of work, so that messages sent at the same time are worked on together."""
 
 _RETRY_SECONDS = 2.0
 _INTENTS_AT_ONCE = 100

@@ -100,11 +100,11 @@ class Deliverer:
             await self._finish()
         finally:
             await end_tasks(self._lines.values())
-            # What failed is due still.
+            # Events whose attempt failed are still due.
             await asyncio.gather(*self._lines.values(), return_exceptions=True)
 
     async def _deliver_some(self) -> bool:
-        """Begin with lines that are due, and wait until one has ended, or a moment. Return false if there is none."""
+        """Start lines that are due, and wait for one to end, or for a moment. Return false if none is running."""
         most = LINES_AT_ONCE if self._failures < OUTAGE_FAILURES else 1
         free = most - len(self._lines)
         if free > 0:
@@ -159,7 +159,7 @@ class Deliverer:
         if failed is not None:
             await self._note_failure(line._replace(failures=0) if delivered else line, *failed)
         elif is_cut:
-            # Nothing was tried, or what was delivered is stored: the line is due as before.
+            # The line is due as before. Its delivered events are stored.
             return
         elif len(events) < EVENTS_AT_ONCE:
             await self._deliveries.end_line(line, self._now_ms())
@@ -205,7 +205,7 @@ class Deliverer:
 
 
 async def deliver_or_log(deliverer: Deliverer, id: WebhookId) -> None:
-    """Deliver what is due. Failures are logged; what is left is found again."""
+    """Deliver what is due. Failures are logged, and the events are found again later."""
     try:
         await deliverer.run()
     except StoreError as error:

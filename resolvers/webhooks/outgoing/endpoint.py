@@ -1,4 +1,4 @@
-"""Sends one event to one endpoint. Its answer is what the endpoint says, or that there was none in time."""
+"""Sends events to endpoints of outgoing webhooks, one attempt at a time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Attempt:
 
 
 class Endpoints:
-    """The connections to all endpoints, which are judged by rules for addresses each time that one is opened."""
+    """The connections to all endpoints. Rules for addresses are applied to each new connection."""
 
     def __init__(self, rules: AddressRules, resolve: Resolve, seconds: float = ANSWER_SECONDS) -> None:
         """Open nothing yet."""

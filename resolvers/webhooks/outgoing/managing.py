@@ -53,12 +53,12 @@ async def create_webhook(
     except TooManyWebhooks as error:
         place = "a workspace" if owner is not None else "the deployment"
         raise LimitReached(f"{place} has at most {MAX_OUTGOING} outgoing webhooks", field="workspaceId") from error
-    await app.noting.announce()
+    await app.webhook_notes.announce()
     return webhook
 
 
 async def rotate_secret(app: Confab, caller: Caller, id: str) -> Webhook:
-    """Give an outgoing webhook a new secret. The old one signs as well for 24 h. Raises NotFound and Forbidden."""
+    """Give an outgoing webhook a new secret. Events have signatures of both for 24 h. Raises NotFound and Forbidden."""
     webhook = await access_outgoing(app, caller, id)
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
     rotated = await app.store.webhooks.rotate(webhook.id, new_secret(), app.store.clock.now_ms())
@@ -76,7 +76,7 @@ async def delete_webhook(app: Confab, caller: Caller, id: str) -> None:
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
     if not await app.store.webhooks.delete(webhook, app.store.clock.now_ms()):
         raise no_webhook()
-    await app.noting.announce()
+    await app.webhook_notes.announce()
 
 
 async def access_outgoing(app: Confab, caller: Caller, id: str) -> Webhook:

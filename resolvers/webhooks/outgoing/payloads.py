@@ -1,4 +1,4 @@
-"""The body of an event: {type, timestamp, data}, made when it is sent, from what its webhook may see then."""
+"""The body of an event: {type, timestamp, data}, made when it is sent, under the rights of that moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists the deliveries of outgoing webhooks, and repeats them."""
+"""Lists the deliveries of outgoing webhooks, and makes them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures about events that wait to be delivered, for metrics."""
+"""Figures about pending events of outgoing webhooks, for metrics."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _log = structlog.get_logger()
 INTERVAL_SECONDS = 15.0
 
 MOST_COUNTED = 100_000
-"""Larger numbers of events are not counted further."""
+"""Counting stops at this number of events."""
 
 
 class WaitingEvents:
-    """Measured now and then by the process that writes the log; the others have nothing to report."""
+    """The figures, measured every 15 s in the process that writes the log; 0 in all others."""
 
     def __init__(self, store: Store, is_measuring: Callable[[], bool]) -> None:
         self._store = store
         self._is_measuring = is_measuring
         self._task: asyncio.Task[None] | None = None
         self.events = 0
-        """Events that are not delivered yet, those of PAUSED webhooks included."""
+        """Pending events, those of PAUSED webhooks included."""
         self.oldest_ms: int | None = None
-        """When the oldest of them happened."""
+        """When the oldest of them happened (ms); None: there are none."""
         self.paused = 0
         """PAUSED webhooks."""
 

@@ -10,8 +10,8 @@ from resolvers.webhooks.outgoing.delivery_worker import DeliveryWorker
 from resolvers.webhooks.outgoing.waiting_events import WaitingEvents
 from store.store import Store
 from subscriptions.delivery.recipients import ListViewers
-from subscriptions.delivery.webhooks.event_noting import EventNoting
 from subscriptions.delivery.webhooks.log_writer import LogWriter
+from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
 from subscriptions.realtime.bus import Bus
 
 _RESOLVE_SECONDS = 5.0
@@ -19,13 +19,13 @@ _RESOLVE_SECONDS = 5.0
 
 
 class WebhookParts:
-    """Notes events; in processes that do background work also writes the log, and delivers."""
+    """Notes events. In processes that do background work it also writes the log and delivers."""
 
     def __init__(
         self,
         store: Store,
         bus: Bus,
-        noting: EventNoting,
+        notes: WebhookNotes,
         list_viewers: ListViewers,
         *,
         allow_loopback: bool,
@@ -36,7 +36,7 @@ class WebhookParts:
         Args:
             store: The store.
             bus: Announces new events and webhooks.
-            noting: Notes the events.
+            notes: Notes events for the log.
             list_viewers: Returns the users who can read a message.
             allow_loopback: Endpoints may be on loopback, with http.
             does_work: This process writes the log and delivers.
@@ -44,14 +44,14 @@ class WebhookParts:
         self._rules = outgoing_rules(allow_loopback=allow_loopback)
         self._resolver = SystemResolver()
         self._does_work = does_work
-        self.noting = noting
-        self.writer = LogWriter(store, bus, noting, list_viewers)
+        self.notes = notes
+        self.writer = LogWriter(store, bus, notes, list_viewers)
         self.worker = DeliveryWorker(store, bus, self._rules, self._resolver.resolve)
         self.waiting = WaitingEvents(store, lambda: self.writer.has_lease)
 
     async def open(self) -> None:
         """Begin."""
-        await self.noting.open()
+        await self.notes.open()
         if self._does_work:
             self.writer.open()
             self.worker.open()
@@ -59,7 +59,7 @@ class WebhookParts:
 
     async def close(self) -> None:
         """Stop. Noted events are written first, if this process writes the log."""
-        await self.noting.close()
+        await self.notes.close()
         await self.writer.close()
         await self.worker.close()
         await self.waiting.close()

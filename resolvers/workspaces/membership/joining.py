@@ -106,7 +106,7 @@ async def _make_members(
         app.memberships.announce(users)
         await store.thread_access.show_to(workspace, users)
         await publish_all_follows(app, workspace, changed)
-        await app.noting.note_joined(workspace, users)
+        await app.webhook_notes.note_joined(workspace, users)
         app.memberships.announce(users)
         return
     raise Unavailable("the default channels are being changed by other requests; please try again")

@@ -14,7 +14,7 @@ from subscriptions.delivery.coalescing.coalesced_events import CoalescedEvents
 from subscriptions.delivery.coalescing.log_appends import publish_event
 from subscriptions.delivery.receipts.receipt_notifier import LARGEST_GROUP
 from subscriptions.delivery.recipients import ListViewers, SelectViewers
-from subscriptions.delivery.webhooks.event_noting import EventNoting
+from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.events.reactions import ChannelReactions, ReactionsChanged, bare_message
 from subscriptions.realtime.outgoing_events import OutgoingEvents
@@ -34,10 +34,10 @@ class ReactionEvents:
         shared_events: SharedEvents,
         list_viewers: ListViewers,
         select_viewers: SelectViewers,
-        noting: EventNoting,
+        webhook_notes: WebhookNotes,
     ) -> None:
         self._store = store
-        self._noting = noting
+        self._webhook_notes = webhook_notes
         self._bus = bus
         self._shared_events = shared_events
         self._list_viewers = list_viewers
@@ -66,7 +66,7 @@ class ReactionEvents:
         for each in (message,) if copy is None else (message, copy):
             await self._publish_one(each)
         # Before the outbox entries are deleted.
-        await self._noting.note_reactions(message)
+        await self._webhook_notes.note_reactions(message)
         self._bus.send(OutgoingEvents(), [clear])
 
     async def _publish_one(self, message: Message) -> None:

@@ -1,1 +1,1 @@
-"""Notes of what users may have to be notified of (ADR 87)."""
+"""Notes for the workers of pushes: new messages, and notifications to remove (ADR 87)."""

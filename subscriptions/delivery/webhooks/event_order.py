@@ -29,6 +29,8 @@ _LOOK_BACK_MS = 60_000
 """Messages that were sent longer before an event than this have been noted before it."""
 
 _LOOK_BACK = 1_000
+"""Seqs before a new message that are checked, if it is not known how far the events of its conversation are written."""
+
 _MOST_KNOWN = 50_000
 _IN_OUTBOX = 1_000
 _FUTURE_MS = -60_000

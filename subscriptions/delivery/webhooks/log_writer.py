@@ -18,10 +18,10 @@ from store.webhooks.event_log import LEASE_MS
 from store.webhooks.event_notes import EventEntry
 from store.webhooks.event_rows import NotedEvent
 from store.webhooks.webhook import WebhookEventType, WebhookId
-from store.webhooks.webhook_registry import CLOCKS_MS
+from store.webhooks.webhook_registry import CLOCK_TOLERANCE_MS
 from subscriptions.delivery.recipients import ListViewers
-from subscriptions.delivery.webhooks.event_noting import EventNoting
 from subscriptions.delivery.webhooks.event_order import EventOrder
+from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
 from subscriptions.realtime.bus import ALL_SERVERS, Bus
 
 _log = structlog.get_logger()
@@ -51,10 +51,10 @@ NEW_EVENTS = "webhook_events"
 class LogWriter:
     """Runs in processes that do background work."""
 
-    def __init__(self, store: Store, bus: Bus, noting: EventNoting, list_viewers: ListViewers) -> None:
+    def __init__(self, store: Store, bus: Bus, webhook_notes: WebhookNotes, list_viewers: ListViewers) -> None:
         self._store = store
         self._bus = bus
-        self._noting = noting
+        self._webhook_notes = webhook_notes
         self._list_viewers = list_viewers
         self._task: asyncio.Task[None] | None = None
         self._order = EventOrder(store)
@@ -134,7 +134,7 @@ class LogWriter:
         arranged = await self._order.arrange(entries)
         pairs: list[tuple[WebhookId, NotedEvent]] = []
         for event, is_found in arranged.events:
-            webhooks = self._store.webhook_registry.list_for(event, 0 if is_found else CLOCKS_MS)
+            webhooks = self._store.webhook_registry.list_for(event, 0 if is_found else CLOCK_TOLERANCE_MS)
             completed = await self._complete(event) if webhooks else None
             if completed is not None:
                 pairs += ((webhook, completed) for webhook in webhooks)
@@ -151,7 +151,7 @@ class LogWriter:
         return len(arranged.done)
 
     async def _complete(self, event: NotedEvent) -> NotedEvent | None:
-        """Return an event with what is found out only now; None: it is about nobody."""
+        """Return an event to log, a USER_OFFLINE_MESSAGE with its users; None: there are no such users."""
         if event.type != WebhookEventType.USER_OFFLINE_MESSAGE:
             return event
         place = (ConversationId(event.conversation), int(event.reference[0]))
@@ -161,7 +161,7 @@ class LogWriter:
 
     async def _list_offline(self, message: Message) -> Sequence[UserId]:
         viewers = [user for user in await self._list_viewers(message) if user != message.sender]
-        return await self._store.visibility.list_hidden(viewers, MOST_OFFLINE)
+        return await self._store.visibility.list_visibly_offline(viewers, MOST_OFFLINE)
 
     async def _run(self) -> None:
         mark_as_background()
@@ -189,10 +189,10 @@ class LogWriter:
         """Wait for a time, or until this process has noted events."""
         try:
             async with asyncio.timeout(seconds):
-                await self._noting.noted.wait()
+                await self._webhook_notes.noted.wait()
         except TimeoutError:
             return
-        self._noting.noted.clear()
+        self._webhook_notes.noted.clear()
         if not self.has_lease and not await self._may_begin():
             await asyncio.sleep(_TAKE_SECONDS)
 

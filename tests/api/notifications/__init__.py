@@ -1,1 +1,1 @@
-"""Presence."""
+"""Notification settings at the API."""

@@ -116,7 +116,7 @@ async def test_a_reader_that_began_before_a_change_does_not_bring_old_settings_b
         assert (await settings_of(process, alice))["level"] == "NONE"
 
 
-async def test_settings_that_redis_has_not_got_are_put_into_it_later(
+async def test_settings_that_redis_misses_are_put_into_it_later(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (alice,) = await api.create_users("alice")

@@ -251,7 +251,7 @@ async def test_a_closed_port_is_unreachable(clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize("token", ["../../admin", "abc?x=1", "xyz", "a", "f" * 202, "00fc/13ad", "00 fc", ""])
-async def test_what_is_no_token_is_gone_without_a_request(service: Apns, server: ApnsServer, token: str) -> None:
+async def test_a_malformed_token_is_gone_without_a_request(service: Apns, server: ApnsServer, token: str) -> None:
     assert (await service.send(PushAddress(PushPlatform.APNS, token), MESSAGE)).outcome is PushOutcome.GONE
     assert server.connections == 0
 

@@ -23,7 +23,7 @@ interface Push {
   isQuiet: boolean;
 }
 
-/** Options that TypeScript's types do not have. renotify: a replaced notification makes itself heard again. */
+/** Options that TypeScript's types do not have. renotify: alert the user again when a notification is replaced. */
 type Options = NotificationOptions & { renotify?: boolean };
 
 self.addEventListener("install", () => void self.skipWaiting());
@@ -35,7 +35,7 @@ self.addEventListener("notificationclick", (event) => {
 });
 self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew(event as PushSubscriptionChangeEvent)));
 
-/** Never throws: what is missing or of another type is replaced. */
+/** Never throws: missing values, and values of another type, are replaced. */
 function read(data: PushMessageData | null): Push {
   let fields: Record<string, unknown> = {};
   try {

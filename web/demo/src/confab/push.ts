@@ -20,14 +20,14 @@ export interface Push {
   /** True if it was switched on here, and not off since. */
   isWanted(): boolean;
   onChange(listener: () => void): () => void;
-  /** Finds out the state, and repairs a subscription that was on. Rejects nothing. */
+  /** Finds out the state, and makes a lost subscription again. Never rejects. */
   refresh(): Promise<void>;
-  /** To call in a click: browsers ask for the permission only then. Returns the trouble in words, or null. */
+  /** Call it in a click: browsers ask for the permission only then. Resolves to a message about a failure, or null. */
   switchOn(): Promise<string | null>;
   switchOff(): Promise<string | null>;
-  /** Returns the result in words. */
+  /** Resolves to the result, and a message about it. */
   test(): Promise<{ arrives: boolean; words: string }>;
-  /** Removes the push, for as long as that takes, and 2 s at most. */
+  /** Ends the subscription. Resolves after 2 s at the latest. */
   signOut(): Promise<void>;
   stop(): void;
 }
@@ -51,7 +51,7 @@ const OUTCOMES: Record<PushOutcome, string> = {
   NOT_CONFIGURED: "This server sends no pushes to browsers.",
 };
 
-/** What keeps this page from getting pushes, whatever the user and the server say. */
+/** The reason why this page cannot get pushes, whatever the user and the server want; null if there is none. */
 function obstacle(): PushState | null {
   if (!isSecureContext) return "insecure";
   if (!("serviceWorker" in navigator && "PushManager" in window && "Notification" in window)) return "unsupported";
@@ -62,7 +62,7 @@ function obstacle(): PushState | null {
 async function worker(): Promise<ServiceWorkerRegistration> {
   const registration = await navigator.serviceWorker.register(WORKER, { scope: SCOPE, updateViaCache: "none" });
   const coming = registration.installing ?? registration.waiting;
-  // `navigator.serviceWorker.ready` never comes: the page is outside of the scope.
+  // `navigator.serviceWorker.ready` never resolves, because the page is outside of the scope.
   if (!registration.active && coming) {
     await new Promise<void>((resolve, reject) => {
       coming.addEventListener("statechange", () => (coming.state === "activated" ? resolve() : coming.state === "redundant" && reject(new Error("no worker"))));
@@ -129,7 +129,7 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
     const isGone = !isKnown && now === disk.get(wanted);
     if ((await register(key, isGone)) !== null) become("off");
   };
-  // One after another: two at once might both subscribe.
+  // Calls run one after another: two at the same time might both subscribe.
   let turn = Promise.resolve();
   const inTurn = <Result>(act: () => Promise<Result>): Promise<Result> => {
     const result = turn.then(act);
@@ -145,7 +145,7 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
     return data ? null : (error?.graphQLErrors[0]?.message ?? NO_NETWORK);
   };
 
-  /** Another user was here, and did not sign out. The server learns it from the push service. */
+  /** Ends the subscription of another user who did not sign out here. The server learns this from the push service. */
   const endOthers = async () => {
     const others = disk.names(`${place}.`).filter((name) => name.endsWith(WANTED) && name !== wanted);
     if (others.length) await (await held())?.unsubscribe();

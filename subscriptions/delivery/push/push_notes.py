@@ -10,21 +10,21 @@ from store.messages.revision_store import RevisionKind
 from store.messages.system_events import SystemEventKind
 from store.redis.cache import Call
 from store.store import Store
-from subscriptions.delivery.push.read_notices import ReadNotices
+from subscriptions.delivery.push.stale_notifications import StaleNotifications
 
 _DEPARTURES = (SystemEventKind.MEMBER_LEFT, SystemEventKind.MEMBER_REMOVED)
 
 
-class PushNoting:
-    """Makes the notes of messages and recalls. Nothing is noted if no push service is set up."""
+class PushNotes:
+    """Notes new and recalled messages for pushes. Nothing is noted if no push service is set up."""
 
-    def __init__(self, store: Store, notices: ReadNotices, *, is_enabled: bool) -> None:
+    def __init__(self, store: Store, stale: StaleNotifications, *, is_enabled: bool) -> None:
         """Connect the parts. is_enabled: a push service is set up."""
         self._store = store
-        self._notices = notices
+        self._stale = stale
         self.is_enabled = is_enabled
         self.on_noted: Callable[[], None] = lambda: None
-        """Called when there are notes. To be set before the first message."""
+        """Called after notes were written. Set it before the first message."""
 
     def note_calls(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> list[Call]:
         """See `MessageNotes`: one call for each key. Silent messages and SYSTEM messages are not noted.
@@ -35,13 +35,13 @@ class PushNoting:
         return self._store.noted_conversations.note_calls(noted, are_recalled=revision is not None) if noted else []
 
     def take(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> None:
-        """See `MessageNotes`. Senders have read the conversation; members who left it see no notification either."""
+        """See `MessageNotes`. Also removes the notifications of senders, and of members who have left."""
         if not self.is_enabled:
             return
         if revision is None:
             for message in messages:
                 for user in _readers(message):
-                    self._notices.note(user, [message.conversation])
+                    self._stale.add(user, [message.conversation])
         if self._select(messages, revision):
             self.on_noted()
 

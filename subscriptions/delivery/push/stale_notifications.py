@@ -1,4 +1,4 @@
-"""Tells the workers of pushes that users have read, muted or left conversations: notifications there have to go."""
+"""Shown notifications that have to be removed, because users have read, muted or left conversations (ADR 87)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MOST_KEPT = 20_000
 _AT_ONCE = 1_000
 
 _REMOVING = (SyncReason.READ, SyncReason.MUTE, SyncReason.DELETE, SyncReason.MEMBERSHIP)
-"""Reasons of changed sessions after which a notification may have to go."""
+"""Reasons of changed sessions after which a notification may have to be removed."""
 
 
-class ReadNotices:
-    """Collects notices of this process, and makes the intents due whose notification is shown.
+class StaleNotifications:
+    """Collects users and conversations, and makes their intents due four times a second, if a notification is shown.
 
-    A notice costs its request nothing. If the process dies before it is written, a notification stays until the next
-    one in its conversation, or until the device opens it.
+    A request does not wait for this. If the process dies first, a notification stays until the next one in its
+    conversation, or until the user opens it.
     """
 
     def __init__(self, intents: PushIntents, *, is_enabled: bool) -> None:
@@ -39,8 +39,8 @@ class ReadNotices:
         self.on_due: Callable[[], None] = lambda: None
         """Called when intents have become due."""
 
-    def note(self, user: UserId, conversations: Iterable[ConversationId]) -> None:
-        """Note that a user needs no notifications of conversations any more. Returns at once."""
+    def add(self, user: UserId, conversations: Iterable[ConversationId]) -> None:
+        """Add conversations whose notifications a user does not need any more. Returns at once."""
         if not self._is_enabled:
             return
         for conversation in conversations:
@@ -49,23 +49,23 @@ class ReadNotices:
         if self._waiting and self._task is None:
             self._task = asyncio.create_task(self._write_soon())
 
-    def note_change(self, user: UserId, reason: SyncReason, conversations: Iterable[ConversationId]) -> None:
-        """Note that sessions of a user have changed for a reason. Returns at once."""
+    def add_changed(self, user: UserId, reason: SyncReason, conversations: Iterable[ConversationId]) -> None:
+        """Add conversations whose sessions have changed, if the reason ends their notifications. Returns at once."""
         if self._is_enabled and reason in _REMOVING:
-            self.note(user, conversations)
+            self.add(user, conversations)
 
     async def write(self) -> None:
-        """Write what was noted. If it fails, the notices are dropped."""
+        """Make the intents due. If Redis does not answer, the notifications stay."""
         waiting, self._waiting = list(self._waiting), {}
         try:
             for start in range(0, len(waiting), _AT_ONCE):
                 if await self._intents.touch(waiting[start : start + _AT_ONCE]):
                     self.on_due()
         except StoreError as error:
-            _log.warning("read_notices_dropped", reason=str(error))
+            _log.warning("stale_notifications_dropped", reason=str(error))
 
     async def close(self) -> None:
-        """Write what was noted, then stop."""
+        """Write everything that was added, then stop."""
         if self._task is not None:
             await end_tasks([self._task])
             self._task = None

@@ -1,4 +1,4 @@
-"""Notes events of outgoing webhooks, in Redis, when they become visible (ADR 90)."""
+"""Notes events of outgoing webhooks in Redis when they become visible (ADR 90)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from subscriptions.realtime.bus import Bus
 _log = structlog.get_logger()
 
 REFRESH_SECONDS = 2.0
-"""Interval at which each process reads which webhooks there are."""
+"""Interval at which each process reads the list of webhooks, if it has changed."""
 
 ASK_SECONDS = REFRESH_SECONDS + 0.5
-"""Time after which every process that reaches MongoDB knows a new webhook, whether it answers or not."""
+"""Time after which every process that reaches MongoDB knows a new webhook, even if it has not answered."""
 
 _QUESTION = "webhooks"
 
@@ -40,8 +40,8 @@ _PAGE = 500
 Json = dict[str, Any]
 
 
-class EventNoting:
-    """Notes events for the webhooks that this process knows. Costs nothing where no webhook wants them.
+class WebhookNotes:
+    """Notes events for the webhooks that this process knows. An event that no webhook wants costs nothing.
 
     Before this process has read the webhooks for the first time, it notes all events.
     """
@@ -69,7 +69,7 @@ class EventNoting:
             self._task = None
 
     async def announce(self) -> None:
-        """Return when all servers that reach MongoDB know which webhooks there are."""
+        """Wait until all servers that reach MongoDB know the present webhooks."""
         try:
             await self._registry.refresh()
             servers = await self._store.deployment.worker_numbers.list_ring()
@@ -85,7 +85,7 @@ class EventNoting:
             return_exceptions=True,
         )
 
-    # Events
+    # Notes
 
     def note_calls(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> list[Call]:
         """See `MessageNotes`."""
@@ -163,7 +163,7 @@ class EventNoting:
             await self._store.cache.run_in_background(calls)
             self.noted.set()
 
-    # Which webhooks there are
+    # The list of webhooks
 
     async def _answer(self, _question: Json) -> Json:
         await self._registry.refresh()
