@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from store.base.clock import Clock
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.session import Session, session_from
@@ -18,7 +18,7 @@ _META = 3
 
 
 class SessionsOfUsers:
-    """Reads sessions of users who may all be offline. It loads no states that are not cached, except for threads."""
+    """Reads sessions of users who may all be offline. It loads no states but for threads and gateways."""
 
     def __init__(self, sessions: SessionStore, rows: SessionRows, cache: Cache, keys: Keys, clock: Clock) -> None:
         self._sessions = sessions
@@ -30,8 +30,8 @@ class SessionsOfUsers:
     async def find(self, conversation: ConversationId, users: Sequence[UserId]) -> dict[UserId, Session]:
         """Return the sessions of some users in one conversation, also deleted ones. Missing ones are left out.
 
-        One round trip to Redis, and one to MongoDB if some states are not cached; in threads one for each of these.
-        No request waits for it.
+        One round trip to Redis, and one to MongoDB if some states are not cached; for threads and gateways one for each
+        of these. No request waits for it.
         """
         now_ms = self._clock.now_ms()
         calls = [Call("get_sessions", self._keys.user(user), (now_ms, conversation)) for user in users]
@@ -43,7 +43,7 @@ class SessionsOfUsers:
                 found[user] = session_from(user, conversation, answer[_META])
         if not unknown:
             return found
-        if not is_thread(conversation):
+        if not is_thread(conversation) and kind_of(conversation) is not ConversationKind.SUB_BIZ:
             return found | await self._rows.read_of_users(conversation, unknown)
         for user in unknown:
             for session in await self._sessions.find_each(user, (conversation,)):
