@@ -150,9 +150,11 @@ class IntentBatch:
     def _remove_later(self, pending: SettledIntent, intent: PushIntent, wait_ms: int) -> SettledIntent:
         due_ms = self._store.clock.now_ms() + wait_ms
         after = pending.after or PushIntent()
-        after = replace(after, shown=intent.shown, cool_until_ms=intent.cool_until_ms, left=intent.left)
-        if pending.after is not None and pending.after.is_pending:
-            due_ms = min(due_ms, pending.due_ms)
+        after = replace(after, shown=intent.shown, cool_until_ms=intent.cool_until_ms)
+        if after.is_pending:
+            # The next notification is for all devices, also for those that have got the quiet push.
+            return SettledIntent(pending.taken, after, min(due_ms, pending.due_ms))
+        after = replace(after, left=intent.left)
         return SettledIntent(pending.taken, replace(after, tried=after.newest), due_ms)
 
     def _settled(self, taken: TakenIntent, decision: Decision, shown: int | None = None) -> SettledIntent:
