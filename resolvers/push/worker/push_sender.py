@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from resolvers.push.push_service import PushMessage, PushOutcome, PushResult, PushService
+from resolvers.push.services.web_push import is_known_service
 from store.base.clock import Clock
 from store.base.errors import StoreError
 from store.devices.device import Device, PushAddress, PushPlatform
@@ -64,15 +65,16 @@ class SentPush(NamedTuple):
 class _Lane:
     """The pushes to one service: bounded, so that they do not hold all workers.
 
-    is_proven: It has answered the last time. Users name the services of Web Push, so a new one may never answer.
+    is_proven: It has answered the last time. Users name the services of Web Push, so a new one may never answer. Known
+    services are always proven: they share no slots with those that a user may have made to hang.
     """
 
-    def __init__(self, service: PushService, *, is_proven: bool) -> None:
+    def __init__(self, service: PushService, *, is_known: bool) -> None:
         self._service = service
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._began: dict[object, float] = {}
         self._usual_seconds = 0.0
-        self.is_proven = is_proven
+        self.is_known = self.is_proven = is_known
         self.taken = 0
 
     @property
@@ -180,18 +182,21 @@ class PushSender:
             result = await lane.send(address, message)
         finally:
             self._unproven -= not was_proven
-        if address.platform is PushPlatform.WEB_PUSH and result is not None:
+        if not lane.is_known and result is not None:
             lane.is_proven = result.outcome is not PushOutcome.UNREACHABLE
         return result
 
     def _lane_of(self, address: PushAddress) -> _Lane:
         is_web_push = address.platform is PushPlatform.WEB_PUSH
-        name = f"{address.platform} {urlsplit(address.token).hostname}" if is_web_push else address.platform
+        host = urlsplit(address.token).hostname or "" if is_web_push else ""
+        name = f"{address.platform} {host}"
         lane = self._lanes.get(name)
         if lane is None:
             if len(self._lanes) >= _MOST_HOSTS:
                 self._lanes = {name: lane for name, lane in self._lanes.items() if lane.taken}
-            lane = self._lanes[name] = _Lane(self._services[address.platform], is_proven=not is_web_push)
+            lane = self._lanes[name] = _Lane(
+                self._services[address.platform], is_known=not is_web_push or is_known_service(host)
+            )
         return lane
 
     def _is_full(self, lane: _Lane) -> bool:
