@@ -40,6 +40,12 @@ SEND_SECONDS = 10.0
 """Time limit of one push."""
 
 _FULL_MS = 1_000
+"""Shortest time after which a push that found no slot is sent again."""
+
+_UNPROVEN_MS = 20
+"""Time between two pushes that come back for a slot of services that have not answered."""
+
+_LONGEST_PUT_OFF_MS = 600_000
 RETRY_SECONDS = (1.0, 10.0, 60.0, 600.0)
 """Pauses after failures. Then a push is given up."""
 
@@ -62,6 +68,18 @@ class SentPush(NamedTuple):
     retry_at_ms: int | None = None
 
 
+class _PutOff:
+    """Spreads pushes that found no slot over time: each comes back after the one before it."""
+
+    def __init__(self) -> None:
+        self._last_ms = 0.0
+
+    def next_ms(self, now_ms: int, interval_ms: float) -> int:
+        """Return the time of the next one."""
+        self._last_ms = min(max(self._last_ms + interval_ms, now_ms + _FULL_MS), now_ms + _LONGEST_PUT_OFF_MS)
+        return round(self._last_ms)
+
+
 class _Lane:
     """The pushes to one service: bounded, so that they do not hold all workers.
 
@@ -75,6 +93,7 @@ class _Lane:
         self._began: dict[object, float] = {}
         self._usual_seconds = 0.0
         self.is_known = self.is_proven = is_known
+        self.put_off = _PutOff()
         self.taken = 0
 
     @property
@@ -82,6 +101,11 @@ class _Lane:
         """Time for which another push would wait for a slot, as the last ones and the oldest one under way suggest."""
         oldest = time.monotonic() - next(iter(self._began.values())) if self._began else 0.0
         return max(0, self.taken - AT_ONCE) / AT_ONCE * max(self._usual_seconds, oldest)
+
+    @property
+    def interval_ms(self) -> float:
+        """Usual time between two pushes that end."""
+        return self._usual_seconds * 1000 / AT_ONCE
 
     async def send(self, address: PushAddress, message: PushMessage) -> PushResult | None:
         """Send a push when there is a slot; None: there was none for too long."""
@@ -142,24 +166,24 @@ class PushSender:
         """Services, and addresses of Web Push, that asked for a pause."""
         self.outcomes: Counter[tuple[PushPlatform, PushOutcome]] = Counter()
         """Pushes that this process sent, by service and outcome."""
+        self._put_off_unproven = _PutOff()
         self.given_up: Counter[PushPlatform] = Counter()
         """Pushes that were not sent again after the last attempt."""
 
     async def send(self, device: Device, message: PushMessage, attempts: int = 0) -> SentPush:
         """Send a push once. attempts: earlier ones. Raises nothing."""
-        address, now_ms = device.push, self._clock.now_ms()
+        address = device.push
         if address is None or address.platform not in self._services:
             if address is not None:
                 self.outcomes[address.platform, PushOutcome.NOT_CONFIGURED] += 1
             return SentPush()
-        paused_until_ms = self._paused_until_ms.get(_pause_key(address), 0)
-        if paused_until_ms > now_ms:
-            return SentPush(attempts=attempts, retry_at_ms=paused_until_ms + self._spread(_FULL_MS))
+        held = self.hold(device, attempts)
+        if held is not None:
+            return held
         lane = self._lane_of(address)
-        result = await self._send_in(lane, address, message) if not self._is_full(lane) else None
+        result = await self._send_in(lane, address, message)
         if result is None:
-            now_ms = self._clock.now_ms()
-            return SentPush(attempts=attempts, retry_at_ms=now_ms + _FULL_MS + self._spread(_FULL_MS))
+            return SentPush(attempts=attempts, retry_at_ms=self._put_off(lane))
         self.outcomes[address.platform, result.outcome] += 1
         if result.retry_after_seconds is not None:
             self._pause(address, round(result.retry_after_seconds * 1000))
@@ -174,6 +198,27 @@ class PushSender:
             case _:
                 _log.warning("push_refused", platform=address.platform, outcome=result.outcome, reason=result.reason)
                 return SentPush()
+
+    def hold(self, device: Device, attempts: int = 0) -> SentPush | None:
+        """Return the end of an attempt that has to wait: for the end of a pause, or for other pushes; None: it has not.
+
+        So callers need not prepare what cannot be sent now.
+        """
+        address = device.push
+        if address is None or address.platform not in self._services:
+            return None
+        paused_until_ms = self._paused_until_ms.get(_pause_key(address), 0)
+        if paused_until_ms > self._clock.now_ms():
+            return SentPush(attempts=attempts, retry_at_ms=paused_until_ms + self._spread(_FULL_MS))
+        lane = self._lane_of(address)
+        return SentPush(attempts=attempts, retry_at_ms=self._put_off(lane)) if self._is_full(lane) else None
+
+    def _put_off(self, lane: _Lane) -> int:
+        """Return when a push that found no slot is sent again. No more of them come back than can be sent."""
+        queue, interval_ms = (
+            (lane.put_off, lane.interval_ms) if lane.is_proven else (self._put_off_unproven, _UNPROVEN_MS)
+        )
+        return queue.next_ms(self._clock.now_ms(), interval_ms) + self._spread(_FULL_MS)
 
     async def _send_in(self, lane: _Lane, address: PushAddress, message: PushMessage) -> PushResult | None:
         was_proven = lane.is_proven
