@@ -82,7 +82,7 @@ async def test_a_mention_in_a_channel_notifies_also_those_who_do_not_follow_it(c
     await pushing.expect(channel.other, ("#trails (Hikers)", "Olga: you!"))
 
 
-async def test_a_recalled_mention_loses_its_notification_for_those_who_do_not_follow_the_channel(
+async def test_a_recalled_mention_loses_its_notification_for_non_followers(
     channel: Channel,
 ) -> None:
     pushing = channel.pushing
