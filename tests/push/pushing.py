@@ -57,8 +57,7 @@ class Pushing:
     async def set(self, user: str, **settings: Any) -> None:
         """Change the notification settings of a user."""
         store = self.api.services.app.store.notification_settings
-        before = await store.find(UserId(user))
-        await store.update(UserId(user), before, replace(before, **settings))
+        await store.change(UserId(user), lambda before: replace(before, **settings))
 
     async def set_level(self, user: str, id: str, level: str | None, everyone: bool | None = None) -> None:
         await self.api.data(user, SET_LEVEL, id=id, level=level, everyone=everyone)

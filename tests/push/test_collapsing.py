@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from store.devices.device import PushPlatform
 from tests.api.client import private_id
 from tests.push.pushing import Pushing
 from tests.push.recording import UNREACHABLE
@@ -197,3 +198,28 @@ async def test_an_unreachable_service_gets_the_removal_again(pushing: Pushing) -
     await pushing.pass_time(31)
     await pushing.pass_time(31)
     assert len(pushing.service.quiet_to(bob)) == 2
+
+
+@pytest.mark.parametrize("count", [1, 19, 20, 21, 40])
+async def test_reading_removes_a_notification_at_any_place_of_the_conversation(pushing: Pushing, count: int) -> None:
+    alice, bob = await pushing.create_users("alice", "bob")
+    for number in range(count):
+        await pushing.send(alice, bob, f"number {number + 1}")
+    await pushing.expect(bob, ("Alice", f"number {count}"))
+    await pushing.api.mark_read(bob, private_id(alice, bob))
+    await pushing.work()
+    assert len(pushing.service.quiet_to(bob)) == 1
+
+
+async def test_a_quiet_push_that_failed_does_not_narrow_the_next_notification(pushing: Pushing) -> None:
+    alice, bob = await pushing.create_users("alice", "bob")
+    await pushing.add_device(bob, "tablet", PushPlatform.APNS)
+    await pushing.send(alice, bob, "one")
+    await pushing.work()
+    await pushing.api.mark_read(bob, private_id(alice, bob))
+    await pushing.send(alice, bob, "two")
+    pushing.service.answers.append(UNREACHABLE)
+    await pushing.work()
+    await pushing.pass_time(60)
+    for service in pushing.services.values():
+        assert service.texts(bob) == [("Alice", "one"), ("Alice", "two")]

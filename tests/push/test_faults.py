@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from resolvers.push.worker.decision import Case, Decision, decide
+from store.base.ids import ConversationId, UserId
 from store.devices.device import PushPlatform
 from store.push.leased_queue import LEASE_MS
 from tests.api.client import private_id
@@ -209,3 +211,35 @@ async def test_evicted_keys_lose_no_push(open_api: OpenApi, deployments: Deploym
         await other.pass_time(AFTER_A_LEASE)
         await other.pass_time(AFTER_A_LEASE)
         assert other.service.texts(bob)[-1] == ("Alice", "more")
+
+
+async def test_an_intent_without_record_and_conversation_holds_no_other(
+    processes: tuple[Pushing, Pushing], deployments: Deployments
+) -> None:
+    one, _ = processes
+    alice, bob = await one.create_users("alice", "bob")
+    store, missing = one.api.services.app.store, ConversationId("p_nobody_nothing")
+    await store.push_intents.put([(missing, 1, 1, [UserId(bob)])])
+    for key in deployments.keys("two", "*}:intents:records"):
+        deployments._redis.hdel(key, f"{bob} {missing}")
+    await one.send(alice, bob)
+    await one.expect(bob, ("Alice", "hello"))
+    assert (await store.push_intents.measure())[0] == 0
+
+
+async def test_an_intent_that_cannot_be_decided_holds_no_other(
+    processes: tuple[Pushing, Pushing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = processes
+    alice, bob, carol = await one.create_users("alice", "bob", "carol")
+
+    def fail_for_bob(case: Case) -> Decision:
+        if case.user == bob:
+            raise ValueError
+        return decide(case)
+
+    monkeypatch.setattr("resolvers.push.worker.intent_batch.decide", fail_for_bob)
+    await one.send(alice, bob)
+    await one.send(alice, carol)
+    await one.expect(carol, ("Alice", "hello"))
+    assert (await one.api.services.app.store.push_intents.measure())[0] == 0

@@ -9,6 +9,8 @@ from store.base.ids import ConversationId
 from store.devices.device import PushPlatform
 from store.sessions.fields import NotificationLevel
 from tests.api.client import private_id
+from tests.api.conftest import Deployments
+from tests.api.threads.calls import thread_of
 from tests.push.pushing import Pushing
 
 DAY_MINUTES = 24 * 60
@@ -74,6 +76,29 @@ async def test_a_muted_conversation_notifies_nobody(pushing: Pushing) -> None:
     await pushing.send(alice, bob, "second")
     await pushing.pass_time(10)
     assert pushing.service.texts(bob) == [("Alice", "first")]
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+async def test_a_muted_sub_biz_notifies_nobody(pushing: Pushing, deployments: Deployments, is_cached: bool) -> None:
+    alice, bob = await pushing.create_users("alice", "bob")
+    await pushing.send(alice, bob, "first", subBiz="shop")
+    await pushing.expect(bob, ("Alice", "first"))
+    await pushing.api.mute(bob, "b_shop")
+    await pushing.send(alice, bob, "second", subBiz="shop")
+    await pushing.api.wait_until_idle()
+    if not is_cached:
+        deployments.evict_user_state("main", bob)
+    await pushing.pass_time(10)
+    assert pushing.service.texts(bob) == [("Alice", "first")]
+
+
+async def test_muted_threads_notify_nobody(pushing: Pushing) -> None:
+    alice, bob = await pushing.create_users("alice", "bob")
+    parent = await pushing.send(bob, alice, "question")
+    await pushing.send(bob, parent["id"], "urgent")
+    await pushing.api.mute(bob, "b_@threads")
+    await pushing.send(alice, thread_of(parent), "answer")
+    await pushing.expect(bob)
 
 
 @pytest.mark.parametrize("level", ["user", "conversation"])

@@ -13,7 +13,7 @@ from store.base.ids import ConversationId, UserId
 from store.devices.device import Device, PushAddress, PushPlatform
 from store.presence.presence_record import DeviceType
 from tests.clock import START_MS, ManualClock
-from tests.push.recording import RecordingService
+from tests.push.recording import UNREACHABLE, RecordingService
 from tests.waiting import wait_for
 
 MESSAGE = PushMessage(ConversationId("g_7"), "tag", 1, "title", "body")
@@ -65,8 +65,27 @@ async def test_hanging_hosts_share_few_slots(sending: Sending) -> None:
     assert sending.service.most_at_once == 16
     assert (await sending.start("https://good.example/2")).is_accepted
     assert (await sending.start("token", PushPlatform.APNS)).is_accepted
-    later = await sending.start("https://new.example/1")
-    assert later == SentPush(retry_at_ms=START_MS + 1_500)
+    assert (await sending.start("https://new.example/1")).retry_at_ms is not None
+
+
+async def test_pushes_that_found_no_slot_do_not_all_come_back_at_once(sending: Sending) -> None:
+    for number in range(216):
+        sending.start(f"https://hanging{number}.example/1")
+    await wait_for(lambda: sum(task.done() for task in sending.tasks) == 200)
+    times = [task.result().retry_at_ms for task in sending.tasks if task.done()]
+    assert times == [START_MS + 1_500 + 20 * number for number in range(200)]
+    sending.clock.ms += 60_000
+    assert (await sending.start("https://new.example/1")).retry_at_ms == sending.clock.ms + 1_500
+
+
+async def test_hanging_hosts_hold_no_push_to_the_services_of_browsers(sending: Sending) -> None:
+    for number in range(20):
+        sending.start(f"https://hanging{number}.example/1")
+    await wait_for(lambda: sending.service.at_once == 16)
+    for host in ("fcm.googleapis.com", "updates.push.services.mozilla.com", "web.push.apple.com"):
+        sending.service.answers.append(UNREACHABLE)
+        assert not (await sending.start(f"https://{host}/1")).is_accepted
+        assert (await sending.start(f"https://{host}/2")).is_accepted
 
 
 async def test_one_hanging_host_gets_four_pushes_at_once(sending: Sending) -> None:

@@ -82,6 +82,17 @@ async def test_a_mention_in_a_channel_notifies_also_those_who_do_not_follow_it(c
     await pushing.expect(channel.other, ("#trails (Hikers)", "Olga: you!"))
 
 
+async def test_a_recalled_mention_loses_its_notification_for_non_followers(
+    channel: Channel,
+) -> None:
+    pushing = channel.pushing
+    message = await pushing.send(channel.owner, channel.id, "you!", mentions=[channel.other])
+    await pushing.expect(channel.other, ("#trails (Hikers)", "Olga: you!"))
+    await pushing.api.recall(channel.owner, message["id"])
+    await pushing.work()
+    assert len(pushing.service.quiet_to(channel.other)) == 1
+
+
 @pytest.mark.parametrize("suppresses", [False, True])
 async def test_a_mention_of_everybody_notifies_followers_who_do_not_suppress_it(
     channel: Channel, suppresses: bool

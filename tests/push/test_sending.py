@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-
 from resolvers.push.push_service import PushOutcome, PushResult
 from resolvers.push.worker import push_sender
 from store.base.ids import UserId
 from store.devices.device import PushPlatform
 from tests.api.client import gather_all, private_id
+from tests.api.conftest import Deployments
 from tests.api.devices.calls import register
 from tests.push.pushing import Pushing
 from tests.push.recording import GONE, REFUSED, UNREACHABLE
+from tests.push.services.subscription import Subscription
 from tests.waiting import wait_for
 
 
@@ -119,6 +119,22 @@ async def test_nothing_is_sent_to_a_service_that_asked_for_a_pause(pushing: Push
     assert len(pushing.service.to(bob)) == 2 and len(pushing.service.to(carol)) == 1
 
 
+async def test_a_push_that_has_to_wait_does_not_load_the_state_of_its_user(
+    pushing: Pushing, deployments: Deployments
+) -> None:
+    alice, bob, carol = await pushing.create_users("alice", "bob", "carol")
+    pushing.service.answers.append(PushResult(PushOutcome.UNREACHABLE, "busy", retry_after_seconds=120))
+    await pushing.send(alice, bob)
+    await pushing.work()
+    await pushing.send(alice, carol)
+    await pushing.api.wait_until_idle()
+    deployments.evict_user_state("main", carol)
+    await pushing.work()
+    assert not deployments.keys("main", f"*{{u:{carol}}}:sessions")
+    await pushing.pass_time(125)
+    assert pushing.last(carol).message.badge == 1
+
+
 async def test_a_hanging_service_delays_no_other_and_is_bounded(pushing: Pushing) -> None:
     alice, *others = await pushing.create_users("alice", *(f"u{number:03}" for number in range(100)))
     (fast,) = await pushing.api.create_users("zoe")
@@ -141,9 +157,9 @@ async def test_a_platform_without_a_service_is_counted(pushing: Pushing) -> None
     alice, bob = await pushing.create_users("alice", "bob")
     outcomes = pushing.worker.sender.outcomes
     before = outcomes[PushPlatform.WEB_PUSH, PushOutcome.NOT_CONFIGURED]
-    p256dh, auth = (base64.urlsafe_b64encode(key).decode().rstrip("=") for key in (b"\x04" + b"k" * 64, b"a" * 16))
-    keys = {"endpoint": "https://push.example.org/x", "p256dh": p256dh, "auth": auth}
-    await register(pushing.api, bob, "browser", pushPlatform="WEB_PUSH", webPush=keys)
+    await register(
+        pushing.api, bob, "browser", pushPlatform="WEB_PUSH", webPush=Subscription("https://push.example.org/x").input
+    )
     await pushing.send(alice, bob)
     await pushing.expect(bob, ("Alice", "hello"))
     assert outcomes[PushPlatform.WEB_PUSH, PushOutcome.NOT_CONFIGURED] == before + 1

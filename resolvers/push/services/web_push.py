@@ -116,7 +116,7 @@ class WebPush:
         except (ValueError, http_ece.ECEException):
             return gone("the keys of the subscription are not valid")
         try:
-            if _is_known(target.host):
+            if is_known_service(target.host):
                 async with self._known.turns.take():
                     return await in_time(lambda: self._push(self._known, target, message, content))
             async with self._turns_of(target.host).take(), self._others.turns.take():
@@ -144,7 +144,7 @@ class WebPush:
         if status in _ACCEPTED:
             return PushResult(PushOutcome.ACCEPTED)
         # Only these are quoted: users could read answers of other servers with pushes to them.
-        said = f": {answer.text()}" if _is_known(host) and answer.body else ""
+        said = f": {answer.text()}" if is_known_service(host) and answer.body else ""
         if status in _GONE:
             return gone(f"the subscription has ended (status {status})")
         if is_temporary(status):
@@ -159,7 +159,8 @@ class WebPush:
         return refused(f"status {status}{said}")
 
 
-def _is_known(host: str) -> bool:
+def is_known_service(host: str) -> bool:
+    """Return whether a host is a service of one of the large browsers: no user can name a hostile one."""
     return any(host.endswith(name) if name.startswith(".") else host == name for name in _KNOWN)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from resolvers.push.worker.decision import Case, Notifications
 from resolvers.push.worker.recipients import read_messages
-from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, without_thread
+from store.base.ids import ConversationId, ConversationKind, UserId, gateway_id, kind_of, without_thread
 from store.base.workspace_ids import RoleId, WorkspaceId, workspace_of_channel
 from store.messages.message import Message
 from store.notifications.notification_settings import NotificationSettings
@@ -52,6 +52,7 @@ class CaseReader:
             self._read_messages(intents),
             self._read_workspaces(intents),
         )
+        gateways = await self._read_gateways(intents, sessions)
         now_ms = self._store.clock.now_ms()
         cases = []
         for each in intents:
@@ -64,6 +65,7 @@ class CaseReader:
                     intent=each.intent,
                     now_ms=now_ms,
                     session=sessions.get((each.user, each.conversation)),
+                    gateway=gateways.get((each.user, each.conversation)),
                     messages=messages.get(each.conversation, ()),
                     notifications=_in_force(each, sessions, inside, settings[each.user]),
                     roles=roles or frozenset(),
@@ -100,13 +102,33 @@ class CaseReader:
             for user, session in found.items()
         }
 
+    async def _read_gateways(
+        self, intents: Iterable[TakenIntent], sessions: Mapping[Place, Session]
+    ) -> dict[Place, Session]:
+        """Return the gateways of the subBizs that conversations are in, for each intent. Nothing is read if none is."""
+        inside: dict[ConversationId, list[Place]] = {}
+        for each in intents:
+            session = sessions.get((each.user, each.conversation))
+            if session is not None and session.sub_biz is not None:
+                inside.setdefault(gateway_id(session.sub_biz), []).append((each.user, each.conversation))
+        found: dict[Place, Session] = {}
+        for gateway, places in inside.items():
+            of_users = await self._store.sessions_of_users.find(gateway, list({user for user, _ in places}))
+            found |= {place: of_users[place[0]] for place in places if place[0] in of_users}
+        return found
+
     async def _read_messages(self, intents: Iterable[TakenIntent]) -> dict[ConversationId, Sequence[Message]]:
         """Return the messages that the intents of each conversation are about, read once for all users."""
         ranges: dict[ConversationId, tuple[int, int]] = {}
         for each in intents:
             intent = each.intent
-            first = min(seq for seq in (intent.first, intent.shown - _MESSAGES_BEFORE if intent.shown else 0) if seq)
-            first, newest = max(first, 1), max(intent.newest, intent.shown)
+            starts = [intent.first] if intent.is_pending else []
+            if intent.shown:
+                starts.append(intent.shown - _MESSAGES_BEFORE)
+            if not starts:
+                # Redis has lost the record, and the conversation does not exist any more.
+                continue
+            first, newest = max(min(starts), 1), max(intent.newest, intent.shown)
             known = ranges.get(each.conversation, (first, newest))
             ranges[each.conversation] = min(first, known[0]), max(newest, known[1])
         long = [name for name, (first, newest) in ranges.items() if newest - first >= _FEW_MESSAGES]

@@ -65,6 +65,7 @@ class Case:
         intent: The intent.
         now_ms: The present time.
         session: The user's session of the conversation; None: there is none.
+        gateway: The user's session of the subBiz that the conversation is in.
         messages: Messages of the conversation, in order: those to decide on, and those that may be shown.
         notifications: The settings in force.
         roles: The user's roles in the workspace.
@@ -83,6 +84,7 @@ class Case:
     is_in_use: bool = False
     is_disturbable: bool = True
     blocked: frozenset[UserId] = frozenset()
+    gateway: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +153,12 @@ def _refuse_all(case: Case) -> Verdict | None:
         return None
     if session.frozen or session.dissolved or session.hidden:
         return Verdict.NO_ACCESS
-    is_muted = session.muted and (session.muted_until_ms is None or session.muted_until_ms > case.now_ms)
+    is_muted = _is_muted(session, case.now_ms) or (case.gateway is not None and _is_muted(case.gateway, case.now_ms))
     return Verdict.MUTED if is_muted else None
+
+
+def _is_muted(session: Session, now_ms: int) -> bool:
+    return session.muted and (session.muted_until_ms is None or session.muted_until_ms > now_ms)
 
 
 def _is_pending(case: Case, message: Message) -> bool:

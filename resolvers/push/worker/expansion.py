@@ -73,8 +73,8 @@ class PushExpansion:
         is_last = len(users) < SLICE
         if users:
             note = replace(note, record=replace(note.record, position=users[-1]))
-        if position is None and begun.newest:
-            mentioned = await list_mentioned(store, conversation, begun.first, begun.newest)
+        if position is None:
+            mentioned = await list_mentioned(store, conversation, begun)
             users = list(dict.fromkeys((*sorted(mentioned), *users)))
         return _Slice(note, users, is_last)
 

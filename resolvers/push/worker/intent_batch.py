@@ -105,17 +105,12 @@ class IntentBatch:
     async def _notify(self, each: DuePush) -> SettledIntent:
         """Send a notification to the devices that have to get it."""
         message, intent = each.decision.message, each.taken.intent
-        assert message is not None and each.heading is not None
-        heading, shows_text = each.heading, each.case.notifications.settings.shows_preview
-        badge = await self._count(each.taken.user)
-
-        def notification(device: Device) -> PushMessage:
-            text = self._texts.compose(message, heading, device.locale, shows_text=shows_text)
-            tag = push_tag(each.taken.conversation)
-            return PushMessage(each.taken.conversation, tag, badge, text.title, text.body)
-
+        assert message is not None
         devices = [d for d in each.devices if not intent.is_retry or d.id in intent.left]
-        sent = await self._send([(device, notification(device)) for device in devices], intent)
+        held = [self._sender.hold(device, intent.left.get(device.id, 0)) for device in devices]
+        sent: Mapping[str, SentPush] = {d.id: push for d, push in zip(devices, held, strict=True) if push is not None}
+        if len(sent) < len(devices):
+            sent = await self._send_notification(each, message, devices)
         shown = message.seq if any(push.may_be_shown for push in sent.values()) else intent.shown
         now_ms = self._store.clock.now_ms()
         left = {device: push.attempts for device, push in sent.items() if push.retry_at_ms is not None}
@@ -126,6 +121,18 @@ class IntentBatch:
         after = replace(after, first=intent.first or message.seq, newest=max(intent.newest, message.seq), left=left)
         retry_ms = min(push.retry_at_ms for push in sent.values() if push.retry_at_ms is not None)
         return SettledIntent(each.taken, replace(after, tried=after.newest), retry_ms)
+
+    async def _send_notification(
+        self, each: DuePush, message: Message, devices: Iterable[Device]
+    ) -> Mapping[str, SentPush]:
+        assert each.heading is not None
+        heading, shows_text = each.heading, each.case.notifications.settings.shows_preview
+        badge, tag = await self._count(each.taken.user), push_tag(each.taken.conversation)
+        pushes = []
+        for device in devices:
+            text = self._texts.compose(message, heading, device.locale, shows_text=shows_text)
+            pushes.append((device, PushMessage(each.taken.conversation, tag, badge, text.title, text.body)))
+        return await self._send(pushes, each.taken.intent)
 
     async def _remove(self, each: DuePush) -> SettledIntent:
         """Have the devices remove the notification, or wait until the user may be sent another quiet push."""
@@ -150,9 +157,11 @@ class IntentBatch:
     def _remove_later(self, pending: SettledIntent, intent: PushIntent, wait_ms: int) -> SettledIntent:
         due_ms = self._store.clock.now_ms() + wait_ms
         after = pending.after or PushIntent()
-        after = replace(after, shown=intent.shown, cool_until_ms=intent.cool_until_ms, left=intent.left)
-        if pending.after is not None and pending.after.is_pending:
-            due_ms = min(due_ms, pending.due_ms)
+        after = replace(after, shown=intent.shown, cool_until_ms=intent.cool_until_ms)
+        if after.is_pending:
+            # The next notification is for all devices, also for those that have got the quiet push.
+            return SettledIntent(pending.taken, after, min(due_ms, pending.due_ms))
+        after = replace(after, left=intent.left)
         return SettledIntent(pending.taken, replace(after, tried=after.newest), due_ms)
 
     def _settled(self, taken: TakenIntent, decision: PushDecision, shown: int | None = None) -> SettledIntent:

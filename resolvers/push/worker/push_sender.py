@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from resolvers.push.push_service import PushMessage, PushOutcome, PushResult, PushService
+from resolvers.push.services.web_push import is_known_service
 from store.base.clock import Clock
 from store.base.errors import StoreError
 from store.devices.device import Device, PushAddress, PushPlatform
@@ -40,6 +41,12 @@ SEND_SECONDS = 10.0
 """Time limit of one push."""
 
 _FULL_MS = 1_000
+"""Shortest time after which a push that found no slot is sent again."""
+
+_UNPROVEN_MS = 20
+"""Time between two pushes that come back for a slot of services that have not answered."""
+
+_LONGEST_PUT_OFF_MS = 600_000
 RETRY_SECONDS = (1.0, 10.0, 60.0, 600.0)
 """Pauses after failures. Then a push is given up."""
 
@@ -62,18 +69,32 @@ class SentPush(NamedTuple):
     retry_at_ms: int | None = None
 
 
+class _PutOff:
+    """Spreads pushes that found no slot over time: each comes back after the one before it."""
+
+    def __init__(self) -> None:
+        self._last_ms = 0.0
+
+    def next_ms(self, now_ms: int, interval_ms: float) -> int:
+        """Return the time of the next one."""
+        self._last_ms = min(max(self._last_ms + interval_ms, now_ms + _FULL_MS), now_ms + _LONGEST_PUT_OFF_MS)
+        return round(self._last_ms)
+
+
 class _Lane:
     """The bounded queue of pushes to one service, so that it does not occupy all workers.
 
     is_proven: The service has answered the last push. Users name services of Web Push: a new one may never answer.
+    Known services are always proven: they share no slots with those that a user may have made to hang.
     """
 
-    def __init__(self, service: PushService, *, is_proven: bool) -> None:
+    def __init__(self, service: PushService, *, is_known: bool) -> None:
         self._service = service
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._began: dict[object, float] = {}
         self._usual_seconds = 0.0
-        self.is_proven = is_proven
+        self.is_known = self.is_proven = is_known
+        self.put_off = _PutOff()
         self.taken = 0
 
     @property
@@ -81,6 +102,11 @@ class _Lane:
         """Expected wait of another push for a slot, by the durations of the last pushes and the oldest running one."""
         oldest = time.monotonic() - next(iter(self._began.values())) if self._began else 0.0
         return max(0, self.taken - AT_ONCE) / AT_ONCE * max(self._usual_seconds, oldest)
+
+    @property
+    def interval_ms(self) -> float:
+        """Usual time between two pushes that end."""
+        return self._usual_seconds * 1000 / AT_ONCE
 
     async def send(self, address: PushAddress, message: PushMessage) -> PushResult | None:
         """Send a push when there is a slot; None: there was none for too long."""
@@ -141,24 +167,24 @@ class PushSender:
         """Services, and addresses of Web Push, that asked for a pause."""
         self.outcomes: Counter[tuple[PushPlatform, PushOutcome]] = Counter()
         """Pushes that this process sent, by service and outcome."""
+        self._put_off_unproven = _PutOff()
         self.given_up: Counter[PushPlatform] = Counter()
         """Pushes that were not sent again after the last attempt."""
 
     async def send(self, device: Device, message: PushMessage, attempts: int = 0) -> SentPush:
         """Send a push once. attempts: earlier ones. Raises nothing."""
-        address, now_ms = device.push, self._clock.now_ms()
+        address = device.push
         if address is None or address.platform not in self._services:
             if address is not None:
                 self.outcomes[address.platform, PushOutcome.NOT_CONFIGURED] += 1
             return SentPush()
-        paused_until_ms = self._paused_until_ms.get(_pause_key(address), 0)
-        if paused_until_ms > now_ms:
-            return SentPush(attempts=attempts, retry_at_ms=paused_until_ms + self._spread(_FULL_MS))
+        held = self.hold(device, attempts)
+        if held is not None:
+            return held
         lane = self._lane_of(address)
-        result = await self._send_in(lane, address, message) if not self._is_full(lane) else None
+        result = await self._send_in(lane, address, message)
         if result is None:
-            now_ms = self._clock.now_ms()
-            return SentPush(attempts=attempts, retry_at_ms=now_ms + _FULL_MS + self._spread(_FULL_MS))
+            return SentPush(attempts=attempts, retry_at_ms=self._put_off(lane))
         self.outcomes[address.platform, result.outcome] += 1
         if result.retry_after_seconds is not None:
             self._pause(address, round(result.retry_after_seconds * 1000))
@@ -174,6 +200,27 @@ class PushSender:
                 _log.warning("push_refused", platform=address.platform, outcome=result.outcome, reason=result.reason)
                 return SentPush()
 
+    def hold(self, device: Device, attempts: int = 0) -> SentPush | None:
+        """Return the end of an attempt that has to wait: for the end of a pause, or for other pushes; None: it has not.
+
+        So callers need not prepare what cannot be sent now.
+        """
+        address = device.push
+        if address is None or address.platform not in self._services:
+            return None
+        paused_until_ms = self._paused_until_ms.get(_pause_key(address), 0)
+        if paused_until_ms > self._clock.now_ms():
+            return SentPush(attempts=attempts, retry_at_ms=paused_until_ms + self._spread(_FULL_MS))
+        lane = self._lane_of(address)
+        return SentPush(attempts=attempts, retry_at_ms=self._put_off(lane)) if self._is_full(lane) else None
+
+    def _put_off(self, lane: _Lane) -> int:
+        """Return when a push that found no slot is sent again. No more of them come back than can be sent."""
+        queue, interval_ms = (
+            (lane.put_off, lane.interval_ms) if lane.is_proven else (self._put_off_unproven, _UNPROVEN_MS)
+        )
+        return queue.next_ms(self._clock.now_ms(), interval_ms) + self._spread(_FULL_MS)
+
     async def _send_in(self, lane: _Lane, address: PushAddress, message: PushMessage) -> PushResult | None:
         was_proven = lane.is_proven
         self._unproven += not was_proven
@@ -181,18 +228,21 @@ class PushSender:
             result = await lane.send(address, message)
         finally:
             self._unproven -= not was_proven
-        if address.platform is PushPlatform.WEB_PUSH and result is not None:
+        if not lane.is_known and result is not None:
             lane.is_proven = result.outcome is not PushOutcome.UNREACHABLE
         return result
 
     def _lane_of(self, address: PushAddress) -> _Lane:
         is_web_push = address.platform is PushPlatform.WEB_PUSH
-        name = f"{address.platform} {urlsplit(address.token).hostname}" if is_web_push else address.platform
+        host = urlsplit(address.token).hostname or "" if is_web_push else ""
+        name = f"{address.platform} {host}"
         lane = self._lanes.get(name)
         if lane is None:
             if len(self._lanes) >= _MOST_HOSTS:
                 self._lanes = {name: lane for name, lane in self._lanes.items() if lane.taken}
-            lane = self._lanes[name] = _Lane(self._services[address.platform], is_proven=not is_web_push)
+            lane = self._lanes[name] = _Lane(
+                self._services[address.platform], is_known=not is_web_push or is_known_service(host)
+            )
         return lane
 
     def _is_full(self, lane: _Lane) -> bool:

@@ -17,7 +17,7 @@ from store.base.background import mark_as_background
 from store.base.errors import StoreError
 from store.base.ids import UserId
 from store.base.tasks import end_tasks
-from store.push.push_intents import TakenIntent
+from store.push.push_intents import SettledIntent, TakenIntent
 
 _log = structlog.get_logger()
 
@@ -114,6 +114,13 @@ class PushWorker:
             with suppress(StoreError):
                 await self._store.push_intents.give_back(taken, round(_RETRY_SECONDS * 1000))
             raise
+        except Exception:
+            if len(taken) > 1:
+                # One of them is at fault. It must not hold the others.
+                return [due for each in taken for due in await self._decide([each])]
+            _log.exception("push_not_decided")
+            await self._store.push_intents.settle([SettledIntent(taken[0])])
+            return ()
 
     async def _carry_out(self, pushes: Sequence[DuePush]) -> None:
         mark_as_background()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 from store.channels.channel_mentions import has_mentions
 from store.messages.message import Message
+from store.push.noted_conversations import NotedMessages
 from store.store import Store
 
 SLICE = 500
@@ -33,15 +34,21 @@ async def list_slice(store: Store, conversation: ConversationId, after: UserId |
     return members[start : start + SLICE]
 
 
-async def list_mentioned(store: Store, conversation: ConversationId, first: int, newest: int) -> set[UserId]:
-    """Return the users that messages in a channel or thread mention: they need not follow it.
+async def list_mentioned(store: Store, conversation: ConversationId, noted: NotedMessages) -> set[UserId]:
+    """Return the users that new or recalled messages in a channel or thread mention: they need not follow it.
 
-    One round trip to MongoDB, and more if there are mentions in a channel.
+    One round trip to MongoDB for either, and more if there are mentions in a channel.
     """
     if kind_of(conversation) not in (ConversationKind.CHANNEL, ConversationKind.THREAD):
         return set()
+    messages: list[Message] = []
+    if noted.newest:
+        messages += await read_messages(store, conversation, noted.first, noted.newest)
+    if noted.recalled:
+        recalled = await store.messages.find_many((conversation, seq) for seq in noted.recalled)
+        messages += recalled.values()
     found: set[UserId] = set()
-    for message in await read_messages(store, conversation, first, newest):
+    for message in messages:
         if has_mentions(message):
             found.update(await store.channel_mentions.find(message, 0))
         elif message.kind.countable:

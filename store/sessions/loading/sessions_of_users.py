@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from store.base.clock import Clock
-from store.base.ids import ConversationId, UserId
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.session import Session, session_from
@@ -18,7 +18,7 @@ _META = 3
 
 
 class SessionsOfUsers:
-    """Reads sessions of users in the background.
+    """Reads sessions of users in the background. It loads states only for threads and gateways.
 
     A loaded state makes each later message to its user more expensive, and offline users do not need it.
     """
@@ -33,8 +33,8 @@ class SessionsOfUsers:
     async def find(self, conversation: ConversationId, users: Sequence[UserId]) -> dict[UserId, Session]:
         """Return the sessions of some users in one conversation, also deleted ones. Missing ones are left out.
 
-        One round trip to Redis, and one to MongoDB if some states are not cached. Only for threads are these
-        loaded, one after the other.
+        One round trip to Redis, and one to MongoDB if some states are not cached. Only for threads and gateways are
+        these loaded, one after the other.
         """
         now_ms = self._clock.now_ms()
         calls = [Call("get_sessions", self._keys.user(user), (now_ms, conversation)) for user in users]
@@ -46,7 +46,7 @@ class SessionsOfUsers:
                 found[user] = session_from(user, conversation, answer[_META])
         if not unknown:
             return found
-        if not is_thread(conversation):
+        if not is_thread(conversation) and kind_of(conversation) is not ConversationKind.SUB_BIZ:
             return found | await self._rows.read_of_users(conversation, unknown)
         for user in unknown:
             for session in await self._sessions.find_each(user, (conversation,)):
