@@ -65,7 +65,7 @@ class SentPush(NamedTuple):
 class _Lane:
     """The bounded queue of pushes to one service, so that it does not occupy all workers.
 
-    is_proven: The service has answered the last push. Users name services of Web Push: a new one may never answer.
+    is_proven: It has answered the last time. Users name the services of Web Push, so a new one may never answer.
     """
 
     def __init__(self, service: PushService, *, is_proven: bool) -> None:

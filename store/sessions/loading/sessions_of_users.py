@@ -1,4 +1,4 @@
-"""Reads sessions of many users without loading their states, since they may all be offline."""
+"""Reads of the sessions of many users, who may all be offline. They load no states that are not cached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _META = 3
 class SessionsOfUsers:
     """Reads sessions of users in the background.
 
-    A loaded state makes each later message to its user more expensive, and offline users do not need it.
+    A state that is loaded costs something with each message to its user, and offline users do not need it.
     """
 
     def __init__(self, sessions: SessionStore, rows: SessionRows, cache: Cache, keys: Keys, clock: Clock) -> None:
@@ -33,8 +33,8 @@ class SessionsOfUsers:
     async def find(self, conversation: ConversationId, users: Sequence[UserId]) -> dict[UserId, Session]:
         """Return the sessions of some users in one conversation, also deleted ones. Missing ones are left out.
 
-        One round trip to Redis, and one to MongoDB if some states are not cached. Only for threads are these
-        loaded, one after the other.
+        One round trip to Redis, and one to MongoDB if some states are not cached. In threads these are loaded, one by
+        one.
         """
         now_ms = self._clock.now_ms()
         calls = [Call("get_sessions", self._keys.user(user), (now_ms, conversation)) for user in users]
