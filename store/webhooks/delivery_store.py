@@ -186,7 +186,7 @@ class DeliveryStore:
         return int(row[_W.FAILING_SINCE])
 
     async def set_active(self, id: WebhookId, resumed_ms: int | None) -> None:
-        """Store that an attempt succeeded. resumed_ms: the present time, if all lines become due; else None."""
+        """Store that an attempt succeeded. resumed_ms: now, if all lines are due again; else None."""
         unset = dict.fromkeys((_W.STATE, _W.FAILING_SINCE, _W.FAILURES, _W.HELD_UNTIL), "")
         change: Document = {"$unset": unset}
         if resumed_ms is not None:

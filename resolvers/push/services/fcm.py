@@ -35,7 +35,7 @@ _MOST_BYTES = 4000
 _AT_ONCE = 64
 _IDLE_SECONDS = 60.0
 _QUOTA_SECONDS = 60.0
-"""Pause after QUOTA_EXCEEDED, if FCM does not ask for a longer or shorter one."""
+"""Pause after QUOTA_EXCEEDED, unless FCM asks for another one."""
 
 
 class Fcm:
