@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from resolvers.push.worker.decision import Case, Decision, decide
+from resolvers.push.worker.decision import Case, PushDecision, decide
 from store.base.ids import ConversationId, UserId
 from store.devices.device import PushPlatform
 from store.push.leased_queue import LEASE_MS
@@ -233,7 +233,7 @@ async def test_an_intent_that_cannot_be_decided_holds_no_other(
     one, _ = processes
     alice, bob, carol = await one.create_users("alice", "bob", "carol")
 
-    def fail_for_bob(case: Case) -> Decision:
+    def fail_for_bob(case: Case) -> PushDecision:
         if case.user == bob:
             raise ValueError
         return decide(case)
