@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from typing import Any
 
 import pytest
 from standardwebhooks import WebhookVerificationError
 
 from tests.api.client import Api, gather_all
+from tests.waiting import wait_for
 from tests.webhooks.calls import (
     ROTATE,
     admin,
@@ -134,6 +137,35 @@ async def test_a_slow_endpoint_delays_no_other(api: Api, endpoint: Endpoint) -> 
         await api.send(alice, bob, "next")
         await endpoint.wait_for(3)
         assert not slow.taken
+
+
+async def test_a_name_that_is_never_resolved_delays_no_other(
+    api: Api, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, asked, ended = socket.getaddrinfo, 0, threading.Event()
+
+    def find_or_hang(host: Any, *more: Any, **options: Any) -> Any:
+        nonlocal asked
+        if str(host).endswith("dead.example"):
+            asked += 1
+            assert ended.wait(60)
+            raise OSError("no answer")
+        return find(host, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", find_or_hang)
+    monkeypatch.setattr("resolvers.webhooks.outgoing.webhook_parts._RESOLVE_SECONDS", 0.1)
+    try:
+        alice, *others = await api.create_users("alice", *(f"user{number}" for number in range(10)))
+        for host in ("dead.example", "other.dead.example"):
+            await create_webhook(api, admin(), f"https://{host}/")
+        for other in others:
+            await api.send(alice, other)
+        await wait_for(lambda: asked >= 2)
+        await create_webhook(api, admin(), endpoint.url)
+        await api.send(alice, others[0])
+        await endpoint.wait_for(1, within=8)
+    finally:
+        ended.set()
 
 
 async def test_a_long_answer_is_cut_off_and_counts(api: Api, endpoint: Endpoint) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from store.base.ids import ConversationId, MessageId, UserId, private_id
 from store.messages.message import Message, MessageKind
 from tests.api.client import Api
@@ -80,3 +82,25 @@ async def test_messages_from_before_a_webhook_are_not_sent(api: Api, endpoint: E
     await endpoint.wait_for(1)
     await settle(api)
     assert endpoint.texts() == ["after"]
+
+
+@pytest.mark.parametrize("is_noted", [True, False], ids=["noted later", "never noted"])
+async def test_an_edit_comes_after_its_message(open_api: OpenApi, endpoint: Endpoint, is_noted: bool) -> None:
+    name = f"edited {is_noted}"
+    async with open_api(name, allow_loopback=True, workers=False) as api:
+        alice, bob = await api.create_users("alice", "bob")
+        await create_webhook(api, admin(), endpoint.url)
+        store, noting = api.services.app.store, api.services.app.noting
+        conversation = private_id(UserId(alice), UserId(bob))
+        sent = (await api.send(alice, bob, "1"))["message"]
+        place = (conversation, sent["seq"])
+        created = (await store.messages.find_many([place]))[place]
+        await api.wait_until_idle()
+        await store.webhook_notes.remove(await store.webhook_notes.list_entries(100))
+        # The server that sent the message is slow, or died before it noted it.
+        await api.edit(alice, sent["id"], "2")
+        if is_noted:
+            await store.cache.run(noting.note_calls([created]))
+        async with open_api(name, allow_loopback=True):
+            await endpoint.wait_for(2)
+    assert [each.type for each in endpoint.received] == ["MESSAGE_CREATED", "MESSAGE_UPDATED"]

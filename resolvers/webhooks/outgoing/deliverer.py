@@ -82,10 +82,15 @@ class Deliverer:
         """Lines that are being delivered."""
         self._failures = 0
         """Failed attempts since the last success, as stored."""
+        self._held_until_ms = 0
+        """No attempt begins until then, in any line."""
+        self._wished_until_ms = 0
+        """Until when the endpoint itself asked for a pause. A success of an attempt that ran then does not end it."""
 
     async def run(self) -> None:
         """Deliver all that is due, then return. Raises StoreError."""
         self._is_paused = False
+        self._held_until_ms = self._wished_until_ms = 0
         try:
             while self._may_send():
                 due = await self._deliveries.find_due(self._id, self._now_ms())
@@ -169,7 +174,8 @@ class Deliverer:
     def _may_send(self) -> bool:
         """Return whether another attempt may begin. A webhook that is deleted is unknown to all servers."""
         is_known = self._id in self._store.webhook_registry.webhooks
-        return is_known and not self._is_paused and self._has_lease() and self._is_turn()
+        is_stopped = self._is_paused or self._now_ms() < self._held_until_ms
+        return is_known and not is_stopped and self._has_lease() and self._is_turn()
 
     async def _send(self, due: DueWebhook, event: WebhookEvent, body: bytes) -> Attempt:
         webhook = due.webhook
@@ -184,7 +190,8 @@ class Deliverer:
         if self._failures:
             was_down, self._failures = self._failures >= OUTAGE_FAILURES, 0
             # The lines that failed while the endpoint was down need not wait for their next attempt.
-            await self._deliveries.set_active(self._id, self._now_ms() if was_down else None)
+            self._held_until_ms = self._wished_until_ms
+            await self._deliveries.set_active(self._id, self._now_ms() if was_down else None, self._wished_until_ms)
 
     async def _note_failure(self, line: Line, event: WebhookEvent, attempt: Attempt) -> None:
         now_ms = self._now_ms()
@@ -192,6 +199,8 @@ class Deliverer:
         wish_ms = parse_retry_after(attempt.retry_after, now_ms)
         wait_ms = max(delay_ms(line.failures + 1, self._parts.chance), wish_ms)
         held_ms = max(hold_ms(self._failures), wish_ms)
+        self._held_until_ms = max(self._held_until_ms, now_ms + held_ms)
+        self._wished_until_ms = max(self._wished_until_ms, now_ms + wish_ms if wish_ms else 0)
         since_ms = await self._deliveries.set_failing(
             self._id, now_ms, now_ms + held_ms if held_ms else 0, PAUSED_AFTER_MS, is_gone=attempt.is_gone
         )

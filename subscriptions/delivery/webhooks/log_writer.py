@@ -102,7 +102,8 @@ class LogWriter:
                 if entries is None:
                     return written
                 if not entries:
-                    await self._store.webhook_log.note_written(began_ms)
+                    if await self._store.deployment.has_contents():
+                        await self._store.webhook_log.note_written(began_ms)
                     return written
                 done = await self._write(entries)
                 written += done
