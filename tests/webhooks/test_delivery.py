@@ -187,6 +187,32 @@ async def test_a_long_answer_is_cut_off_and_counts(api: Api, endpoint: Endpoint)
     assert written < 10_000_000
 
 
+async def test_slow_endpoints_leave_places_to_others(
+    api: Api, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resolvers.webhooks.outgoing.delivery_worker.WEBHOOKS_AT_ONCE", 3)
+    monkeypatch.setattr("resolvers.webhooks.outgoing.delivery_worker.SLOW_AT_ONCE", 1)
+    monkeypatch.setattr("resolvers.webhooks.outgoing.deliverer.SLOW_SECONDS", 0.1)
+    alice, bob = await api.create_users("alice", "bob")
+
+    async def answer_late(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.3)
+        writer.write(answer(200))
+        await writer.drain()
+
+    async with open_endpoint(lambda _: answer_late) as slow:
+        for _ in range(4):
+            await create_webhook(api, admin(), slow.url)
+        for number in range(60):
+            await api.send(alice, bob, str(number))
+        await slow.wait_for_attempts(4)
+        await create_webhook(api, admin(), endpoint.url)
+        await api.send(alice, bob, "last")
+        # The slow ones have events for at least 20 s.
+        await endpoint.wait_for(1, within=8)
+        assert len(slow.received) < 4 * 60
+
+
 async def test_webhooks_take_turns_when_all_places_are_taken(
     api: Api, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

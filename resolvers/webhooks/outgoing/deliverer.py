@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -36,20 +37,29 @@ EVENTS_AT_ONCE = 16
 """Events of a conversation that are read together. If the process dies, at most these are sent again."""
 
 _LOOK_SECONDS = 0.3
-"""Interval at which further due conversations are looked for while one is slow."""
+_LONGEST_LOOK_SECONDS = 1.2
+"""Interval at which further due conversations are looked for while one is slow. It doubles until one is found."""
 
 _PAUSE_SECONDS = 1.0
 """Pause after a failure of a database."""
 
 
+SLOW_SECONDS = 2.0
+"""An endpoint that takes longer than this to answer counts as slow."""
+
+
 class Delivering(NamedTuple):
-    """The parts of a process that deliver, for all webhooks. `outcomes`: attempts by outcome."""
+    """The parts of a process that deliver, for all webhooks.
+
+    `outcomes`: attempts by outcome. `slow`: webhooks whose endpoint was slow when it answered last, or did not answer.
+    """
 
     store: Store
     endpoints: Endpoints
     payloads: Payloads
     chance: random.Random
     outcomes: Counter[str]
+    slow: set[WebhookId]
 
 
 class Deliverer:
@@ -78,6 +88,7 @@ class Deliverer:
         self._deliveries = parts.store.webhook_deliveries
         self._id = id
         self._has_lease = has_lease
+        self._look_seconds = _LOOK_SECONDS
         self._lines: dict[str, asyncio.Task[None]] = {}
         """Lines that are being delivered."""
         self._failures = 0
@@ -85,7 +96,7 @@ class Deliverer:
         self._held_until_ms = 0
         """No attempt begins until then, in any line."""
         self._wished_until_ms = 0
-        """Until when the endpoint itself asked for a pause. A success of an attempt that ran then does not end it."""
+        """End of the pause that the endpoint asked for. A success of an attempt that ran then does not end it."""
 
     async def run(self) -> None:
         """Deliver all that is due, then return. Raises StoreError."""
@@ -112,13 +123,15 @@ class Deliverer:
         """Begin with lines that are due, and wait until one has ended, or a moment. Return false if there is none."""
         most = LINES_AT_ONCE if self._failures < OUTAGE_FAILURES else 1
         free = most - len(self._lines)
+        self._look_seconds = min(2 * self._look_seconds, _LONGEST_LOOK_SECONDS)
         if free > 0:
             found = await self._deliveries.list_due_lines(self._id, self._now_ms(), free, self._lines.keys())
             for line in found:
                 self._lines[line.id] = asyncio.create_task(self._deliver_line(line))
+                self._look_seconds = _LOOK_SECONDS
         if not self._lines:
             return False
-        await self._wait(_LOOK_SECONDS if len(self._lines) < most else None)
+        await self._wait(self._look_seconds if len(self._lines) < most else None)
         return True
 
     async def _wait(self, seconds: float | None) -> None:
@@ -182,7 +195,12 @@ class Deliverer:
         assert webhook.url is not None
         now_ms = self._now_ms()
         headers = signed_headers(event.id, now_ms // 1000, body, webhook.secrets(now_ms))
+        began = time.monotonic()
         attempt = await self._parts.endpoints.send(webhook.url, body, headers)
+        if time.monotonic() - began > SLOW_SECONDS:
+            self._parts.slow.add(self._id)
+        else:
+            self._parts.slow.discard(self._id)
         self._parts.outcomes[attempt.outcome] += 1
         return attempt
 
