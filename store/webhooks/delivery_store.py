@@ -20,6 +20,8 @@ LEASE_MS = 15_000
 
 _W, _E, _L = WebhookField, EventField, LineField
 _ROWS_PER_STEP = 1_000
+_LONGEST_BREAK_MS = 48 * 3600 * 1000
+"""Time without attempts after which a failure begins a new time of failures. Longer than any pause of the schedule."""
 
 
 class DueWebhook(NamedTuple):
@@ -163,10 +165,11 @@ class DeliveryStore:
     ) -> int | None:
         """Store that an attempt failed, and until when nothing is sent.
 
-        The webhook is PAUSED if the endpoint is gone, or if there was no success for a time. Returns since when it
-        fails if it is PAUSED now, else None.
+        The webhook is PAUSED if the endpoint is gone, or if there was no success for a time in which it was tried
+        again and again. Returns since when it fails if it is PAUSED now, else None.
         """
-        since = {"$ifNull": [f"${_W.FAILING_SINCE}", now_ms]}
+        is_continued = {"$gt": [f"${_W.FAILED}", now_ms - _LONGEST_BREAK_MS]}
+        since = {"$cond": [is_continued, {"$ifNull": [f"${_W.FAILING_SINCE}", now_ms]}, now_ms]}
         # Another attempt of the same moment may have paused it.
         is_paused = {"$eq": [f"${_W.STATE}", WebhookState.PAUSED.value]}
         is_over: Any = True if is_gone else {"$or": [is_paused, {"$lte": [since, now_ms - paused_after_ms]}]}
@@ -175,6 +178,7 @@ class DeliveryStore:
                 "$set": {
                     _W.STATE: {"$cond": [is_over, WebhookState.PAUSED.value, WebhookState.FAILING.value]},
                     _W.FAILING_SINCE: since,
+                    _W.FAILED: now_ms,
                     _W.FAILURES: {"$add": [{"$ifNull": [f"${_W.FAILURES}", 0]}, 1]},
                     _W.HELD_UNTIL: {"$max": [{"$ifNull": [f"${_W.HELD_UNTIL}", 0]}, held_until_ms]},
                 }

@@ -17,10 +17,11 @@ from tests.webhooks.calls import (
     admin,
     create_webhook,
     find_webhook,
+    redeliver,
     wait_for_delivered,
     wait_for_failure,
 )
-from tests.webhooks.conftest import ClockedApi
+from tests.webhooks.conftest import ClockedApi, settle
 from tests.webhooks.endpoint import Endpoint, answer, hang, open_endpoint, reset
 
 
@@ -67,6 +68,34 @@ async def test_both_secrets_sign_after_a_rotation(api: Api, endpoint: Endpoint) 
     assert event.headers["webhook-signature"].count("v1,") == 2
     assert event.verify(new["secret"]) == event.verify(old["secret"])
     assert (await find_webhook(api, admin(), old["id"]))["secret"] is None
+
+
+async def test_a_rotation_holds_for_events_that_are_being_sent(
+    api: Api, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resolvers.webhooks.outgoing.deliverer._FRESH_SECONDS", 0.0)
+    alice, bob = await api.create_users("alice", "bob")
+    old = await create_webhook(api, admin(), endpoint.url)
+    is_rotated = asyncio.Event()
+
+    async def answer_later(writer: asyncio.StreamWriter) -> None:
+        await is_rotated.wait()
+        writer.write(answer(200))
+        await writer.drain()
+
+    endpoint.decide = lambda _: 500
+    await api.send(alice, bob, "0")
+    await wait_for_failure(api, admin(), old["id"])
+    await api.send(alice, bob, "1")
+    await settle(api)
+    endpoint.decide = lambda _: answer_later if len(endpoint.received) == 1 else 200
+    await redeliver(api, admin(), old["id"], since="2020-01-01T00:00:00.000Z")
+    await endpoint.wait_for_attempts(2)
+    new = (await api.data(admin(), ROTATE, id=old["id"]))["rotateWebhookSecret"]
+    is_rotated.set()
+    (event,) = await endpoint.wait_for(1)
+    assert event.data["message"]["content"] == "1"
+    assert event.verify(new["secret"]) == event.verify(old["secret"])
 
 
 async def cut_off(writer: asyncio.StreamWriter) -> None:

@@ -182,6 +182,20 @@ async def test_an_unknown_delivery_is_not_found(clocked: ClockedApi, endpoint: E
     assert (refusal.code, refusal.field) == ("NOT_FOUND", "deliveryId")
 
 
+async def test_time_without_attempts_is_no_time_of_failures(clocked: ClockedApi, endpoint: Endpoint) -> None:
+    api = clocked.api
+    alice, bob = await api.create_users("alice", "bob")
+    webhook = (await create_webhook(api, admin(), endpoint.url))["id"]
+    endpoint.decide = lambda _: 500
+    await api.send(alice, bob)
+    await expect_attempts(endpoint, api, webhook, 1)
+    # No process delivered for some days.
+    await clocked.advance(6 * 24 * 3600)
+    await expect_attempts(endpoint, api, webhook, 2)
+    found = await find_webhook(api, admin(), webhook)
+    assert (found["state"], found["failingSince"]) == ("FAILING", clocked.iso_now())
+
+
 async def test_an_endpoint_that_is_down_is_tried_by_one_event_at_a_time(
     clocked: ClockedApi, endpoint: Endpoint
 ) -> None:

@@ -40,6 +40,9 @@ _LOOK_SECONDS = 0.3
 _LONGEST_LOOK_SECONDS = 1.2
 """Interval at which further due conversations are looked for while one is slow. It doubles until one is found."""
 
+_FRESH_SECONDS = 2.0
+"""Time after which a webhook is read again while its events are sent."""
+
 _PAUSE_SECONDS = 1.0
 """Pause after a failure of a database."""
 
@@ -155,9 +158,14 @@ class Deliverer:
         dropped: list[WebhookEvent] = []
         failed: tuple[WebhookEvent, Attempt] | None = None
         is_cut = False
+        read_at = time.monotonic()
         try:
             for event in events:
-                if not self._may_send():
+                if time.monotonic() - read_at > _FRESH_SECONDS:
+                    # The secret may have been rotated meanwhile.
+                    read_at = time.monotonic()
+                    due = await self._deliveries.find_due(self._id, self._now_ms())
+                if due is None or not self._may_send():
                     is_cut = True
                     break
                 body = await self._parts.payloads.render(due.webhook, event)
