@@ -38,19 +38,25 @@ async def test_an_event_waits_for_an_earlier_message_that_is_not_stored_yet(api:
     assert endpoint.texts() == ["1", "2", "3"]
 
 
-async def test_other_conversations_do_not_wait(api: Api, endpoint: Endpoint) -> None:
+@pytest.mark.parametrize("later", [1, 5])
+async def test_other_conversations_do_not_wait(
+    api: Api, endpoint: Endpoint, later: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subscriptions.delivery.webhooks.log_writer._ENTRIES", 4)
     alice, bob, carol = await api.create_users("alice", "bob", "carol")
     conversation = private_id(UserId(alice), UserId(bob))
     await create_webhook(api, admin(), endpoint.url)
     await api.send(alice, bob, "1")
     await endpoint.wait_for(1)
     reserved = await reserve(api, alice, conversation, "2")
-    await api.send(alice, bob, "3")
+    for number in range(later):
+        await api.send(alice, bob, str(3 + number))
     await api.send(alice, carol, "other")
-    await endpoint.wait_for(2)
+    await endpoint.wait_for(2, within=10)
     assert endpoint.texts() == ["1", "other"]
     await api.services.app.delivery.send(reserved, recovered=True)
-    await endpoint.wait_for(4)
+    await endpoint.wait_for(3 + later)
+    assert [text for text in endpoint.texts() if text != "other"] == [str(1 + number) for number in range(2 + later)]
 
 
 async def test_a_message_whose_note_comes_later_is_written_with_the_next_one(

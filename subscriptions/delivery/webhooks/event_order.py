@@ -8,7 +8,7 @@ conversation are found: their events are written first, or the event waits for t
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -42,12 +42,14 @@ class ArrangedEvents:
     Attributes:
         events: The events, and whether each was found without its note.
         done: Entries with no event that waits.
+        waiting: Conversations with events that wait.
         positions: Conversations with the newest seq whose events are written with these.
     """
 
     events: list[tuple[NotedEvent, bool]] = field(default_factory=list)
     done: list[EventEntry] = field(default_factory=list)
     positions: dict[str, int] = field(default_factory=dict)
+    waiting: set[str] = field(default_factory=set)
 
 
 _BySeq = dict[int, list[tuple[NotedEvent, bool]]]
@@ -61,12 +63,17 @@ class EventOrder:
         self._written: OrderedDict[str, int] = OrderedDict()
         """Newest seq of conversations up to which all events are in the log."""
 
-    async def arrange(self, entries: Sequence[EventEntry]) -> ArrangedEvents:
-        """Return the events of entries in order. No round trip if each follows the last one. Raises StoreError."""
+    async def arrange(self, entries: Sequence[EventEntry], waiting: Collection[str] = frozenset()) -> ArrangedEvents:
+        """Return the events of entries in order. No round trip if each follows the last one. Raises StoreError.
+
+        waiting: Conversations with events in earlier entries that wait: all later ones wait too.
+        """
         new: defaultdict[str, _BySeq] = defaultdict(dict)
         newest: dict[str, int] = {}
         since_ms: dict[str, int] = {}
         for event in (event for entry in entries for event in entry.events if _place_of(event)):
+            if event.conversation in waiting:
+                continue
             if event.seq:
                 new[event.conversation].setdefault(event.seq, []).append((event, False))
             newest[event.conversation] = max(_place_of(event), newest.get(event.conversation, 0))
@@ -75,6 +82,7 @@ class EventOrder:
             conversation: seq for conversation, seq in newest.items() if not self._follows(conversation, new, seq)
         }
         waits_from = await self._complete(unsure, new, since_ms) if unsure else {}
+        waits_from |= dict.fromkeys(waiting, 0)
         return _in_order(entries, new, waits_from)
 
     def note_written(self, arranged: ArrangedEvents) -> None:
@@ -167,6 +175,7 @@ def _in_order(
             first = waits_from.get(event.conversation)
             if first is not None and not 0 < event.seq < first:
                 is_done = False
+                arranged.waiting.add(event.conversation)
                 continue
             if place := _place_of(event):
                 arranged.events += up_to(event.conversation, place)
