@@ -44,20 +44,38 @@ class WebAddress:
 class SystemResolver:
     """The resolver of the operating system, in threads of its own: names that never answer delay nothing else."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_RESOLVER_THREADS, thread_name_prefix="names")
+    def __init__(self, threads: int = _RESOLVER_THREADS) -> None:
+        """Start no thread yet. threads: hosts that are resolved at the same time; others wait."""
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="names")
+        self._running: dict[tuple[str, int], asyncio.Future[list[str]]] = {}
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Return the IP addresses of a host. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(
-            self._threads, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        )
-        return [str(address[0]) for *_, address in found]
+        """Return the IP addresses of a host. Raises OSError.
+
+        Calls for the same host at the same time take one thread: it is taken for as long as the system tries, which
+        may be longer than callers wait.
+        """
+        running = self._running.get((host, port))
+        if running is None:
+            loop = asyncio.get_running_loop()
+            running = loop.run_in_executor(self._threads, _resolve, host, port)
+            self._running[host, port] = running
+            running.add_done_callback(lambda ended: self._end((host, port), ended))
+        return await asyncio.shield(running)
+
+    def _end(self, key: tuple[str, int], ended: asyncio.Future[list[str]]) -> None:
+        del self._running[key]
+        if not ended.cancelled():
+            # Marks it as retrieved: perhaps nobody waits for it any more.
+            ended.exception()
 
     def close(self) -> None:
         """Start no more threads. Does not wait for names that are being resolved."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _resolve(host: str, port: int) -> list[str]:
+    return [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 @dataclass(frozen=True, slots=True)

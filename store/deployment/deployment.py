@@ -180,6 +180,16 @@ class Deployment:
             self.redis_lost_at_ms = row.get("lost", 0)
         self.redis_epoch = epoch
 
+    async def has_contents(self) -> bool:
+        """Return whether Redis has not been lost, or all messages were found again since then.
+
+        Also right if no process has noticed the loss yet. Raises Unreachable.
+        """
+        found = await self._cache.one(Call("GET", (self._keys.epoch,)))
+        if found is None or bytes(found).decode() != self.redis_epoch:
+            return False
+        return not await self.generations.is_recovering()
+
     async def end_loss_recovery(self, from_ms: int, epoch: str) -> None:
         """Note that loss recovery has checked all messages stored since a time.
 

@@ -10,6 +10,7 @@ from pymongo import UpdateMany, UpdateOne
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import BY_DELIVERY, BY_LINE, BY_LINE_DUE, WEBHOOK_EVENTS, WEBHOOK_LINES, WEBHOOKS
 from store.mongo.mongo_clock import MONGO_NOW
+from store.webhooks.event_log import next_order
 from store.webhooks.event_rows import EventField, Line, LineField, WebhookEvent, line_from, line_id, webhook_event_from
 from store.webhooks.webhook import Webhook, WebhookId, WebhookKind, WebhookState
 from store.webhooks.webhook_store import WebhookField, webhook_from
@@ -19,6 +20,8 @@ LEASE_MS = 15_000
 
 _W, _E, _L = WebhookField, EventField, LineField
 _ROWS_PER_STEP = 1_000
+_LONGEST_BREAK_MS = 48 * 3600 * 1000
+"""Time without attempts after which a failure begins a new time of failures. Longer than any pause of the schedule."""
 
 
 class DueWebhook(NamedTuple):
@@ -162,10 +165,11 @@ class DeliveryStore:
     ) -> int | None:
         """Store that an attempt failed, and until when nothing is sent.
 
-        The webhook is PAUSED if the endpoint is gone, or if there was no success for a time. Returns when the
-        failures began if it is PAUSED now, else None.
+        The webhook is PAUSED if the endpoint is gone, or if there was no success for a time in which it was tried
+        again and again. Returns when the failures began if it is PAUSED now, else None.
         """
-        since = {"$ifNull": [f"${_W.FAILING_SINCE}", now_ms]}
+        is_continued = {"$gt": [f"${_W.FAILED}", now_ms - _LONGEST_BREAK_MS]}
+        since = {"$cond": [is_continued, {"$ifNull": [f"${_W.FAILING_SINCE}", now_ms]}, now_ms]}
         # Another attempt may have paused it at the same time.
         is_paused = {"$eq": [f"${_W.STATE}", WebhookState.PAUSED.value]}
         is_over: Any = True if is_gone else {"$or": [is_paused, {"$lte": [since, now_ms - paused_after_ms]}]}
@@ -174,6 +178,7 @@ class DeliveryStore:
                 "$set": {
                     _W.STATE: {"$cond": [is_over, WebhookState.PAUSED.value, WebhookState.FAILING.value]},
                     _W.FAILING_SINCE: since,
+                    _W.FAILED: now_ms,
                     _W.FAILURES: {"$add": [{"$ifNull": [f"${_W.FAILURES}", 0]}, 1]},
                     _W.HELD_UNTIL: {"$max": [{"$ifNull": [f"${_W.HELD_UNTIL}", 0]}, held_until_ms]},
                 }
@@ -185,12 +190,18 @@ class DeliveryStore:
             return None
         return int(row[_W.FAILING_SINCE])
 
-    async def set_active(self, id: WebhookId, resumed_ms: int | None) -> None:
-        """Store that an attempt succeeded. resumed_ms: now, if all lines are due again; else None."""
-        unset = dict.fromkeys((_W.STATE, _W.FAILING_SINCE, _W.FAILURES, _W.HELD_UNTIL), "")
-        change: Document = {"$unset": unset}
+    async def set_active(self, id: WebhookId, resumed_ms: int | None, held_until_ms: int) -> None:
+        """Store that an attempt succeeded.
+
+        Args:
+            id: The webhook.
+            resumed_ms: Now, if all lines are due again; else None.
+            held_until_ms: Nothing is sent until then, because another attempt was answered so.
+        """
+        unset = dict.fromkeys((_W.STATE, _W.FAILING_SINCE, _W.FAILURES), "")
+        change: Document = {"$unset": unset, "$set": {_W.HELD_UNTIL: held_until_ms}}
         if resumed_ms is not None:
-            change["$set"] = {_W.RESUMED: resumed_ms}
+            change["$set"][_W.RESUMED] = resumed_ms
         mine = {_W.ID: id, _W.LEASE_OWNER: self._owner, _W.STATE: {"$ne": WebhookState.PAUSED.value}}
         await self._mongo.update_one(WEBHOOKS, mine, change)
 
@@ -225,8 +236,11 @@ class DeliveryStore:
             change = {"$set": {_E.PENDING: 1}, "$unset": {_E.DELIVERED: "", _E.NEXT: ""}}
             await self._mongo.bulk_write(WEBHOOK_EVENTS, [UpdateOne({_E.ID: event.row_id}, change)], session=session)
             due = {
-                "$inc": {_L.VERSION: 1},
-                "$set": {_L.DUE: now_ms, _L.WEBHOOK: event.webhook},
+                "$set": {
+                    _L.VERSION: await next_order(self._mongo, session),
+                    _L.DUE: now_ms,
+                    _L.WEBHOOK: event.webhook,
+                },
                 "$unset": {_L.FAILURES: ""},
             }
             await self._mongo.bulk_write(WEBHOOK_LINES, [UpdateOne({_L.ID: line}, due, upsert=True)], session=session)

@@ -61,10 +61,10 @@ class EventLog:
         mine = {"_id": _ID, _OWNER: self._owner}
         await self._mongo.update_one(WEBHOOK_LOG, mine, {"$max": {_WRITTEN: until_ms}})
 
-    async def find_written_until(self, default: int) -> int:
-        """Return a time before which all noted events are in the log (ms). default: if none was stored."""
+    async def find_written_until(self) -> int:
+        """Return a time before which all noted events are in the log (ms). 0: none was stored."""
         row = await self._mongo.find_one(WEBHOOK_LOG, {"_id": _ID})
-        return int(row.get(_WRITTEN, default)) if row is not None else default
+        return int(row.get(_WRITTEN, 0)) if row is not None else 0
 
     async def append(self, events: Sequence[tuple[WebhookId, NotedEvent]]) -> set[WebhookId]:
         """Append events of webhooks, in order. Those that are in the log already are skipped.
@@ -92,13 +92,20 @@ class EventLog:
             first = before[_ORDER] + 1
             rows = [row_of(webhook, event, first + place) for place, (webhook, event) in enumerate(new)]
             await self._mongo.insert_many(WEBHOOK_EVENTS, rows, session=session)
-            await self._mongo.bulk_write(WEBHOOK_LINES, _line_updates(new), session=session)
+            await self._mongo.bulk_write(WEBHOOK_LINES, _line_updates(new, first), session=session)
 
         await self._mongo.transaction(work)
         return {webhook for webhook, _ in new}
 
 
-def _line_updates(events: Sequence[tuple[WebhookId, NotedEvent]]) -> list[UpdateOne]:
+async def next_order(mongo: Mongo, session: Any) -> int:
+    """Return an order number that no event has. Within a transaction."""
+    before = await mongo.find_one_and_update(WEBHOOK_LOG, {"_id": _ID}, {"$inc": {_ORDER: 1}}, session=session)
+    assert before is not None
+    return int(before[_ORDER]) + 1
+
+
+def _line_updates(events: Sequence[tuple[WebhookId, NotedEvent]], version: int) -> list[UpdateOne]:
     lines: dict[str, tuple[WebhookId, int]] = {}
     for webhook, event in events:
         lines.setdefault(line_id(webhook, event.conversation), (webhook, event.at_ms))
@@ -106,7 +113,7 @@ def _line_updates(events: Sequence[tuple[WebhookId, NotedEvent]]) -> list[Update
         UpdateOne(
             {LineField.ID: id},
             {
-                "$inc": {LineField.VERSION: 1},
+                "$set": {LineField.VERSION: version},
                 "$setOnInsert": {LineField.WEBHOOK: webhook, LineField.DUE: due_ms},
             },
             upsert=True,

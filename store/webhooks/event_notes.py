@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import orjson
@@ -47,14 +48,20 @@ class EventNotes:
             )
         return [Call("XADD", (key,), ("*", *fields)) for key, fields in by_key.items()]
 
-    async def list_entries(self, limit: int, *, is_recovery: bool = False) -> list[EventEntry]:
+    async def list_entries(
+        self, limit: int, after: Mapping[str, bytes] = MappingProxyType({}), *, is_recovery: bool = False
+    ) -> list[EventEntry]:
         """Return the oldest entries of each stream, at most `limit` of each. One round trip that nobody waits for.
 
-        is_recovery: of the streams for events whose notes were lost with Redis.
+        Args:
+            limit: Most entries of a stream.
+            after: By `EventEntry.key`: entries up to this `EventEntry.id` are left out.
+            is_recovery: List the streams of events whose notes were lost with Redis.
         """
         keys = self._keys_of(is_recovery=is_recovery)
+        starts = [b"(" + after[key] if key in after else b"-" for key in keys]
         answers = await self._cache.run_in_background(
-            [Call("XRANGE", (key,), ("-", "+", "COUNT", limit)) for key in keys]
+            [Call("XRANGE", (key,), (start, "+", "COUNT", limit)) for key, start in zip(keys, starts, strict=True)]
         )
         return [
             EventEntry(key, id, [_event_from(value) for value in fields[1::2]])

@@ -56,7 +56,8 @@ class LineField:
     FAILURES = "n"
     """Failed attempts of the first pending event, since the webhook was last resumed."""
     VERSION = "v"
-    """Number of times that pending events were added."""
+    """An order number of the log, another one each time that pending events were added. A removed line that comes again
+    has a new one, so a process that was stopped for a while does not remove it."""
 
 
 class NotedEvent(NamedTuple):

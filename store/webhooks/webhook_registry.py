@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
@@ -21,6 +22,7 @@ class WebhookRegistry:
     def __init__(self, webhooks: WebhookStore) -> None:
         """Start without webhooks: nothing is known yet."""
         self._store = webhooks
+        self._lock = asyncio.Lock()
         self.version = -1
         self.webhooks: Mapping[WebhookId, Webhook] = {}
         self._by_owner: Mapping[WorkspaceId | None, Sequence[Webhook]] = MappingProxyType({})
@@ -28,10 +30,12 @@ class WebhookRegistry:
 
     async def refresh(self) -> None:
         """Read the webhooks again if some were created or deleted. One or two round trips. Raises Unreachable."""
-        version = await self._store.find_version()
-        if version != self.version:
-            self._keep(await self._store.list_outgoing())
-            self.version = version
+        # One at a time: a slower one would replace what a later one has read.
+        async with self._lock:
+            version = await self._store.find_version()
+            if version != self.version:
+                self._keep(await self._store.list_outgoing())
+                self.version = version
 
     def _keep(self, webhooks: Sequence[Webhook]) -> None:
         by_owner: dict[WorkspaceId | None, list[Webhook]] = {}

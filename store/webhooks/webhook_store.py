@@ -44,6 +44,8 @@ class WebhookField:
     STATE = "st"
     """Absent: ACTIVE."""
     FAILING_SINCE = "f"
+    FAILED = "lf"
+    """When the last attempt failed (ms)."""
     DELETED = "d"
     """When it was deleted (ms). Its events are being removed; it is not found any more."""
     LEASE_OWNER = "lo"

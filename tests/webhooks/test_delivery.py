@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from typing import Any
 
 import pytest
 from standardwebhooks import WebhookVerificationError
 
 from tests.api.client import Api, gather_all
+from tests.waiting import wait_for
 from tests.webhooks.calls import (
     ROTATE,
     admin,
     create_webhook,
     find_webhook,
+    redeliver,
     wait_for_delivered,
     wait_for_failure,
 )
-from tests.webhooks.conftest import ClockedApi
+from tests.webhooks.conftest import ClockedApi, settle
 from tests.webhooks.endpoint import Endpoint, answer, hang, open_endpoint, reset
 
 
@@ -64,6 +68,34 @@ async def test_both_secrets_sign_after_a_rotation(api: Api, endpoint: Endpoint) 
     assert event.headers["webhook-signature"].count("v1,") == 2
     assert event.verify(new["secret"]) == event.verify(old["secret"])
     assert (await find_webhook(api, admin(), old["id"]))["secret"] is None
+
+
+async def test_a_rotation_holds_for_events_that_are_being_sent(
+    api: Api, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resolvers.webhooks.outgoing.deliverer._FRESH_SECONDS", 0.0)
+    alice, bob = await api.create_users("alice", "bob")
+    old = await create_webhook(api, admin(), endpoint.url)
+    is_rotated = asyncio.Event()
+
+    async def answer_later(writer: asyncio.StreamWriter) -> None:
+        await is_rotated.wait()
+        writer.write(answer(200))
+        await writer.drain()
+
+    endpoint.decide = lambda _: 500
+    await api.send(alice, bob, "0")
+    await wait_for_failure(api, admin(), old["id"])
+    await api.send(alice, bob, "1")
+    await settle(api)
+    endpoint.decide = lambda _: answer_later if len(endpoint.received) == 1 else 200
+    await redeliver(api, admin(), old["id"], since="2020-01-01T00:00:00.000Z")
+    await endpoint.wait_for_attempts(2)
+    new = (await api.data(admin(), ROTATE, id=old["id"]))["rotateWebhookSecret"]
+    is_rotated.set()
+    (event,) = await endpoint.wait_for(1)
+    assert event.data["message"]["content"] == "1"
+    assert event.verify(new["secret"]) == event.verify(old["secret"])
 
 
 async def cut_off(writer: asyncio.StreamWriter) -> None:
@@ -136,6 +168,35 @@ async def test_a_slow_endpoint_delays_no_other(api: Api, endpoint: Endpoint) -> 
         assert not slow.taken
 
 
+async def test_a_name_that_is_never_resolved_delays_no_other(
+    api: Api, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, asked, ended = socket.getaddrinfo, 0, threading.Event()
+
+    def find_or_hang(host: Any, *more: Any, **options: Any) -> Any:
+        nonlocal asked
+        if str(host).endswith("dead.example"):
+            asked += 1
+            assert ended.wait(60)
+            raise OSError("no answer")
+        return find(host, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", find_or_hang)
+    monkeypatch.setattr("resolvers.webhooks.outgoing.webhook_parts._RESOLVE_SECONDS", 0.1)
+    try:
+        alice, *others = await api.create_users("alice", *(f"user{number}" for number in range(10)))
+        for host in ("dead.example", "other.dead.example"):
+            await create_webhook(api, admin(), f"https://{host}/")
+        for other in others:
+            await api.send(alice, other)
+        await wait_for(lambda: asked >= 2)
+        await create_webhook(api, admin(), endpoint.url)
+        await api.send(alice, others[0])
+        await endpoint.wait_for(1, within=8)
+    finally:
+        ended.set()
+
+
 async def test_a_long_answer_is_cut_off_and_counts(api: Api, endpoint: Endpoint) -> None:
     alice, bob = await api.create_users("alice", "bob")
     webhook = await create_webhook(api, admin(), endpoint.url)
@@ -153,6 +214,32 @@ async def test_a_long_answer_is_cut_off_and_counts(api: Api, endpoint: Endpoint)
     await api.send(alice, bob)
     await wait_for_delivered(api, admin(), webhook["id"], 1)
     assert written < 10_000_000
+
+
+async def test_slow_endpoints_leave_places_to_others(
+    api: Api, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resolvers.webhooks.outgoing.delivery_worker.WEBHOOKS_AT_ONCE", 3)
+    monkeypatch.setattr("resolvers.webhooks.outgoing.delivery_worker.SLOW_AT_ONCE", 1)
+    monkeypatch.setattr("resolvers.webhooks.outgoing.deliverer.SLOW_SECONDS", 0.1)
+    alice, bob = await api.create_users("alice", "bob")
+
+    async def answer_late(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.3)
+        writer.write(answer(200))
+        await writer.drain()
+
+    async with open_endpoint(lambda _: answer_late) as slow:
+        for _ in range(4):
+            await create_webhook(api, admin(), slow.url)
+        for number in range(60):
+            await api.send(alice, bob, str(number))
+        await slow.wait_for_attempts(4)
+        await create_webhook(api, admin(), endpoint.url)
+        await api.send(alice, bob, "last")
+        # The slow ones have events for at least 20 s.
+        await endpoint.wait_for(1, within=8)
+        assert len(slow.received) < 4 * 60
 
 
 async def test_webhooks_take_turns_when_all_places_are_taken(

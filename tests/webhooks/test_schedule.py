@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -72,6 +73,37 @@ async def test_an_endpoint_that_asks_for_a_pause_gets_it(clocked: ClockedApi, en
     assert len(endpoint.received) == 1
     await clocked.advance(11)
     await endpoint.wait_for(2)
+
+
+async def test_a_success_of_another_conversation_does_not_end_a_pause(clocked: ClockedApi, endpoint: Endpoint) -> None:
+    api = clocked.api
+    alice, bob, carol = await api.create_users("alice", "bob", "carol")
+    webhook = (await create_webhook(api, admin(), endpoint.url))["id"]
+    asked = asyncio.Event()
+
+    async def answer_later(writer: asyncio.StreamWriter) -> None:
+        await asked.wait()
+        writer.write(answer(200))
+        await writer.drain()
+
+    slow = (await api.send(alice, bob, "0"))["message"]["conversationId"]
+    await endpoint.wait_for(1)
+    endpoint.decide = lambda request: (
+        answer_later if request.data["message"]["conversationId"] == slow else answer(429, retry_after="3600")
+    )
+    for text in ("1", "2", "3"):
+        await api.send(alice, bob, text)
+    await endpoint.wait_for_attempts(2)
+    await api.send(alice, carol, "too many")
+    await wait_for_failure(api, admin(), webhook)
+    asked.set()
+    await clocked.settle()
+    await clocked.advance(3_000)
+    await clocked.settle()
+    assert len(endpoint.received) == 3
+    endpoint.decide = lambda _: 200
+    await clocked.advance(700)
+    await endpoint.wait_for(4, within=10)
 
 
 async def test_gone_pauses_at_once_and_redelivering_resumes(clocked: ClockedApi, endpoint: Endpoint) -> None:
@@ -148,6 +180,20 @@ async def test_an_unknown_delivery_is_not_found(clocked: ClockedApi, endpoint: E
         admin(), REDELIVER, id=webhook, delivery=delivery.format(webhook=webhook)
     )
     assert (refusal.code, refusal.field) == ("NOT_FOUND", "deliveryId")
+
+
+async def test_time_without_attempts_is_no_time_of_failures(clocked: ClockedApi, endpoint: Endpoint) -> None:
+    api = clocked.api
+    alice, bob = await api.create_users("alice", "bob")
+    webhook = (await create_webhook(api, admin(), endpoint.url))["id"]
+    endpoint.decide = lambda _: 500
+    await api.send(alice, bob)
+    await expect_attempts(endpoint, api, webhook, 1)
+    # No process delivered for some days.
+    await clocked.advance(6 * 24 * 3600)
+    await expect_attempts(endpoint, api, webhook, 2)
+    found = await find_webhook(api, admin(), webhook)
+    assert (found["state"], found["failingSince"]) == ("FAILING", clocked.iso_now())
 
 
 async def test_an_endpoint_that_is_down_is_tried_by_one_event_at_a_time(

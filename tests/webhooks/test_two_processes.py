@@ -13,11 +13,13 @@ import pytest
 
 from store.base.errors import StoreError, Superseded
 from store.base.tasks import end_tasks
+from store.webhooks.delivery_store import DeliveryStore
 from store.webhooks.event_log import EventLog
-from store.webhooks.event_rows import NotedEvent
+from store.webhooks.event_rows import Line, NotedEvent, WebhookEvent
 from store.webhooks.webhook import WebhookId
 from tests.api.client import Api, gather_all
 from tests.api.conftest import Deployments, OpenApi
+from tests.clock import ManualClock
 from tests.webhooks.calls import admin, create_webhook, list_deliveries, wait_for_delivered
 from tests.webhooks.conftest import settle
 from tests.webhooks.endpoint import Endpoint, Received, first_of_each
@@ -177,6 +179,65 @@ async def test_a_writer_without_its_lease_writes_nothing(api: Api) -> None:
     await other.release_lease()
     for name in ("webhook_events", "webhook_lines"):
         api.database[name].delete_many({"w": "h_1"})
+
+
+async def test_a_process_that_was_stopped_removes_no_line_with_later_events(api: Api) -> None:
+    mongo = api.services.app.store.mongo
+    expire_leases(api)
+    log, webhook, now_ms = EventLog(mongo, "one"), WebhookId("h_1"), 10
+    assert await log.take_lease()
+    stopped, other = DeliveryStore(mongo, "stopped"), DeliveryStore(mongo, "other")
+
+    async def list_due() -> tuple[Line, list[WebhookEvent]]:
+        (line,) = await other.list_due_lines(webhook, now_ms, 10, ())
+        return line, await other.list_pending(line, 10)
+
+    await log.append([(webhook, NotedEvent("e_1", "MESSAGE_CREATED", "g_1", (1,), 1))])
+    old_line, events = await list_due()
+    # Another process has taken the lease, and delivers.
+    await other.complete([(event, 200) for event in events], [], now_ms)
+    await other.end_line(old_line, now_ms)
+    await log.append([(webhook, NotedEvent("e_2", "MESSAGE_CREATED", "g_1", (2,), 2))])
+    await stopped.complete([(event, 200) for event in events], [], now_ms)
+    await stopped.end_line(old_line, now_ms)
+    line, (event,) = await list_due()
+    assert event.id == "e_2"
+    # The same with an event that is sent again.
+    await other.complete([(event, 200)], [], now_ms)
+    await other.end_line(line, now_ms)
+    await other.repeat(event, now_ms)
+    await stopped.end_line(line, now_ms)
+    assert [each.id for each in (await list_due())[1]] == ["e_2"]
+    for name in ("webhook_events", "webhook_lines"):
+        api.database[name].delete_many({"w": "h_1"})
+
+
+@pytest.mark.parametrize("writer", ["never wrote", "wrote before", "sees it first"])
+async def test_events_that_waited_long_survive_a_loss_of_redis(
+    open_api: OpenApi, deployments: Deployments, endpoint: Endpoint, writer: str
+) -> None:
+    clock, name = ManualClock(), f"waited {writer}"
+    async with open_api(name, clock, allow_loopback=True, workers=False) as api:
+        alice, bob = await api.create_users("alice", "bob")
+        await api.send(alice, bob, "before the webhook")
+        clock.ms += 20_000
+        webhook = await create_webhook(api, admin(), endpoint.url, "MESSAGE_CREATED")
+        if writer != "never wrote":
+            async with open_api(name, clock, allow_loopback=True) as worker:
+                await settle(worker)
+        expire_leases(api)
+        clock.ms += 1_000
+        ids = [(await api.send(alice, bob, str(number)))["message"]["id"] for number in range(3)]
+        await api.wait_until_idle()
+        clock.ms += 600_000
+        deployments.flush_redis(name)
+        if writer == "sees it first":
+            await api.services.webhooks.writer.write()
+        await api.services.housekeeper.check_redis()
+        async with open_api(name, clock, allow_loopback=True):
+            await wait_for_delivered(api, admin(), webhook["id"], 4)
+    created = [each.data["message"]["id"] for each in first_of_each(endpoint.taken) if each.type != "GAP"]
+    assert created == ids
 
 
 async def test_events_survive_a_loss_of_redis_and_a_gap_is_announced(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -36,20 +37,32 @@ EVENTS_AT_ONCE = 16
 """Events of a conversation that are read together. If the process dies, at most these are sent again."""
 
 _LOOK_SECONDS = 0.3
-"""Interval at which further due conversations are looked for while one is slow."""
+_LONGEST_LOOK_SECONDS = 1.2
+"""Interval at which further due conversations are looked for while one is slow. It doubles until one is found."""
+
+_FRESH_SECONDS = 2.0
+"""Time after which a webhook is read again while its events are sent."""
 
 _PAUSE_SECONDS = 1.0
 """Pause after a failure of a database."""
 
 
+SLOW_SECONDS = 2.0
+"""An endpoint that takes longer than this to answer counts as slow."""
+
+
 class Delivering(NamedTuple):
-    """The parts of a process that deliver, for all webhooks. `outcomes`: attempts by outcome."""
+    """The parts of a process that deliver, for all webhooks.
+
+    `outcomes`: attempts by outcome. `slow`: webhooks whose endpoint was slow when it answered last, or did not answer.
+    """
 
     store: Store
     endpoints: Endpoints
     payloads: Payloads
     chance: random.Random
     outcomes: Counter[str]
+    slow: set[WebhookId]
 
 
 class Deliverer:
@@ -78,14 +91,20 @@ class Deliverer:
         self._deliveries = parts.store.webhook_deliveries
         self._id = id
         self._has_lease = has_lease
+        self._look_seconds = _LOOK_SECONDS
         self._lines: dict[str, asyncio.Task[None]] = {}
         """Lines that are being delivered."""
         self._failures = 0
         """Failed attempts since the last success, as stored."""
+        self._held_until_ms = 0
+        """No attempt begins until then, in any line."""
+        self._wished_until_ms = 0
+        """End of the pause that the endpoint asked for. A success of an attempt that ran then does not end it."""
 
     async def run(self) -> None:
         """Deliver all that is due, then return. Raises StoreError."""
         self._is_paused = False
+        self._held_until_ms = self._wished_until_ms = 0
         try:
             while self._may_send():
                 due = await self._deliveries.find_due(self._id, self._now_ms())
@@ -107,13 +126,15 @@ class Deliverer:
         """Start lines that are due, and wait for one to end, or for a moment. Return false if none is running."""
         most = LINES_AT_ONCE if self._failures < OUTAGE_FAILURES else 1
         free = most - len(self._lines)
+        self._look_seconds = min(2 * self._look_seconds, _LONGEST_LOOK_SECONDS)
         if free > 0:
             found = await self._deliveries.list_due_lines(self._id, self._now_ms(), free, self._lines.keys())
             for line in found:
                 self._lines[line.id] = asyncio.create_task(self._deliver_line(line))
+                self._look_seconds = _LOOK_SECONDS
         if not self._lines:
             return False
-        await self._wait(_LOOK_SECONDS if len(self._lines) < most else None)
+        await self._wait(self._look_seconds if len(self._lines) < most else None)
         return True
 
     async def _wait(self, seconds: float | None) -> None:
@@ -137,9 +158,14 @@ class Deliverer:
         dropped: list[WebhookEvent] = []
         failed: tuple[WebhookEvent, Attempt] | None = None
         is_cut = False
+        read_at = time.monotonic()
         try:
             for event in events:
-                if not self._may_send():
+                if time.monotonic() - read_at > _FRESH_SECONDS:
+                    # The secret may have been rotated meanwhile.
+                    read_at = time.monotonic()
+                    due = await self._deliveries.find_due(self._id, self._now_ms())
+                if due is None or not self._may_send():
                     is_cut = True
                     break
                 body = await self._parts.payloads.render(due.webhook, event)
@@ -169,14 +195,20 @@ class Deliverer:
     def _may_send(self) -> bool:
         """Return whether another attempt may begin. A webhook that is deleted is unknown to all servers."""
         is_known = self._id in self._store.webhook_registry.webhooks
-        return is_known and not self._is_paused and self._has_lease() and self._is_turn()
+        is_stopped = self._is_paused or self._now_ms() < self._held_until_ms
+        return is_known and not is_stopped and self._has_lease() and self._is_turn()
 
     async def _send(self, due: DueWebhook, event: WebhookEvent, body: bytes) -> Attempt:
         webhook = due.webhook
         assert webhook.url is not None
         now_ms = self._now_ms()
         headers = signed_headers(event.id, now_ms // 1000, body, webhook.secrets(now_ms))
+        began = time.monotonic()
         attempt = await self._parts.endpoints.send(webhook.url, body, headers)
+        if time.monotonic() - began > SLOW_SECONDS:
+            self._parts.slow.add(self._id)
+        else:
+            self._parts.slow.discard(self._id)
         self._parts.outcomes[attempt.outcome] += 1
         return attempt
 
@@ -184,7 +216,8 @@ class Deliverer:
         if self._failures:
             was_down, self._failures = self._failures >= OUTAGE_FAILURES, 0
             # The lines that failed while the endpoint was down need not wait for their next attempt.
-            await self._deliveries.set_active(self._id, self._now_ms() if was_down else None)
+            self._held_until_ms = self._wished_until_ms
+            await self._deliveries.set_active(self._id, self._now_ms() if was_down else None, self._wished_until_ms)
 
     async def _note_failure(self, line: Line, event: WebhookEvent, attempt: Attempt) -> None:
         now_ms = self._now_ms()
@@ -192,6 +225,8 @@ class Deliverer:
         wish_ms = parse_retry_after(attempt.retry_after, now_ms)
         wait_ms = max(delay_ms(line.failures + 1, self._parts.chance), wish_ms)
         held_ms = max(hold_ms(self._failures), wish_ms)
+        self._held_until_ms = max(self._held_until_ms, now_ms + held_ms)
+        self._wished_until_ms = max(self._wished_until_ms, now_ms + wish_ms if wish_ms else 0)
         since_ms = await self._deliveries.set_failing(
             self._id, now_ms, now_ms + held_ms if held_ms else 0, PAUSED_AFTER_MS, is_gone=attempt.is_gone
         )

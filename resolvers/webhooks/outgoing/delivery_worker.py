@@ -37,6 +37,9 @@ MARGIN_SECONDS = 2.0
 WEBHOOKS_AT_ONCE = 100
 """Webhooks that one process delivers to at the same time."""
 
+SLOW_AT_ONCE = 50
+"""Webhooks among them whose endpoint is slow or does not answer: if there are more, they leave places to others."""
+
 TURN_SECONDS = 20.0
 """Time after which a webhook with many events lets others have its place, if all places are taken."""
 
@@ -65,8 +68,10 @@ class DeliveryWorker:
         self._deliveries = store.webhook_deliveries
         self.outcomes: Counter[str] = Counter()
         """Attempts of this process, by outcome."""
+        self._slow: set[WebhookId] = set()
+        """See `Delivering`."""
         self._parts = Delivering(
-            store, Endpoints(rules, resolve, seconds), Payloads(store), random.Random(), self.outcomes
+            store, Endpoints(rules, resolve, seconds), Payloads(store), random.Random(), self.outcomes, self._slow
         )
         self._running: dict[WebhookId, asyncio.Task[None]] = {}
         self._leased_until: dict[WebhookId, float] = {}
@@ -107,13 +112,17 @@ class DeliveryWorker:
     async def deliver_due(self) -> None:
         """Begin to deliver to the webhooks with due events that no process delivers to. Raises StoreError."""
         known = self._store.webhook_registry.webhooks
-        free = WEBHOOKS_AT_ONCE - len(self._running)
         candidates = [id for id in known if id not in self._running]
-        if not candidates or free <= 0:
+        if not candidates or len(self._running) >= WEBHOOKS_AT_ONCE:
             return
         found = await self._deliveries.list_free(candidates, self._store.clock.now_ms())
         self._parts.chance.shuffle(found)
-        for id in found[:free]:
+        self._slow.intersection_update(known)
+        for id in found:
+            if len(self._running) >= WEBHOOKS_AT_ONCE:
+                break
+            if id in self._slow and self._count_slow() >= SLOW_AT_ONCE:
+                continue
             began = time.monotonic()
             if await self._deliveries.take_lease(id):
                 self._leased_until[id] = began + LEASE_MS / 1000
@@ -131,6 +140,8 @@ class DeliveryWorker:
             end = time.monotonic() + TURN_SECONDS
 
             def is_turn() -> bool:
+                if id in self._slow and self._count_slow() > SLOW_AT_ONCE:
+                    return False
                 return time.monotonic() < end or len(self._running) < WEBHOOKS_AT_ONCE
 
             deliverer = Deliverer(self._parts, id, lambda: self._has_lease(id), is_turn)
@@ -144,6 +155,9 @@ class DeliveryWorker:
             self._running.pop(id, None)
             if id in self._again:
                 self._wake.set()
+
+    def _count_slow(self) -> int:
+        return sum(id in self._slow for id in self._running)
 
     def _has_lease(self, id: WebhookId) -> bool:
         return time.monotonic() < self._leased_until.get(id, 0.0) - MARGIN_SECONDS

@@ -6,7 +6,7 @@ import asyncio
 
 from resolvers.web_requests.addresses import SystemResolver, outgoing_rules
 from resolvers.web_requests.errors import AddressRefused, FetchFailed
-from resolvers.webhooks.outgoing.delivery_worker import DeliveryWorker
+from resolvers.webhooks.outgoing.delivery_worker import WEBHOOKS_AT_ONCE, DeliveryWorker
 from resolvers.webhooks.outgoing.waiting_events import WaitingEvents
 from store.store import Store
 from subscriptions.delivery.recipients import ListViewers
@@ -42,7 +42,8 @@ class WebhookParts:
             does_work: This process writes the log and delivers.
         """
         self._rules = outgoing_rules(allow_loopback=allow_loopback)
-        self._resolver = SystemResolver()
+        # A name that never answers delays no other webhook.
+        self._resolver = SystemResolver(2 * WEBHOOKS_AT_ONCE)
         self._does_work = does_work
         self.notes = notes
         self.writer = LogWriter(store, bus, notes, list_viewers)

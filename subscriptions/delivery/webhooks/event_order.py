@@ -44,12 +44,14 @@ class ArrangedEvents:
     Attributes:
         events: The events, and whether each was found without its note.
         done: Entries with no event that waits.
+        waiting: Conversations with events that wait.
         positions: Conversations with the newest seq whose events are written with these.
     """
 
     events: list[tuple[NotedEvent, bool]] = field(default_factory=list)
     done: list[EventEntry] = field(default_factory=list)
     positions: dict[str, int] = field(default_factory=dict)
+    waiting: set[str] = field(default_factory=set)
 
 
 _BySeq = dict[int, list[tuple[NotedEvent, bool]]]
@@ -63,15 +65,26 @@ class EventOrder:
         self._written: OrderedDict[str, int] = OrderedDict()
         """Newest seq of conversations up to which all events are in the log."""
 
-    async def arrange(self, entries: Sequence[EventEntry]) -> ArrangedEvents:
-        """Return the events of entries in order. No round trip if each follows the last one. Raises StoreError."""
+    async def arrange(self, entries: Sequence[EventEntry], waiting: Collection[str] = frozenset()) -> ArrangedEvents:
+        """Return the events of entries in order. No round trip if each follows the last one. Raises StoreError.
+
+        waiting: Conversations with events in earlier entries that wait: all later ones wait too.
+        """
         new: defaultdict[str, _BySeq] = defaultdict(dict)
+        newest: dict[str, int] = {}
         since_ms: dict[str, int] = {}
-        for event in (event for entry in entries for event in entry.events if event.seq):
-            new[event.conversation].setdefault(event.seq, []).append((event, False))
+        for event in (event for entry in entries for event in entry.events if _place_of(event)):
+            if event.conversation in waiting:
+                continue
+            if event.seq:
+                new[event.conversation].setdefault(event.seq, []).append((event, False))
+            newest[event.conversation] = max(_place_of(event), newest.get(event.conversation, 0))
             since_ms[event.conversation] = min(event.at_ms, since_ms.get(event.conversation, event.at_ms))
-        unsure = [conversation for conversation, by_seq in new.items() if not self._follows(conversation, by_seq)]
+        unsure = {
+            conversation: seq for conversation, seq in newest.items() if not self._follows(conversation, new, seq)
+        }
         waits_from = await self._complete(unsure, new, since_ms) if unsure else {}
+        waits_from |= dict.fromkeys(waiting, 0)
         return _in_order(entries, new, waits_from)
 
     def note_written(self, arranged: ArrangedEvents) -> None:
@@ -82,30 +95,33 @@ class EventOrder:
         while len(self._written) > _MOST_KNOWN:
             self._written.popitem(last=False)
 
-    def _follows(self, conversation: str, by_seq: Collection[int]) -> bool:
-        """Return whether events continue what is written without a gap."""
+    def _follows(self, conversation: str, new: Mapping[str, _BySeq], newest: int) -> bool:
+        """Return whether events continue what is written without a gap. newest: seq of the last message of them."""
         written = self._written.get(conversation)
         if written is None:
             return False
-        later = sum(seq > written for seq in by_seq)
-        return max(by_seq) <= written + later
+        later = sum(seq > written for seq in new.get(conversation, ()))
+        return newest <= written + later
 
     async def _complete(
-        self, conversations: Sequence[str], new: Mapping[str, _BySeq], since_ms: Mapping[str, int]
+        self, newest: Mapping[str, int], new: defaultdict[str, _BySeq], since_ms: Mapping[str, int]
     ) -> dict[str, int]:
-        """Add the events of earlier messages. Return the seq of the first message that some conversations wait for."""
+        """Add the events of earlier messages. Return the seq of the first message that some conversations wait for.
+
+        newest: The conversations, and the seq of the last message of each that events are about.
+        """
         store = self._store
         # In this order: a message that is in no outbox any more is in MongoDB.
-        in_flight = await self._list_in_flight(conversations)
+        in_flight = await self._list_in_flight(newest)
         messages = await store.changed_messages.list_between(
             [
                 (
                     ConversationId(conversation),
-                    self._written.get(conversation, max(0, min(new[conversation]) - _LOOK_BACK)) + 1,
-                    max(new[conversation]),
+                    self._written.get(conversation, max(0, min(new[conversation], default=last) - _LOOK_BACK)) + 1,
+                    last,
                     since_ms[conversation] - _LOOK_BACK_MS,
                 )
-                for conversation in conversations
+                for conversation, last in newest.items()
             ]
         )
         for message in messages:
@@ -116,8 +132,7 @@ class EventOrder:
         waits_from: dict[str, int] = {}
         oldest_ms = store.clock.now_ms() - LONGEST_WAIT_MS
         for conversation, seq in in_flight:
-            by_seq = new[conversation]
-            if seq in by_seq or (conversation, seq) in stored or seq > max(by_seq):
+            if seq in new[conversation] or (conversation, seq) in stored or seq > newest[conversation]:
                 continue
             if since_ms[conversation] < oldest_ms:
                 _log.warning("webhook_events_out_of_order", conversation=conversation, seq=seq)
@@ -137,6 +152,14 @@ class EventOrder:
         return {(message.conversation, message.seq) for message in messages if message.conversation in wanted}
 
 
+def _place_of(event: NotedEvent) -> int:
+    """Return the seq of the message that an event is about: it comes after that of the new message. 0: of none."""
+    if event.seq or not event.conversation:
+        return event.seq
+    first = event.reference[0]
+    return first if isinstance(first, int) else 0
+
+
 def _in_order(
     entries: Sequence[EventEntry], new: Mapping[str, _BySeq], waits_from: Mapping[str, int]
 ) -> ArrangedEvents:
@@ -144,7 +167,7 @@ def _in_order(
     order = {conversation: sorted(by_seq, reverse=True) for conversation, by_seq in new.items()}
 
     def up_to(conversation: str, seq: int) -> Iterator[tuple[NotedEvent, bool]]:
-        seqs = order[conversation]
+        seqs = order.get(conversation, [])
         while seqs and seqs[-1] <= seq:
             yield from new[conversation][seqs.pop()]
 
@@ -154,11 +177,13 @@ def _in_order(
             first = waits_from.get(event.conversation)
             if first is not None and not 0 < event.seq < first:
                 is_done = False
-            elif event.seq:
-                arranged.events += up_to(event.conversation, event.seq)
+                arranged.waiting.add(event.conversation)
+                continue
+            if place := _place_of(event):
+                arranged.events += up_to(event.conversation, place)
                 known = arranged.positions.get(event.conversation, 0)
-                arranged.positions[event.conversation] = max(known, event.seq)
-            else:
+                arranged.positions[event.conversation] = max(known, place)
+            if not event.seq:
                 arranged.events.append((event, False))
         if is_done:
             arranged.done.append(entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -96,17 +96,21 @@ class LogWriter:
             if not await self._renew():
                 return 0
             written = 0
+            read: dict[str, bytes] = {}
+            waiting: set[str] = set()
             while True:
                 began_ms = self._store.clock.now_ms()
-                entries = await self._list_entries()
+                entries = await self._list_entries(read)
                 if entries is None:
                     return written
                 if not entries:
-                    await self._store.webhook_log.note_written(began_ms)
+                    if not waiting and await self._store.deployment.has_contents():
+                        await self._store.webhook_log.note_written(began_ms)
                     return written
-                done = await self._write(entries)
-                written += done
-                if done < len(entries) or not await self._renew():
+                written += await self._write(entries, waiting)
+                # Events that wait for earlier messages delay no other conversation.
+                read |= {entry.key: entry.id for entry in entries}
+                if not await self._renew():
                     return written
 
     async def _renew(self) -> bool:
@@ -118,20 +122,24 @@ class LogWriter:
         self._leased_until = now + LEASE_MS / 1000 if taken else 0.0
         return taken
 
-    async def _list_entries(self) -> Sequence[EventEntry] | None:
+    async def _list_entries(self, read: Mapping[str, bytes]) -> Sequence[EventEntry] | None:
         """Return the next entries to write; None: after a loss of Redis, earlier ones are still being noted again."""
         notes = self._store.webhook_notes
-        entries = await notes.list_entries(_ENTRIES)
+        entries = await notes.list_entries(_ENTRIES, read)
         # In this order: when the recovery has ended, all of its notes are there.
         if entries and await self._store.deployment.generations.is_recovering():
             return None
-        return await notes.list_entries(_ENTRIES, is_recovery=True) or entries
+        return await notes.list_entries(_ENTRIES, read, is_recovery=True) or entries
 
-    async def _write(self, entries: Sequence[EventEntry]) -> int:
-        """Write what is not waiting for earlier messages. Return the number of entries that are done."""
+    async def _write(self, entries: Sequence[EventEntry], waiting: set[str]) -> int:
+        """Write what is not waiting for earlier messages. Return the number of entries that are done.
+
+        waiting: Conversations whose events wait; those that are found are added.
+        """
         # A webhook may be newer than the last refresh of this process, and older than these events.
         await self._store.webhook_registry.refresh()
-        arranged = await self._order.arrange(entries)
+        arranged = await self._order.arrange(entries, waiting)
+        waiting |= arranged.waiting
         pairs: list[tuple[WebhookId, NotedEvent]] = []
         for event, is_found in arranged.events:
             webhooks = self._store.webhook_registry.list_for(event, 0 if is_found else CLOCK_TOLERANCE_MS)

@@ -21,6 +21,7 @@ from store.redis.cache import Call
 from store.store import Store
 from store.webhooks.event_rows import GAP, NotedEvent
 from store.webhooks.webhook import WebhookEventType
+from store.webhooks.webhook_registry import CLOCK_TOLERANCE_MS
 from store.workspaces.policy import PendingChange, Policy
 from subscriptions.delivery.webhooks.message_events import events_of, reactions_event
 from subscriptions.realtime.bus import Bus
@@ -34,6 +35,9 @@ ASK_SECONDS = REFRESH_SECONDS + 0.5
 """Time after which every process that reaches MongoDB knows a new webhook, even if it has not answered."""
 
 _QUESTION = "webhooks"
+
+_LONGEST_NOTING_MS = 60_000
+"""Longest time from the time of a message, or of a change of it, to its note, with the difference of clocks."""
 
 _PAGE = 500
 
@@ -98,6 +102,16 @@ class WebhookNotes:
         for message in messages:
             yield from events_of(message, revision, self._registry.wants, now_ms)
 
+    def _recovered(self, messages: Sequence[Message], revision: RevisionKind | None) -> Iterator[NotedEvent]:
+        """Yield events with the times at which they happened: webhooks get none from before they were created."""
+        for message in messages:
+            at_ms = message.created_at_ms
+            if revision is RevisionKind.EDIT:
+                at_ms = message.edited_at_ms or at_ms
+            elif revision is RevisionKind.RECALL:
+                at_ms = message.recalled_at_ms or at_ms
+            yield from events_of(message, revision, self._registry.wants, at_ms)
+
     def take(self, messages: Sequence[Message], revision: RevisionKind | None = None) -> None:
         """See `MessageNotes`."""
         if self._registry.may_want_any:
@@ -144,12 +158,15 @@ class WebhookNotes:
 
         Raises StoreError: repeat it. from_ms: when Redis was last known to have its contents.
         """
+        await self._registry.refresh()
         if not self._registry.may_want_any:
             return
         store = self._store
-        since_ms = min(from_ms, await store.webhook_log.find_written_until(from_ms))
+        oldest_ms = min(webhook.created_at_ms for webhook in self._registry.webhooks.values()) - CLOCK_TOLERANCE_MS
+        written_ms = await store.webhook_log.find_written_until() - _LONGEST_NOTING_MS
+        since_ms = max(oldest_ms, min(from_ms, written_ms))
         async for messages, revision in store.changed_messages.list_since(since_ms, _PAGE):
-            calls = store.webhook_notes.note_calls(self._events_of(messages, revision), is_recovery=True)
+            calls = store.webhook_notes.note_calls(self._recovered(messages, revision), is_recovery=True)
             if calls:
                 await store.cache.run_in_background(calls)
         gap = NotedEvent(f"gap-{store.deployment.redis_epoch}", GAP, "", (since_ms, store.clock.now_ms()), from_ms)
