@@ -18,7 +18,6 @@ VISIBLE_WITH_OBJECT = """
     ChannelConnection: edges pageInfo
     ChannelEdge: node cursor
     PermissionOverwrite: roleId userId allow deny
-    Webhook: id kind name url secret events state failingSince
     Group: id type title name avatarUrl metadata memberCount historyVisibility status createdAt owner
     GroupConnection: edges pageInfo
     GroupEdge: node cursor

@@ -43,6 +43,7 @@ from tests.files.blobs.contents import all_names, in_parts, read_all
 from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
 from tests.webhooks import calls as webhooks
+from tests.webhooks.incoming.hooks import Hooks
 
 TYPING = "mutation ($id: ID!) { startTyping(conversationId: $id) stopTyping(conversationId: $id) }"
 MESSAGE = """query ($id: ID!) { message(id: $id) { seq replyTo { seq } delivery { readCount }
@@ -142,6 +143,18 @@ async def use_webhooks(api: Api) -> None:
     await api.data(webhooks.admin(), webhooks.DELETE, id=webhook["id"])
 
 
+async def use_incoming_webhook(api: Api, manager: str, channel: str) -> None:
+    """Create a webhook, send messages and a reply through it, rotate and delete it."""
+    hooks = Hooks(api)
+    hook = await hooks.create(manager, channel)
+    sent = await hooks.sent(hook, idempotencyKey="k")
+    assert (await hooks.sent(hook, idempotencyKey="k"))["id"] == sent["id"]
+    await hooks.sent(hook, "reply", threadOf=sent["id"])
+    await api.data(manager, webhooks.ROTATE, id=hook.id)
+    await api.data(manager, webhooks.DELETE, id=hook.id)
+    await hooks.http.aclose()
+
+
 async def use_preview_cache(store: Store) -> None:
     await store.preview_cache.store("https://a.example/", None, 60_000)
     assert await store.preview_cache.find("https://a.example/") == CachedPreview(None)
@@ -152,11 +165,14 @@ async def use_devices(api: Api, alice: str, bob: str) -> None:
     devices = api.services.app.devices
     connection = devices.connect(UserId(alice), GivenDevice("phone", DeviceType.MOBILE), lambda: None)
     await until(lambda: api.database[DEVICES].count_documents({"_id": f"{alice} phone"}) == 1)
+    await api.data(alice, "{ webPushPublicKey }")
     for user in (alice, bob, alice):
         await register(api, user, "phone", pushPlatform="FCM", pushToken="token")
     for number in range(MAX_DEVICES):
         await register(api, alice, f"d_{number}")
     assert len(await list_devices(api, alice)) == MAX_DEVICES
+    tested = await api.data(alice, "mutation ($id: ID!) { testPush(deviceId: $id) { outcome } }", id="d_19")
+    assert tested["testPush"]["outcome"] == "NOT_CONFIGURED"
     await api.data(alice, REMOVE, id="d_19")
     connection.end()
 
@@ -216,6 +232,7 @@ async def test_every_operation_names_its_shards(
     await api.ack(alice, conversation, 2)
     workspace = WorkspaceOperations(api, alice, bob, carol, dave)
     looking = await workspace.create()
+    await use_incoming_webhook(api, alice, workspace.general)
     # Run everything once with a filled Redis, and once with an empty one.
     for _ in range(2):
         await api.data(alice, "query { me { id } myGroups { edges { node { id } } } totalUnread attention { unread } }")
