@@ -966,6 +966,21 @@ export type Mutation = {
   moderateVoice?: Maybe<VoiceState>;
   /** Sends a push to this device now and says what became of it. */
   testPush: PushResult;
+  /** url takes POST {content, threadOf, username, avatarUrl, embeds, metadata, idempotencyKey}. At most 15 per channel. */
+  createIncomingWebhook: Webhook;
+  /**
+   * Events to a public https address (INVALID_INPUT else; CONFAB_ALLOW_LOOPBACK lets development use loopback and http),
+   * as {type, timestamp, data}, signed as Standard Webhooks specifies (webhook-id, webhook-timestamp, webhook-signature
+   * v1). Delivered at least once, in order per conversation; webhook-id is the event's, so repetitions can be recognised.
+   * With workspaceId: MANAGE_WEBHOOKS, and its channels only (or channelIds). Without: role admin, everything in the
+   * deployment.
+   */
+  createOutgoingWebhook: Webhook;
+  /** The old secret signs as well for 24 h. */
+  rotateWebhookSecret: Webhook;
+  deleteWebhook: Scalars['Boolean']['output'];
+  /** One delivery, or all failed ones since then, oldest first. Answers how many. */
+  redeliverWebhook: Scalars['Int']['output'];
 };
 
 
@@ -1402,6 +1417,38 @@ export type MutationTestPushArgs = {
   deviceId: Scalars['ID']['input'];
 };
 
+
+export type MutationCreateIncomingWebhookArgs = {
+  channelId: Scalars['ID']['input'];
+  name: Scalars['String']['input'];
+  avatarUrl?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationCreateOutgoingWebhookArgs = {
+  url: Scalars['String']['input'];
+  events: Array<WebhookEventType>;
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  channelIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+};
+
+
+export type MutationRotateWebhookSecretArgs = {
+  webhookId: Scalars['ID']['input'];
+};
+
+
+export type MutationDeleteWebhookArgs = {
+  webhookId: Scalars['ID']['input'];
+};
+
+
+export type MutationRedeliverWebhookArgs = {
+  webhookId: Scalars['ID']['input'];
+  deliveryId?: InputMaybe<Scalars['ID']['input']>;
+  since?: InputMaybe<Scalars['DateTime']['input']>;
+};
+
 export type Node = {
   id: Scalars['ID']['output'];
 };
@@ -1715,6 +1762,10 @@ export type Query = {
   searchMessages: SearchConnection;
   /** applicationServerKey for PushManager.subscribe, in base64url. Null: there is no Web Push here. */
   webPushPublicKey?: Maybe<Scalars['String']['output']>;
+  /** MANAGE_WEBHOOKS of the workspace; without one: role admin, those of the whole deployment. */
+  webhooks: Array<Webhook>;
+  /** Newest first, 30 days. */
+  webhookDeliveries: WebhookDeliveryConnection;
   node?: Maybe<Node>;
 };
 
@@ -1882,6 +1933,18 @@ export type QueryPresencesArgs = {
 export type QuerySearchMessagesArgs = {
   query: Scalars['String']['input'];
   filter?: InputMaybe<SearchFilter>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryWebhooksArgs = {
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+export type QueryWebhookDeliveriesArgs = {
+  webhookId: Scalars['ID']['input'];
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
 };
@@ -2466,6 +2529,63 @@ export type WebPushInput = {
   p256dh: Scalars['String']['input'];
   auth: Scalars['String']['input'];
 };
+
+/** secret: only in the answer to creating and rotating. PAUSED: after 5 days of failures, or at once after 410. */
+export type Webhook = Node & {
+  __typename: 'Webhook';
+  id: Scalars['ID']['output'];
+  url: Scalars['String']['output'];
+  secret?: Maybe<Scalars['String']['output']>;
+  kind: WebhookKind;
+  name?: Maybe<Scalars['String']['output']>;
+  events: Array<WebhookEventType>;
+  state: WebhookState;
+  failingSince?: Maybe<Scalars['DateTime']['output']>;
+};
+
+/** An event of an outgoing webhook. eventId: its webhook-id. status: of the last answer; null: there was none. */
+export type WebhookDelivery = {
+  __typename: 'WebhookDelivery';
+  id: Scalars['ID']['output'];
+  eventId: Scalars['ID']['output'];
+  attempts: Scalars['Int']['output'];
+  status?: Maybe<Scalars['Int']['output']>;
+  nextAttemptAt?: Maybe<Scalars['DateTime']['output']>;
+  deliveredAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
+export type WebhookDeliveryConnection = {
+  __typename: 'WebhookDeliveryConnection';
+  edges: Array<WebhookDeliveryEdge>;
+  pageInfo: PageInfo;
+};
+
+export type WebhookDeliveryEdge = {
+  __typename: 'WebhookDeliveryEdge';
+  node: WebhookDelivery;
+  cursor: Scalars['String']['output'];
+};
+
+export type WebhookEventType =
+  | 'MESSAGE_CREATED'
+  | 'MESSAGE_UPDATED'
+  | 'MESSAGE_RECALLED'
+  | 'REACTIONS_CHANGED'
+  | 'CHANNEL_CHANGED'
+  | 'GROUP_CHANGED'
+  | 'MEMBER_JOINED'
+  | 'MEMBER_LEFT'
+  | 'REPORT_OPENED'
+  | 'USER_OFFLINE_MESSAGE';
+
+export type WebhookKind =
+  | 'INCOMING'
+  | 'OUTGOING';
+
+export type WebhookState =
+  | 'ACTIVE'
+  | 'FAILING'
+  | 'PAUSED';
 
 export type Workspace = Node & {
   __typename: 'Workspace';
