@@ -35,7 +35,7 @@ async def _work(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
         services = await stack.enter_async_context(open_services(settings))
         await _serve_metrics(settings, services, stack)
-        _log.info("worker_started")
+        _log.info("worker_started", push_services=sorted(services.app.push_services))
         waits = [asyncio.create_task(event.wait()) for event in (stop, services.data_is_newer)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

@@ -144,7 +144,12 @@ class DeviceStore:
             fields |= push_fields(key.user, update.push)
         if update.push is not None or update.removes_push:
             removed += [name for name in PUSH_FIELDS if name not in fields]
-        change: Document = {"$set": fields, "$setOnInsert": {_F.CREATED: now_ms, _F.SEEN: now_ms}}
+        # Apps that use no connection register their address at each start. Other changes may come from other devices.
+        seen_ms = now_ms if update.push is not None else 0
+        on_insert = {_F.CREATED: now_ms} if seen_ms else {_F.CREATED: now_ms, _F.SEEN: now_ms}
+        change: Document = {"$set": fields, "$setOnInsert": on_insert}
+        if seen_ms:
+            change["$max"] = {_F.SEEN: seen_ms}
         if removed:
             change["$unset"] = dict.fromkeys(removed, "")
         before = await self._upsert(DEVICES, row_id, change)
@@ -154,6 +159,7 @@ class DeviceStore:
         if old is not None and _loses_token(old, update):
             await self._release([old])
         after = dict(before or {_F.ID: row_id, _F.CREATED: now_ms, _F.SEEN: now_ms})
+        after[_F.SEEN] = max(after[_F.SEEN], seen_ms)
         for name in removed:
             after.pop(name, None)
         return device_from(after | fields)

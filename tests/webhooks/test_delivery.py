@@ -42,7 +42,9 @@ async def test_events_of_a_message_arrive_signed_and_in_order(api: Api, endpoint
     assert {each.data["message"]["id"] for each in events} == {message["id"]}
     last = events[-1].data["message"]
     assert (last["content"], last["state"], last["seq"]) == (None, "RECALLED", 1)
-    assert last["sender"]["id"] == alice and last["conversationId"] == message["conversationId"]
+    assert (last["sender"]["id"], last["sender"]["isBot"]) == (alice, False) and last["conversationId"] == message[
+        "conversationId"
+    ]
     assert len({each.event_id for each in events}) == 3
     deliveries = await wait_for_delivered(api, admin(), webhook["id"], 3)
     assert [each["eventId"] for each in deliveries] == [each.event_id for each in events]

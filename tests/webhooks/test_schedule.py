@@ -115,6 +115,8 @@ async def test_gone_pauses_at_once_and_redelivering_resumes(clocked: ClockedApi,
     await expect_attempts(endpoint, api, webhook, 1)
     found = await find_webhook(api, admin(), webhook)
     assert found["state"] == "PAUSED" and found["failingSince"] is not None
+    (delivery,) = await list_deliveries(api, admin(), webhook)
+    assert (delivery["status"], delivery["nextAttemptAt"], delivery["deliveredAt"]) == (410, None, None)
     for text, other in (("1", bob), ("2", carol), ("3", bob)):
         await api.send(alice, other, text)
     await clocked.settle()

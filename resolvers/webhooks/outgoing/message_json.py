@@ -127,6 +127,7 @@ def _user(user: UserId, users: Users) -> Json:
         "id": user,
         "displayName": found.display_name if found is not None else user,
         "avatarUrl": found.avatar_url if found is not None else None,
+        "isBot": found is not None and found.is_bot,
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from resolvers.base.app import Confab
 from resolvers.base.cursors import decode_page, is_number
 from resolvers.base.errors import InvalidInput, NotFound
@@ -10,7 +12,7 @@ from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
 from resolvers.webhooks.outgoing.managing import access_outgoing
 from store.webhooks.event_rows import WebhookEvent
-from store.webhooks.webhook import WebhookId
+from store.webhooks.webhook import WebhookId, WebhookState
 from subscriptions.delivery.webhooks.log_writer import NEW_EVENTS
 from subscriptions.realtime.bus import ALL_SERVERS
 
@@ -25,6 +27,9 @@ async def list_deliveries(
     webhook = await access_outgoing(app, caller, id)
     before = _decode_position(after) if after is not None else None
     found = await app.store.webhook_deliveries.list_newest(webhook.id, before, size + 1)
+    if webhook.state is WebhookState.PAUSED:
+        # Nothing is tried before the webhook is resumed.
+        found = [replace(event, next_ms=None) for event in found]
     edges = [Edge(event, (_CURSOR, event.order)) for event in found[:size]]
     return Page(edges, has_next=len(found) > size, has_previous=before is not None)
 

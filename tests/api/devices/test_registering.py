@@ -199,6 +199,21 @@ async def test_the_device_seen_longest_ago_makes_room(timed: TimedDevices) -> No
     line.device.end()
 
 
+async def test_registering_a_push_address_counts_as_being_seen(timed: TimedDevices) -> None:
+    """Apps that use no connection register at each start: they are not those that were seen longest ago."""
+    api = timed.api
+    (alice,) = await api.create_users("alice")
+    for number in range(MAX_DEVICES):
+        await register(api, alice, f"d_{number:02}")
+        await timed.pass_time(1)
+    before = {device["id"]: device["lastSeenAt"] for device in await list_devices(api, alice)}
+    await register(api, alice, "d_01", name="Renamed by another device")
+    assert (await register(api, alice, "d_00", **APNS))["lastSeenAt"] > before["d_00"]
+    await register(api, alice, "one more")
+    kept = {device["id"] for device in await list_devices(api, alice)}
+    assert kept == {"one more", *before} - {"d_01"}
+
+
 async def test_no_connected_device_is_dropped(api: Api) -> None:
     (alice,) = await api.create_users("alice")
     lines = [Line(api, alice, f"d_{number:02}") for number in range(MAX_DEVICES)]

@@ -43,7 +43,7 @@ from tests.files.blobs.contents import all_names, in_parts, read_all
 from tests.store.workspaces import W, insert_workspace, sample_policy
 from tests.targeting import Watch, as_sharded
 from tests.webhooks import calls as webhooks
-from tests.webhooks.incoming.hooks import Hooks
+from tests.webhooks.incoming.hooks import use_webhook
 
 TYPING = "mutation ($id: ID!) { startTyping(conversationId: $id) stopTyping(conversationId: $id) }"
 MESSAGE = """query ($id: ID!) { message(id: $id) { seq replyTo { seq } delivery { readCount }
@@ -143,18 +143,6 @@ async def use_webhooks(api: Api) -> None:
     await api.data(webhooks.admin(), webhooks.DELETE, id=webhook["id"])
 
 
-async def use_incoming_webhook(api: Api, manager: str, channel: str) -> None:
-    """Create a webhook, send messages and a reply through it, rotate and delete it."""
-    hooks = Hooks(api)
-    hook = await hooks.create(manager, channel)
-    sent = await hooks.sent(hook, idempotencyKey="k")
-    assert (await hooks.sent(hook, idempotencyKey="k"))["id"] == sent["id"]
-    await hooks.sent(hook, "reply", threadOf=sent["id"])
-    await api.data(manager, webhooks.ROTATE, id=hook.id)
-    await api.data(manager, webhooks.DELETE, id=hook.id)
-    await hooks.http.aclose()
-
-
 async def use_preview_cache(store: Store) -> None:
     await store.preview_cache.store("https://a.example/", None, 60_000)
     assert await store.preview_cache.find("https://a.example/") == CachedPreview(None)
@@ -232,7 +220,7 @@ async def test_every_operation_names_its_shards(
     await api.ack(alice, conversation, 2)
     workspace = WorkspaceOperations(api, alice, bob, carol, dave)
     looking = await workspace.create()
-    await use_incoming_webhook(api, alice, workspace.general)
+    await use_webhook(api, alice, workspace.general)
     # Run everything once with a filled Redis, and once with an empty one.
     for _ in range(2):
         await api.data(alice, "query { me { id } myGroups { edges { node { id } } } totalUnread attention { unread } }")

@@ -18,6 +18,7 @@ from server.overload.shielded_mutations import ShieldedMutations
 from server.webhooks.endpoint import PostLimits, WebhookEndpoint, webhook_route
 from store.webhooks.webhook import Webhook
 from tests.api.client import Api, Json, Refusal
+from tests.webhooks.calls import DELETE, ROTATE
 
 ORIGIN = "https://app.example"
 CREATE_HOOK = """mutation ($channel: ID!, $name: String!, $avatar: String) {
@@ -93,3 +94,15 @@ def refusal_of(answer: httpx.Response) -> tuple[int, str, str | None]:
     error = answer.json()["error"]
     assert error["message"]
     return answer.status_code, error["code"], error.get("field")
+
+
+async def use_webhook(api: Api, manager: str, channel: str) -> None:
+    """Create a webhook, send a message twice and a reply through it, rotate and delete it."""
+    hooks = Hooks(api)
+    hook = await hooks.create(manager, channel)
+    sent = await hooks.sent(hook, idempotencyKey="k")
+    assert (await hooks.sent(hook, idempotencyKey="k"))["id"] == sent["id"]
+    await hooks.sent(hook, "reply", threadOf=sent["id"])
+    await api.data(manager, ROTATE, id=hook.id)
+    await api.data(manager, DELETE, id=hook.id)
+    await hooks.http.aclose()
