@@ -3,6 +3,7 @@ const REGISTER = `mutation RegisterPush($input: DeviceInput!) {
   registerDevice(input: $input) { id pushPlatform }
 }`;
 const WANTED = "confab.push"; // in localStorage: the registered endpoint, while pushes are on in this browser
+const ACTIVATION_MS = 10_000;
 
 // Pushes to this browser. ask(query, variables) returns a promise of the data of an operation. device: `thisDevice()`. worker: the
 // address of push-worker.js. isLookedAt(conversationId): is it on the screen, and is the user there? open(conversationId): show it;
@@ -29,6 +30,7 @@ export class WebPush {
   }
 
   // Call it in a click: only then do browsers ask the user. Returns a promise of "on", "denied", or "unavailable": the server has no key.
+  // It rejects if the service worker does not become active, and if the browser gets no address from its push service.
   async switchOn() {
     if ((await Notification.requestPermission()) !== "granted") return "denied";
     return this.#register(false);
@@ -48,7 +50,8 @@ export class WebPush {
   // Call it also when the user signs out: else the next person reads their messages.
   async switchOff() {
     localStorage.removeItem(WANTED);
-    await (await (await this.#registration()).pushManager.getSubscription())?.unsubscribe();
+    const registration = await navigator.serviceWorker?.getRegistration(this.#worker);
+    await (await registration?.pushManager?.getSubscription())?.unsubscribe().catch(() => false);
     const { deviceId: id, deviceType: type } = this.#device;
     await this.#ask(REGISTER, { input: { id, type, pushToken: "" } });
   }
@@ -75,9 +78,25 @@ export class WebPush {
   }
 
   async #registration() {
-    await navigator.serviceWorker.register(this.#worker, { updateViaCache: "none" });
-    return navigator.serviceWorker.ready;
+    return active(await navigator.serviceWorker.register(this.#worker, { updateViaCache: "none" }));
   }
+}
+
+// Not `navigator.serviceWorker.ready`: it never resolves if the page is outside the scope of the worker.
+async function active(registration) {
+  const worker = registration.active ?? registration.waiting ?? registration.installing;
+  let timer;
+  const activation = new Promise((resolve, reject) => {
+    const look = () => {
+      if (registration.active) resolve();
+      if (!worker || worker.state === "redundant") reject(new Error("The service worker could not be installed."));
+    };
+    worker?.addEventListener("statechange", look);
+    timer = setTimeout(() => reject(new Error("The service worker did not become active in time.")), ACTIVATION_MS);
+    look();
+  });
+  await activation.finally(() => clearTimeout(timer));
+  return registration;
 }
 
 const base64Url = (bytes) =>

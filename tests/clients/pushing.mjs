@@ -30,8 +30,22 @@ const pushManager = {
   },
 };
 const toPage = new EventTarget();
-toPage.register = async () => {};
-toPage.ready = Promise.resolve({ pushManager });
+// The page is outside the scope of the worker, which becomes active a moment after it was registered.
+toPage.ready = new Promise(() => {});
+let registration;
+let outcome = "activating";
+toPage.register = async (address) => {
+  assert.equal(address, "/static/push-worker.js");
+  if (registration) return registration;
+  const installing = Object.assign(new EventTarget(), { state: "installing" });
+  setTimeout(() => {
+    installing.state = outcome;
+    Object.assign(registration, { installing: null, active: outcome === "activating" ? installing : null });
+    installing.dispatchEvent(new Event("statechange"));
+  }, 5);
+  return (registration = { installing, waiting: null, active: null, pushManager });
+};
+toPage.getRegistration = async () => registration;
 define("navigator", { serviceWorker: toPage, language: "de-CH", setAppBadge: async (badge) => { shown.badge = badge; } });
 define("isSecureContext", true);
 define("PushManager", class {});
@@ -44,7 +58,7 @@ const ann = new Person("ann");
 const device = thisDevice(disk);
 const opened = [];
 const push = new WebPush({
-  ask: (query, variables) => ann.ask(query, variables), device, worker: "/push-worker.js",
+  ask: (query, variables) => ann.ask(query, variables), device, worker: "/static/push-worker.js",
   isLookedAt: (conversationId) => conversationId === "p_open", open: (conversationId) => opened.push(conversationId),
 });
 const platform = async () => {
@@ -58,6 +72,20 @@ assert.equal(addresses, 0);
 Notification.permission = "denied";
 assert.equal(await push.switchOn(), "denied");
 Notification.permission = "granted";
+await push.switchOff();
+outcome = "redundant";
+await assert.rejects(push.switchOn(), /could not be installed/);
+await assert.rejects(push.switchOn(), /could not be installed/);
+const { setTimeout: later } = globalThis;
+globalThis.setTimeout = (act, ms, ...given) => later(act, ms === 10_000 ? 5 : ms, ...given);
+registration.waiting = Object.assign(new EventTarget(), { state: "installed" });
+await assert.rejects(push.switchOn(), /did not become active/);
+await push.switchOff();
+globalThis.setTimeout = later;
+outcome = "activating";
+done("a service worker that does not become active is an error");
+
+registration = undefined;
 assert.equal(await push.switchOn(), "on");
 assert.equal(await platform(), "WEB_PUSH");
 done("a browser is registered for pushes");

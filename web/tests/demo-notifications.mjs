@@ -21,7 +21,7 @@ check("each setting is stored when it is changed", async () => {
   await dialog(dave).getByRole("textbox", { name: "Words that notify like a mention" }).fill("release,  coffee ,release");
   await dave.keyboard.press("Enter");
   await setTo("dave", { keywords: ["release", "coffee"] });
-  await dialog(dave).getByRole("combobox", { name: "Wait while you use Confab" }).selectOption("1 minute");
+  await dialog(dave).getByRole("combobox", { name: "Wait while a device is in use" }).selectOption("1 minute");
   await setTo("dave", { delaySeconds: 60 });
   await dialog(dave).getByRole("checkbox", { name: /^Show the text of messages/ }).uncheck();
   await setTo("dave", { showPreview: false });
@@ -54,6 +54,12 @@ check("the settings are the same on another device, in dark colours and on a pho
   assert.equal(await dialog(phone).getByLabel("From", { exact: true }).inputValue(), "22:00");
   await fitsItsWidth(phone);
   await isAccessible(phone);
+  await phone.setViewportSize({ ...PHONE, height: 500 });
+  await dialog(phone).getByRole("checkbox", { name: /^Show the text of messages/ }).scrollIntoViewIfNeeded();
+  await dialog(phone).getByRole("button", { name: "Close" }).click({ trial: true });
+  const top = async (element) => (await element.boundingBox()).y;
+  const header = await top(dialog(phone).getByRole("heading", { name: "Notifications", exact: true }));
+  assert.ok(header >= (await top(dialog(phone))) && header < (await top(dialog(phone))) + 40);
   await phone.context().close();
 });
 

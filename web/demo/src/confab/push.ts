@@ -103,7 +103,7 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
     try {
       subscription = await subscribe(key, again);
     } catch {
-      return "The browser did not get an address from its push service. Try again later.";
+      return "The browser did not get an address from its push service. Private windows have no push. Otherwise, try again later.";
     }
     const { endpoint, keys } = subscription.toJSON();
     const webPush = { endpoint: endpoint!, p256dh: keys!.p256dh!, auth: keys!.auth! };

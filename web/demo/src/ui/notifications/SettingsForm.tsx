@@ -34,8 +34,8 @@ export function SettingsForm() {
       <Keywords settings={settings} set={set} />
       <DoNotDisturb settings={settings} set={set} />
       <label className="choice">
-        <span>Wait while you use Confab<small>Nothing comes if you are still there then</small></span>
-        <select aria-label="Wait while you use Confab" value={settings.delaySeconds} onChange={(event) => void set({ delaySeconds: Number(event.target.value) })}>
+        <span>Wait while a device is in use<small>No notification if one still is after this time</small></span>
+        <select aria-label="Wait while a device is in use" value={settings.delaySeconds} onChange={(event) => void set({ delaySeconds: Number(event.target.value) })}>
           {!DELAYS.some(([seconds]) => seconds === settings.delaySeconds) && <option value={settings.delaySeconds}>{`${settings.delaySeconds} seconds`}</option>}
           {DELAYS.map(([seconds, words]) => <option key={seconds} value={seconds}>{words}</option>)}
         </select>
@@ -80,7 +80,7 @@ function DoNotDisturb({ settings, set }: Props) {
             <Time label="To" value={to} save={(time) => setTimes(from, time)} />
           </div>
           <p className="hint">
-            Times of {timeZone.replaceAll("_", " ")}.{" "}
+            Times are in {timeZone.replaceAll("_", " ")}.{" "}
             {timeZone !== HERE && <button type="button" className="link" onClick={() => void set({ timeZone: HERE })}>Use {HERE.replaceAll("_", " ")}</button>}
           </p>
         </>
