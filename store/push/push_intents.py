@@ -18,7 +18,7 @@ from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 
 QUIET_INTERVAL_MS = 30_000
-"""Shortest time between two quiet pushes to a user."""
+"""Shortest time between quiet pushes to a user. Those that are due together are sent together."""
 
 _USERS_PER_CALL = 500
 
@@ -164,7 +164,7 @@ class PushIntents:
         )
 
     async def claim_quiet(self, user: UserId) -> int:
-        """Claim the right to send a quiet push to a user. Returns 0, or the time (ms) until the next claim succeeds."""
+        """Claim the right to send quiet pushes to a user. Returns 0, or the time (ms) until the next claim succeeds."""
         args = (self._clock.now_ms(), QUIET_INTERVAL_MS, user)
         key = self._keys.quiet_pushes(self._queue.part_of(user))
         waiting_ms: int = (await self._cache.run_in_background([Call("push_claim_quiet", (key,), args)]))[0]

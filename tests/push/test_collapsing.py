@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from resolvers.push.worker.intent_batch import MOST_REMOVED
 from store.devices.device import PushPlatform
 from tests.api.client import private_id
 from tests.push.pushing import Pushing
@@ -133,7 +134,7 @@ async def test_reading_without_a_notification_sends_nothing(pushing: Pushing) ->
     assert pushing.service.to(bob) == []
 
 
-async def test_there_is_one_quiet_push_in_30_seconds(pushing: Pushing) -> None:
+async def test_notifications_that_are_removed_within_30_seconds_are_removed_together(pushing: Pushing) -> None:
     bob, *others = await pushing.create_users("bob", "alice", "carol", "dave", "erin")
     for other in others:
         await pushing.send(other, bob)
@@ -142,10 +143,29 @@ async def test_there_is_one_quiet_push_in_30_seconds(pushing: Pushing) -> None:
         await pushing.api.mark_read(bob, private_id(other, bob))
         await pushing.work()
     assert [push.message.badge for push in pushing.service.quiet_to(bob)] == [3]
-    await pushing.pass_time(31)
-    assert [push.message.badge for push in pushing.service.quiet_to(bob)] == [3, 1]
-    await pushing.pass_time(31)
+    await pushing.pass_time(28)
+    assert len(pushing.service.quiet_to(bob)) == 1
+    await pushing.pass_time(3)
+    assert [push.message.badge for push in pushing.service.quiet_to(bob)] == [3, 1, 1]
     assert len({push.message.tag for push in pushing.service.quiet_to(bob)}) == 3
+
+
+async def test_many_notifications_are_removed_together_up_to_a_limit(pushing: Pushing) -> None:
+    bob, *others = await pushing.create_users("bob", *(f"u{number:02}" for number in range(MOST_REMOVED + 5)))
+    await pushing.add_device(bob, "tablet", PushPlatform.APNS)
+    for other in others:
+        await pushing.send(other, bob)
+    await pushing.work()
+    await pushing.api.mark_many_read(bob, *(private_id(other, bob) for other in others))
+    await pushing.work()
+    for service in pushing.services.values():
+        assert [push.message.badge for push in service.quiet_to(bob)] == [0] * MOST_REMOVED
+    await pushing.pass_time(31)
+    await pushing.pass_time(31)
+    tags = {push.message.tag for push in pushing.service.shown_to(bob)}
+    for service in pushing.services.values():
+        assert {push.message.tag for push in service.quiet_to(bob)} == tags
+        assert len(service.quiet_to(bob)) == MOST_REMOVED + 5
 
 
 async def test_reading_a_part_removes_nothing(pushing: Pushing) -> None:

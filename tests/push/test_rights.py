@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from resolvers.push.worker.recipients import PAGE
 from resolvers.users.callers import CallerRole
 from tests.api.channels.calls import ADD, Made, make_workspace
-from tests.api.client import make_caller, private_id
+from tests.api.client import gather_all, make_caller, private_id
 from tests.api.threads.calls import thread_of
 from tests.api.workspaces.calls import nickname
 from tests.api.workspaces.role_calls import create_role, everyone, overwrite, set_roles
@@ -80,6 +81,36 @@ async def test_a_mention_in_a_channel_notifies_also_those_who_do_not_follow_it(c
     pushing = channel.pushing
     await pushing.send(channel.owner, channel.id, "you!", mentions=[channel.other])
     await pushing.expect(channel.other, ("#trails (Hikers)", "Olga: you!"))
+
+
+async def _send_burst(pushing: Pushing, sender: str, to: str) -> None:
+    """Send more messages than decisions read."""
+    for _ in range(PAGE // 10 + 1):
+        await gather_all(*(pushing.send(sender, to, "chatter") for _ in range(10)))
+
+
+async def test_a_mention_before_a_burst_in_a_channel_notifies_also_those_who_do_not_follow_it(channel: Channel) -> None:
+    pushing = channel.pushing
+    await pushing.send(channel.owner, channel.id, "you!", mentions=[channel.other])
+    await _send_burst(pushing, channel.owner, channel.id)
+    await pushing.expect(channel.other, ("#trails (Hikers)", "Olga: you!"))
+    assert pushing.service.texts(channel.follower) == [("#trails (Hikers)", "Olga: chatter")]
+
+
+@pytest.mark.parametrize("is_recalled", [False, True])
+async def test_a_mention_before_a_burst_notifies_those_who_want_only_mentions(
+    pushing: Pushing, is_recalled: bool
+) -> None:
+    alice, bob, carol = await pushing.create_users("alice", "bob", "carol")
+    group = await pushing.api.create_group(alice, bob, carol)
+    for user in (bob, carol):
+        await pushing.set_level(user, group, "MENTIONS")
+    message = await pushing.send(alice, group, "you!", mentions=[bob])
+    await _send_burst(pushing, alice, group)
+    if is_recalled:
+        await pushing.api.recall(alice, message["id"])
+    await pushing.expect(bob, *([] if is_recalled else [("Group", "Alice: you!")]))
+    assert pushing.service.to(carol) == []
 
 
 async def test_a_recalled_mention_loses_its_notification_for_non_followers(

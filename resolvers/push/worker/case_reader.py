@@ -22,6 +22,10 @@ _USERS_AT_ONCE = 200
 _MESSAGES_BEFORE = 20
 """Messages before the shown one that may replace it if it is recalled."""
 
+_OLDER_MENTIONS = 5
+"""Newest mentions that are read for a user, if messages wait that are older than those that are read. There are several
+because some may be recalled."""
+
 _FEW_MESSAGES = 25
 _PLACES_AT_ONCE = 200
 
@@ -52,7 +56,9 @@ class CaseReader:
             self._read_messages(intents),
             self._read_workspaces(intents),
         )
-        gateways = await self._read_gateways(intents, sessions)
+        gateways, older = await asyncio.gather(
+            self._read_gateways(intents, sessions), self._read_older_mentions(intents, sessions, messages)
+        )
         now_ms = self._store.clock.now_ms()
         cases = []
         for each in intents:
@@ -66,7 +72,7 @@ class CaseReader:
                     now_ms=now_ms,
                     session=sessions.get((each.user, each.conversation)),
                     gateway=gateways.get((each.user, each.conversation)),
-                    messages=messages.get(each.conversation, ()),
+                    messages=(*older.get((each.user, each.conversation), ()), *messages.get(each.conversation, ())),
                     notifications=_in_force(each, sessions, inside, settings[each.user]),
                     roles=roles or frozenset(),
                     is_in_use=record is not None and self._is_in_use(record),
@@ -149,6 +155,34 @@ class CaseReader:
             for (name, _), message in sorted(part.items()):
                 single.setdefault(name, []).append(message)
         return found | single
+
+    async def _read_older_mentions(
+        self,
+        intents: Iterable[TakenIntent],
+        sessions: Mapping[Place, Session],
+        messages: Mapping[ConversationId, Sequence[Message]],
+    ) -> dict[Place, list[Message]]:
+        """Return unread messages that mention users, and came in a burst before those that were read, in order.
+
+        Nothing is read if there are none.
+        """
+        wanted: dict[Place, list[int]] = {}
+        for each in intents:
+            session, read = sessions.get((each.user, each.conversation)), messages.get(each.conversation)
+            if session is None or not read or not each.intent.is_pending or each.intent.first >= read[0].seq:
+                continue
+            seqs = [seq for seq in session.mentions if each.intent.first <= seq < read[0].seq]
+            if seqs:
+                wanted[each.user, each.conversation] = seqs[-_OLDER_MENTIONS:]
+        places = list({(name, seq) for (_, name), seqs in wanted.items() for seq in seqs})
+        parts = [places[start : start + _PLACES_AT_ONCE] for start in range(0, len(places), _PLACES_AT_ONCE)]
+        found: dict[tuple[ConversationId, int], Message] = {}
+        for part in await asyncio.gather(*map(self._store.messages.find_many, parts)):
+            found |= part
+        return {
+            (user, name): [found[name, seq] for seq in seqs if (name, seq) in found]
+            for (user, name), seqs in wanted.items()
+        }
 
     async def _read_workspaces(self, intents: Iterable[TakenIntent]) -> _InWorkspaces:
         users: dict[WorkspaceId, set[UserId]] = {}

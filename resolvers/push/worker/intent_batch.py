@@ -19,7 +19,7 @@ from resolvers.sessions.attention import attention_from
 from store.base.ids import MessageId, UserId
 from store.devices.device import Device
 from store.messages.message import Message
-from store.push.push_intents import PushIntent, SettledIntent, TakenIntent
+from store.push.push_intents import QUIET_INTERVAL_MS, PushIntent, SettledIntent, TakenIntent
 
 COOL_DOWN_MS = 5_000
 """Time after a notification in which further messages wait. They are shown together when it ends."""
@@ -32,6 +32,8 @@ _UNKNOWN_MESSAGES = 20
 """Messages that are decided on if Redis has lost the record of an intent."""
 
 _MOST_QUIET_ATTEMPTS = 3
+MOST_REMOVED = 20
+"""Notifications of a user that are removed at the same time: each takes a quiet push. Others wait for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,9 @@ class IntentBatch:
     async def carry_out(self, pushes: Sequence[DuePush]) -> None:
         """Send the pushes of one user, and settle their intents."""
         await asyncio.gather(*(self._show(each) for each in pushes if each.decision.verdict is Verdict.SHOW))
-        for each in pushes:
-            if each.decision.verdict is not Verdict.SHOW:
-                await self._store.push_intents.settle([await self._remove(each)])
+        removals = [each for each in pushes if each.decision.verdict is not Verdict.SHOW]
+        if removals:
+            await self._store.push_intents.settle(await self._remove_all(removals))
 
     async def _show(self, each: DuePush) -> None:
         await self._store.push_intents.settle([await self._notify(each)])
@@ -134,27 +136,38 @@ class IntentBatch:
             pushes.append((device, PushMessage(each.taken.conversation, tag, badge, text.title, text.body)))
         return await self._send(pushes, each.taken.intent)
 
-    async def _remove(self, each: DuePush) -> SettledIntent:
-        """Have the devices remove the notification, or wait until the user may be sent another quiet push."""
-        taken, intent = each.taken, each.taken.intent
-        wait_ms = await self._store.push_intents.claim_quiet(taken.user)
-        pending = self._settled(taken, each.decision)
-        is_retry = intent.is_retry and not intent.is_pending
-        if not is_retry:
-            intent = replace(intent, left={})
-        if wait_ms:
-            return self._remove_later(pending, intent, wait_ms)
-        badge = await self._count(taken.user)
+    async def _remove_all(self, removals: Sequence[DuePush]) -> list[SettledIntent]:
+        """Have the devices of one user remove notifications, or wait until the user may be sent quiet pushes again.
+
+        All share one claim, so that many conversations that were read at the same time do not wait for each other.
+        """
+        intents, user = self._store.push_intents, removals[0].taken.user
+        wait_ms = await intents.claim_quiet(user)
+        present, later = ([], removals) if wait_ms else (removals[:MOST_REMOVED], removals[MOST_REMOVED:])
+        badge = await self._count(user) if present else 0
+        settled = list(await asyncio.gather(*(self._remove(each, badge) for each in present)))
+        due_ms = wait_ms or QUIET_INTERVAL_MS
+        return settled + [self._remove_later(each, self._removed_from(each), due_ms) for each in later]
+
+    async def _remove(self, each: DuePush, badge: int) -> SettledIntent:
+        """Send the quiet push for one notification to all devices, or to those that the last one did not reach."""
+        taken, intent = each.taken, self._removed_from(each)
         quiet = PushMessage(taken.conversation, push_tag(taken.conversation), badge, is_quiet=True)
-        devices = [d for d in each.devices if not is_retry or d.id in intent.left]
+        devices = [d for d in each.devices if not intent.left or d.id in intent.left]
         sent = await self._send([(device, quiet) for device in devices], intent)
         left = {device: push.attempts for device, push in sent.items() if push.retry_at_ms is not None}
         if left and max(left.values()) < _MOST_QUIET_ATTEMPTS:
             retry_ms = max(push.retry_at_ms or 0 for push in sent.values()) - self._store.clock.now_ms()
-            return self._remove_later(pending, replace(intent, left=left), retry_ms)
+            return self._remove_later(each, replace(intent, left=left), retry_ms)
         return self._settled(taken, each.decision, shown=0)
 
-    def _remove_later(self, pending: SettledIntent, intent: PushIntent, wait_ms: int) -> SettledIntent:
+    def _removed_from(self, each: DuePush) -> PushIntent:
+        """Return an intent whose `left` is about its last quiet push, not about a notification."""
+        intent = each.taken.intent
+        return intent if intent.is_retry and not intent.is_pending else replace(intent, left={})
+
+    def _remove_later(self, each: DuePush, intent: PushIntent, wait_ms: int) -> SettledIntent:
+        pending = self._settled(each.taken, each.decision)
         due_ms = self._store.clock.now_ms() + wait_ms
         after = pending.after or PushIntent()
         after = replace(after, shown=intent.shown, cool_until_ms=intent.cool_until_ms)
