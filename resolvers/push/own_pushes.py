@@ -23,7 +23,7 @@ async def send_test_push(app: Confab, user: UserId, id: str) -> PushResult:
     """
     device = await app.store.devices.find(DeviceKey(user, id)) if is_device_id(id) else None
     if device is None:
-        raise NotFound("there is no such device")
+        raise NotFound("there is no such device", field="deviceId")
     if device.push is None:
         reason = "this device has no push address: call registerDevice with its pushPlatform first"
         return PushResult(PushOutcome.NOT_CONFIGURED, reason)

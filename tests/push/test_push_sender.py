@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from resolvers.push.push_service import PushMessage, PushOutcome, PushResult
 from resolvers.push.worker.push_sender import PushSender, SentPush
@@ -43,9 +45,11 @@ class Sending:
         self.sender = PushSender(services, None, self.clock, lambda: 0.5)  # type: ignore[arg-type]
         self.tasks: list[asyncio.Task[SentPush]] = []
 
-    def start(self, endpoint: str, platform: PushPlatform = PushPlatform.WEB_PUSH) -> asyncio.Task[SentPush]:
+    def start(
+        self, endpoint: str, platform: PushPlatform = PushPlatform.WEB_PUSH, message: PushMessage = MESSAGE
+    ) -> asyncio.Task[SentPush]:
         device = Device(UserId("u"), "d", DeviceType.WEB, 0, 0, push=PushAddress(platform, endpoint))
-        self.tasks.append(asyncio.create_task(self.sender.send(device, MESSAGE)))
+        self.tasks.append(asyncio.create_task(self.sender.send(device, message)))
         return self.tasks[-1]
 
 
@@ -109,3 +113,13 @@ async def test_a_pause_of_web_push_is_about_one_address(sending: Sending) -> Non
 async def test_a_device_without_an_address_gets_nothing(sending: Sending) -> None:
     device = Device(UserId("u"), "d", DeviceType.WEB, 0, 0)
     assert await sending.sender.send(device, MESSAGE) == SentPush()
+
+
+async def test_quiet_pushes_are_not_sent_to_safari_which_is_no_failure(sending: Sending) -> None:
+    quiet = replace(MESSAGE, title="", body="", is_quiet=True)
+    with capture_logs() as logs:
+        assert await sending.start("https://web.push.apple.com/1", message=quiet) == SentPush()
+    assert (sending.service.pushes, sending.sender.outcomes, logs) == ([], {}, [])
+    assert (await sending.start("https://web.push.apple.com/1")).is_accepted
+    assert (await sending.start("https://good.example/1", message=quiet)).is_accepted
+    assert (await sending.start("token", PushPlatform.APNS, quiet)).is_accepted

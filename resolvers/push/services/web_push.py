@@ -109,8 +109,6 @@ class WebPush:
             target = self._rules.parse(address.token)
         except AddressRefused as error:
             return unreachable(f"the endpoint is not allowed: {error}")
-        if message.is_quiet and target.host.endswith(_APPLE):
-            return refused("not sent: Safari ends subscriptions that get pushes which show nothing")
         try:
             content = _encrypt(encode_payload(message, payload_of, _MOST_BYTES), address)
         except (ValueError, http_ece.ECEException):
@@ -162,6 +160,11 @@ class WebPush:
 def is_known_service(host: str) -> bool:
     """Return whether a host is a service of one of the large browsers: no user can name a hostile one."""
     return any(host.endswith(name) if name.startswith(".") else host == name for name in _KNOWN)
+
+
+def takes_quiet_pushes(host: str) -> bool:
+    """Return whether quiet pushes may be sent to a host. Safari ends subscriptions after pushes that show nothing."""
+    return not host.endswith(_APPLE)
 
 
 def _origin(url: httpx.URL) -> str:

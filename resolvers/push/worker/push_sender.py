@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from resolvers.push.push_service import PushMessage, PushOutcome, PushResult, PushService
-from resolvers.push.services.web_push import is_known_service
+from resolvers.push.services.web_push import is_known_service, takes_quiet_pushes
 from store.base.clock import Clock
 from store.base.errors import StoreError
 from store.devices.device import Device, PushAddress, PushPlatform
@@ -172,11 +172,13 @@ class PushSender:
         """Pushes that were not sent again after the last attempt."""
 
     async def send(self, device: Device, message: PushMessage, attempts: int = 0) -> SentPush:
-        """Send a push once. attempts: earlier ones. Raises nothing."""
+        """Send a push once. attempts: earlier ones. Raises nothing. Nothing is sent where quiet pushes do harm."""
         address = device.push
         if address is None or address.platform not in self._services:
             if address is not None:
                 self.outcomes[address.platform, PushOutcome.NOT_CONFIGURED] += 1
+            return SentPush()
+        if message.is_quiet and not takes_quiet_pushes(_web_push_host(address)):
             return SentPush()
         held = self.hold(device, attempts)
         if held is not None:
@@ -233,15 +235,15 @@ class PushSender:
         return result
 
     def _lane_of(self, address: PushAddress) -> _Lane:
-        is_web_push = address.platform is PushPlatform.WEB_PUSH
-        host = urlsplit(address.token).hostname or "" if is_web_push else ""
+        host = _web_push_host(address)
         name = f"{address.platform} {host}"
         lane = self._lanes.get(name)
         if lane is None:
             if len(self._lanes) >= _MOST_HOSTS:
                 self._lanes = {name: lane for name, lane in self._lanes.items() if lane.taken}
             lane = self._lanes[name] = _Lane(
-                self._services[address.platform], is_known=not is_web_push or is_known_service(host)
+                self._services[address.platform],
+                is_known=address.platform is not PushPlatform.WEB_PUSH or is_known_service(host),
             )
         return lane
 
@@ -276,6 +278,11 @@ class PushSender:
         except StoreError as error:
             # The service says it again with the next push.
             _log.warning("push_address_not_forgotten", reason=str(error))
+
+
+def _web_push_host(address: PushAddress) -> str:
+    """Return the host of a Web Push service; "" for other services."""
+    return urlsplit(address.token).hostname or "" if address.platform is PushPlatform.WEB_PUSH else ""
 
 
 def _pause_key(address: PushAddress) -> str:

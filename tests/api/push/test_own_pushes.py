@@ -24,13 +24,13 @@ WEB_PUSH = {"vapid_private_key": KEY.private_text, "vapid_contact": "mailto:admi
 
 @pytest.fixture(scope="module")
 async def _pushing_process(open_api: OpenApi) -> AsyncIterator[Api]:
-    async with open_api("pushing", allow_loopback=True, **WEB_PUSH) as api:
+    async with open_api("pushing", allow_loopback=True, workers=False, **WEB_PUSH) as api:
         yield api
 
 
 @pytest.fixture
 async def pushing(_pushing_process: Api) -> Api:
-    """A process with Web Push, and no other service."""
+    """A process with Web Push, and no other service. It sends test pushes only: it has no workers."""
     return _pushing_process
 
 
@@ -125,7 +125,7 @@ async def test_unknown_and_foreign_devices_are_not_found_and_get_nothing(pushing
     server.reply = reply(410)
     before = await pushing.stored_documents()
     for id in ("browser", f"{alice} browser", "", "x" * 65, "a\nb", "d_1"):
-        assert await pushing.expect_refusal(bob, TEST_PUSH, id=id) == Refusal("NOT_FOUND")
+        assert await pushing.expect_refusal(bob, TEST_PUSH, id=id) == Refusal("NOT_FOUND", "deviceId")
     assert server.received == []
     assert await pushing.stored_documents() == before
 

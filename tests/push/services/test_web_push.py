@@ -82,11 +82,6 @@ async def test_a_quiet_push_says_that_it_is_quiet(service: WebPush, server: Push
     assert server.last.headers["urgency"] == "normal"
 
 
-async def test_no_quiet_push_goes_to_safari(service: WebPush) -> None:
-    result = await service.send(Subscription("https://web.push.apple.com/abc").address, QUIET)
-    assert result.outcome is PushOutcome.REFUSED and "Safari" in (result.reason or "")
-
-
 @pytest.mark.parametrize("body", ["x" * 9_000, "🦊" * 3_000, '"\n' * 4_000])
 async def test_a_long_text_is_cut_to_what_services_take(
     service: WebPush, server: PushServer, browser: Subscription, body: str
