@@ -89,7 +89,7 @@ async def _send_burst(pushing: Pushing, sender: str, to: str) -> None:
         await gather_all(*(pushing.send(sender, to, "chatter") for _ in range(10)))
 
 
-async def test_a_mention_before_a_burst_in_a_channel_notifies_also_those_who_do_not_follow_it(channel: Channel) -> None:
+async def test_a_mention_before_a_burst_in_a_channel_needs_no_following(channel: Channel) -> None:
     pushing = channel.pushing
     await pushing.send(channel.owner, channel.id, "you!", mentions=[channel.other])
     await _send_burst(pushing, channel.owner, channel.id)
