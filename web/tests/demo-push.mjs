@@ -78,13 +78,21 @@ check("a push is shown as a notification, and the next one of its conversation r
   await isActive(page);
   alice = await withWorker(page, "/demo/sw.js", "/demo/");
   guide = await withWorker(await open(`${origin}/`, { name: "guide", prepare: allowed }), "/push-worker.js", "/");
-  await both(async ({ push, shows, badges }) => {
-    await push(BOB);
-    await shows([["Bob Baker", "Are you there?"]]);
-    await push({ ...BOB, body: "Hello?", badge: 4 });
-    await shows([["Bob Baker", "Hello?"]]);
-    await push(CAROL);
-    await shows([["Bob Baker", "Hello?"], ["Carol Cook", "Socks!"]]);
+  await both(async ({ push, shows, badges, clear }) => {
+    const showThree = async () => {
+      await push(BOB);
+      await shows([["Bob Baker", "Are you there?"]]);
+      await push({ ...BOB, body: "Hello?", badge: 4 });
+      await shows([["Bob Baker", "Hello?"]]);
+      await push(CAROL);
+      await shows([["Bob Baker", "Hello?"], ["Carol Cook", "Socks!"]]);
+    };
+    // On a busy machine, a Chromium without a window sometimes closes all notifications by itself: once more then.
+    await showThree().catch(async () => {
+      await clear();
+      await badges();
+      await showThree();
+    });
     assert.deepEqual(await badges(), [3, 4, 4]);
   });
 });
