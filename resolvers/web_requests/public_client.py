@@ -17,9 +17,7 @@ import httpx
 
 from resolvers.web_requests.addresses import AddressRules, Resolve
 from resolvers.web_requests.errors import AddressRefused, FetchFailed
-
-_CONNECT_SECONDS = 2.0
-"""Time limit for one of several addresses of a host."""
+from resolvers.web_requests.first_address import connect_to_first
 
 
 class PublicNetwork(httpcore.AsyncNetworkBackend):
@@ -41,14 +39,8 @@ class PublicNetwork(httpcore.AsyncNetworkBackend):
         """Connect to the first address that answers. Raises ConnectError, ConnectTimeout."""
         try:
             async with asyncio.timeout(timeout):
-                *others, last = await self._rules.judge(host, port, self._resolve)
-                for address in others:
-                    try:
-                        async with asyncio.timeout(_CONNECT_SECONDS):
-                            return await self._network.connect_tcp(address, port)
-                    except (httpcore.ConnectError, TimeoutError):
-                        continue
-                return await self._network.connect_tcp(last, port)
+                judged = await self._rules.judge(host, port, self._resolve)
+                return await connect_to_first(self._network, judged, port)
         except FetchFailed as error:
             refused = isinstance(error, AddressRefused)
             raise httpcore.ConnectError(f"refused: {error}" if refused else str(error)) from error

@@ -5,19 +5,16 @@ Needs `httpcore`, so import this module where it is used.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Iterable, Sequence
 
 import httpcore
 
 from resolvers.web_requests.errors import TooLarge
+from resolvers.web_requests.first_address import connect_to_first
 
 _READ_BYTES = 16_384
 """Bytes read at once. Between two reads other tasks of the process run, whatever the peer sends."""
-
-_CONNECT_SECONDS = 2.0
-"""Time limit for one of several addresses."""
 
 HEAD_BYTES = 65_536
 """Most bytes of an answer before its body, with all interim responses."""
@@ -63,14 +60,7 @@ class PinnedNetwork(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Connect to the first address that answers. Raises ConnectError, ConnectTimeout."""
-        *others, last = self._addresses
-        for address in others:
-            try:
-                async with asyncio.timeout(_CONNECT_SECONDS):
-                    return _CountedStream(await self._network.connect_tcp(address, port), self._received)
-            except (httpcore.ConnectError, TimeoutError):
-                continue
-        return _CountedStream(await self._network.connect_tcp(last, port), self._received)
+        return _CountedStream(await connect_to_first(self._network, self._addresses, port), self._received)
 
 
 class _CountedStream(httpcore.AsyncNetworkStream):

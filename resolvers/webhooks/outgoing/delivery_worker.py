@@ -43,8 +43,6 @@ SLOW_AT_ONCE = 50
 TURN_SECONDS = 20.0
 """Time after which a webhook with many events lets others have its place, if all places are taken."""
 
-MEASURE_SECONDS = 15.0
-MOST_COUNTED = 100_000
 
 _REMOVAL_SECONDS = 1.0
 
