@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "clients"
 HERE = Path(__file__).parent
 PACKAGES = ROOT / "bench" / "node_modules"
+WEB = ROOT / "web"
+VITE = WEB / "node_modules" / "vite" / "bin" / "vite.js"
 LIMIT = 300.0
 """Time limit of a program, in seconds."""
 
@@ -31,6 +34,14 @@ def missing() -> str | None:
     if any(not (PACKAGES / name / "package.json").is_file() for name in wanted):
         return "needs the packages of bench/package.json: (cd bench && npm install)"
     return None
+
+
+def build_package(folder: Path) -> Path:
+    """Build the core of @confab/client into a folder and return the module."""
+    command = ["node", str(VITE), "build", "--config", "client/vite.config.ts", "--outDir", str(folder)]
+    done = subprocess.run(command, cwd=WEB, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "index.js"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +70,24 @@ class Workshop:
         (folder / "node_modules").symlink_to(PACKAGES)
         (folder / "package.json").write_text('{"type": "module"}')
 
-    async def run(self, program: str, url: str, secret: str) -> ProgramResult:
-        """Run `tests/clients/<program>.mjs` against a server. Raises TimeoutError."""
-        coverage = self._folder / f"coverage-{program}"
-        given = os.environ | {"CONFAB_URL": url, "CONFAB_SECRET": secret, "NODE_V8_COVERAGE": str(coverage)}
-        process = await asyncio.create_subprocess_exec(
+    async def start(
+        self, program: str, url: str, secret: str, environment: Mapping[str, str] | None = None
+    ) -> asyncio.subprocess.Process:
+        """Start `tests/clients/<program>.mjs` for a server. The caller ends it."""
+        coverage = {"NODE_V8_COVERAGE": str(self._coverage(program))}
+        return await asyncio.create_subprocess_exec(
             "node",
             f"programs/{program}.mjs",
             cwd=self._folder,
-            env=given,
-            stdin=subprocess.DEVNULL,
+            env=os.environ | {"CONFAB_URL": url, "CONFAB_SECRET": secret} | coverage | (environment or {}),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
+
+    async def run(self, program: str, url: str, secret: str) -> ProgramResult:
+        """Run `tests/clients/<program>.mjs` against a server. Raises TimeoutError."""
+        process = await self.start(program, url, secret)
         try:
             async with asyncio.timeout(LIMIT):
                 output, _ = await process.communicate()
@@ -80,7 +96,10 @@ class Workshop:
                 process.kill()
                 await process.wait()
         assert process.returncode is not None
-        return ProgramResult(process.returncode, output.decode(), self._loaded(coverage))
+        return ProgramResult(process.returncode, output.decode(), self._loaded(self._coverage(program)))
+
+    def _coverage(self, program: str) -> Path:
+        return self._folder / f"coverage-{program}"
 
     def _loaded(self, coverage: Path) -> frozenset[str]:
         guide = str((self._folder / "docs" / "clients").resolve())

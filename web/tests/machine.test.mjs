@@ -1,11 +1,11 @@
-// The state machine of the demo's connection (demo/src/confab/machine.ts): node --test machine.test.mjs
+// The state machine of a client's connection (client/src/connection/machine.ts): node --test machine.test.mjs
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { build } from "vite";
 
-const entry = fileURLToPath(new URL("../demo/src/confab/machine.ts", import.meta.url));
+const entry = fileURLToPath(new URL("../client/src/connection/machine.ts", import.meta.url));
 const [{ output }] = await build({ configFile: false, logLevel: "silent", build: { write: false, minify: false, lib: { entry, formats: ["es"] } } });
 const { IDLE_AFTER_MS, initialState, step } = await import(`data:text/javascript,${encodeURIComponent(output[0].code)}`);
 

@@ -1,0 +1,3 @@
+export { createClient } from "./client";
+export { privateId } from "./ids";
+export * from "./types";

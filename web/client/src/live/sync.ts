@@ -1,0 +1,245 @@
+/**
+ * Synchronisation: the first screen, and then the session list and all private conversations and groups.
+ *
+ * Guarantees: continues from exactly where the first screen ends. Missed events come first, in order. Every received message is
+ * acknowledged as delivered, and the sessions that it changed are fetched. A reset starts over.
+ */
+import { backoff } from "../connection/backoff";
+import type { Connection } from "../connection/connection";
+import { stoppedError } from "../errors";
+import { AckDelivered, MessageEvents, OfflineQueue, Ready, SyncSession, SyncSessions, Ticks, type MessageEventsSubscription, type ReadyQuery } from "../gql";
+import type { Store } from "../store/store";
+import type { ConfabError, Message } from "../types";
+import { startTimers, startWaiters } from "../waiting";
+import { isRoom } from "./rooms";
+import type { Typing } from "./typing";
+import type { Workspaces } from "./workspaces";
+
+const TOGETHER_MS = 50;
+const AGAIN_MS = 2_000;
+const TICKS_EVERY_MS = 400;
+const REFUSED_AGAIN_MS = 30_000;
+/** Limit of ackManyDelivered. */
+const MOST_MARKS = 200;
+const STREAMS = ["sessions", "messages"] as const;
+
+export interface Sync {
+  loadScreen(): void;
+  /** Resolves when the first screen is loaded: histories requested later have no gap to the events. Rejects if it is refused for good. */
+  ready(): Promise<void>;
+  stop(): void;
+}
+
+export interface SyncOptions {
+  connection(): Connection;
+  me: string;
+  store: Store;
+  workspaces: Workspaces;
+  typing: Typing;
+  /** Called for each message of an event. */
+  received(message: Message): void;
+}
+
+export function startSync({ connection, me, store, workspaces, typing, received }: SyncOptions): Sync {
+  const api = () => connection().api;
+  const stops: (() => void)[] = [];
+  const timers = startTimers();
+  const { later } = timers;
+  let stopped = false;
+
+  const arrived = new Map<string, number>();
+  const acknowledge = (conversationId: string, seq: number, after = TOGETHER_MS) => {
+    if (!arrived.size) later(after, () => void flush());
+    arrived.set(conversationId, Math.max(seq, arrived.get(conversationId) ?? 0));
+  };
+  /** Returns true if all acknowledgements were sent. Failed ones are sent again. */
+  const flush = async () => {
+    const due = [...arrived].slice(0, MOST_MARKS);
+    due.forEach(([id]) => arrived.delete(id));
+    if (arrived.size) later(TOGETHER_MS, () => void flush());
+    if (!due.length) return true;
+    return send(due);
+  };
+  const send = async (due: readonly (readonly [string, number])[]): Promise<boolean> => {
+    try {
+      const marks = due.map(([conversationId, upToSeq]) => ({ conversationId, upToSeq }));
+      store.applySessions((await api().request(AckDelivered, { marks })).ackManyDelivered);
+      return true;
+    } catch (error) {
+      if ((error as ConfabError).retryable) due.forEach(([id, seq]) => acknowledge(id, seq, AGAIN_MS));
+      // The server refuses all if one is refused.
+      else if (due.length > 1) return (await Promise.all(due.map((each) => send([each])))).some(Boolean);
+      return false;
+    }
+  };
+
+  let pulledTo: string | undefined;
+  let pulling = false;
+  /** Fetches the sessions that have changed since the last time; the first time all of them. */
+  const pull = (after = TOGETHER_MS) => {
+    if (pulling) return;
+    pulling = true;
+    later(after, async () => {
+      pulling = false;
+      try {
+        for (let more = true; more && !stopped; ) {
+          const asOf = store.time();
+          const { sessions, cursor, hasMore, totalUnread } = (await api().request(SyncSessions, { since: pulledTo })).syncSessions;
+          pulledTo = cursor;
+          more = hasMore;
+          store.applySessions(sessions);
+          store.setTotal(totalUnread, asOf);
+        }
+      } catch (error) {
+        if ((error as ConfabError).retryable) pull(AGAIN_MS);
+      }
+    });
+  };
+
+  /** The offline queue has the messages that arrived while no device was connected. Acknowledging removes them. */
+  const emptyQueue = async () => {
+    try {
+      for (let more = true; more && !stopped; ) {
+        const { edges, pageInfo } = (await api().request(OfflineQueue, {})).offlineMessages;
+        for (const { node } of edges) acknowledge(node.conversationId, node.seq);
+        more = pageInfo.hasNextPage && (await flush());
+      }
+    } catch (error) {
+      if ((error as ConfabError).retryable) later(AGAIN_MS, () => void emptyQueue());
+    }
+  };
+
+  /** In a group a tick counts people, so it does not follow from one person's receipt. */
+  const ticking = new Set<string>();
+  const refreshTicks = (conversationId: string) => {
+    if (ticking.has(conversationId)) return;
+    ticking.add(conversationId);
+    later(TICKS_EVERY_MS, () => {
+      ticking.delete(conversationId);
+      const apply = (nodes: readonly { node: Pick<Message, "id" | "delivery"> }[]) => store.applyDelivery(conversationId, nodes.map(({ node }) => node));
+      api().request(Ticks, { conversationId }).then(({ messages }) => apply(messages?.edges ?? []), () => {});
+    });
+  };
+
+  /** Followed threads are here as well, for their sessions. Their messages are in the thread's own events (rooms.ts). */
+  const apply = (event: MessageEventsSubscription["messageEvents"]) => {
+    switch (event.__typename) {
+      case "MessageCreated": {
+        const { conversationId, seq, sender } = event.message;
+        pull();
+        if (sender.id !== me) acknowledge(conversationId, seq);
+        if (isRoom(conversationId)) return;
+        typing.stopped(conversationId, sender.id);
+        store.arrive(event.message);
+        return received(event.message);
+      }
+      case "Mentioned":
+        return workspaces.pullChannels();
+      case "TypingStarted":
+        return typing.started(event.conversationId, event.user);
+      case "TypingStopped":
+        return typing.stopped(event.conversationId, event.user.id);
+      case "MessageUpdated":
+      case "MessageRecalled":
+        return isRoom(event.message.conversationId) ? pull() : store.applyMessages([event.message]);
+      case "ReactionsChanged":
+        return isRoom(event.conversationId) ? undefined : store.patchMessage(event.messageId, { reactions: event.reactions });
+      case "PinsChanged":
+        return isRoom(event.conversationId) ? undefined : store.patchMessage(event.message.id, { isPinned: event.message.isPinned });
+      case "ThreadChanged":
+        return store.patchMessage(event.parentId, { thread: event.thread });
+      case "GroupChanged": {
+        const session = store.session(event.group.id);
+        if (session) store.patchSession(event.group.id, { conversation: { ...session.conversation, ...event.group } as typeof session.conversation });
+        return;
+      }
+      case "ReceiptAdvanced": {
+        const session = store.session(event.conversationId);
+        if (event.user.id === me) return;
+        if (session?.conversation.__typename === "Group") return refreshTicks(event.conversationId);
+        store.applyReceipt(event.conversationId, me, event.status, event.seq);
+        if (session?.peerReadSeq == null) return;
+        const peerDeliveredSeq = Math.max(event.seq, session.peerDeliveredSeq ?? 0);
+        const peerReadSeq = event.status === "READ" ? Math.max(event.seq, session.peerReadSeq) : session.peerReadSeq;
+        return void store.patchSession(event.conversationId, { peerDeliveredSeq, peerReadSeq });
+      }
+      case "CaughtUp":
+        if (event.reset) {
+          store.dropHistories();
+          void emptyQueue();
+        }
+        pull();
+        connection().caughtUp("messages", event.reset);
+    }
+  };
+
+  /** True while the parts of a reset arrive. */
+  let inReset = false;
+  const follow = ({ cursor: since, workspaces: found }: ReadyQuery["ready"]) => {
+    connection().ready([...STREAMS, ...found.map(({ id }) => id)]);
+    workspaces.follow(found, since);
+    stops.push(
+      connection().api.subscribe(SyncSession, { since }, {
+        next: ({ syncSession: { sessions, totalUnread, reason, reset, hasMore } }) => {
+          const beginsReset = reset && !inReset;
+          if (beginsReset) pulledTo = undefined; // The whole list is fetched again.
+          if (beginsReset) store.dropSessionsExcept(sessions);
+          store.applySessions(sessions, reset || inReset);
+          inReset = (reset || inReset) && hasMore;
+          store.setTotal(totalUnread);
+          // A user who rejoins a group may be able to read messages from the time in between, which had no events for them.
+          if (reason === "MEMBERSHIP") store.dropHistories(sessions.map(({ conversation }) => conversation.id));
+          if (reason !== "CATCH_UP" || hasMore) return;
+          connection().caughtUp("sessions", reset);
+          workspaces.pullChannels();
+        },
+      }),
+      connection().api.subscribe(MessageEvents, { since }, { next: ({ messageEvents }) => apply(messageEvents) }),
+    );
+    void emptyQueue();
+    pull();
+  };
+
+  const firstScreen = startWaiters();
+  let loading = false;
+  const loadScreen = async () => {
+    if (loading || stopped || store.status === "ready") return;
+    loading = true;
+    for (let tries = 0; !stopped && loading; tries++) {
+      try {
+        const { ready } = await api().request(Ready, {});
+        if (stopped) return;
+        const { sessions, attention } = ready;
+        store.applySessions(sessions.edges.map(({ node }) => node));
+        store.setTotal(attention.unread);
+        store.setStatus("ready");
+        follow(ready);
+        firstScreen.settle();
+        loading = false;
+      } catch (error) {
+        const refusal = error as ConfabError;
+        if (!refusal.retryable) {
+          loading = false;
+          store.setStatus("failed", refusal);
+          firstScreen.settle(refusal);
+          later(REFUSED_AGAIN_MS, () => void loadScreen());
+        } else await new Promise((resolve) => setTimeout(resolve, Math.max(refusal.retryAfterMs, backoff(tries))));
+      }
+    }
+  };
+
+  return {
+    loadScreen: () => void loadScreen(),
+    ready: () => {
+      if (store.status === "ready") return Promise.resolve();
+      if (store.error) return Promise.reject(store.error);
+      return firstScreen.wait();
+    },
+    stop: () => {
+      stopped = true;
+      firstScreen.settle(stoppedError());
+      stops.forEach((stop) => stop());
+      timers.stop();
+    },
+  };
+}
