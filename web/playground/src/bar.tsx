@@ -1,6 +1,7 @@
-import { useEffect, useState } from "react";
+import { useEffect, useState, useSyncExternalStore } from "react";
 
 import { describe, identity, onIdentity, people, signInAs, takeToken, type Person } from "./identity";
+import { notice, onNotice, setNotice } from "./notice";
 
 /** The signed-in user, and switching to another. `controls` is the place of GraphiQL's own controls. */
 export function Bar({ controls }: { controls: (element: HTMLElement | null) => void }) {
@@ -21,7 +22,9 @@ export function Bar({ controls }: { controls: (element: HTMLElement | null) => v
     void people().then((found) => {
       setKnown(found);
       const wanted = found.find((person) => person.id === new URLSearchParams(location.search).get("as"));
-      if (wanted && identity()?.person?.id !== wanted.id) become(wanted);
+      // The first example is made for the first person.
+      const next = wanted ?? (identity() ? undefined : found[0]);
+      if (next && identity()?.person?.id !== next.id) become(next);
     });
   }, []);
   const { good, text } = describe(who);
@@ -53,7 +56,34 @@ export function Bar({ controls }: { controls: (element: HTMLElement | null) => v
         {failure || text}
       </p>
       <div className="controls" ref={controls} />
+      <NoticeLine signIn={become} />
     </header>
+  );
+}
+
+function NoticeLine({ signIn }: { signIn: (person: Person) => void }) {
+  const shown = useSyncExternalStore(onNotice, notice);
+  const person = shown?.signIn;
+  const accept = () => {
+    if (person) signIn(person);
+    setNotice(null);
+  };
+  return (
+    <div className="notice" role="status">
+      {shown ? (
+        <>
+          <span>{shown.text}</span>
+          {person ? (
+            <button type="button" onClick={accept}>
+              Sign in as {person.displayName.split(" ")[0]}
+            </button>
+          ) : null}
+          <button type="button" aria-label="Close this notice" title="Close this notice" onClick={() => setNotice(null)}>
+            <span aria-hidden="true">×</span>
+          </button>
+        </>
+      ) : null}
+    </div>
   );
 }
 

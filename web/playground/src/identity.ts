@@ -31,8 +31,14 @@ export function onIdentity(listener: Listener): () => void {
   return () => void listeners.delete(listener);
 }
 
+let known: Promise<Person[]> | undefined;
+
 /** The demo's people; empty if this is not a development server. Tokens are then entered by hand. */
-export async function people(): Promise<Person[]> {
+export function people(): Promise<Person[]> {
+  return (known ??= fetchPeople());
+}
+
+async function fetchPeople(): Promise<Person[]> {
   try {
     const response = await fetch("/dev/people");
     return response.ok ? ((await response.json()) as Person[]) : [];
@@ -43,14 +49,35 @@ export async function people(): Promise<Person[]> {
 
 /** Sends requests as one of the demo's people. Throws an error with a sentence for the user. */
 export async function signInAs(person: Person): Promise<void> {
+  become({ ...(await fetchToken({ userId: person.id })), who: person.displayName, person });
+}
+
+interface IssuedToken {
+  token: string;
+  expiresAt: number;
+}
+
+/** A token of one of the demo's people, also with the role service or admin. Throws an error with a sentence for the user. */
+async function fetchToken(wanted: { userId: string; role?: string }): Promise<IssuedToken> {
   const response = await fetch("/dev/sign-in", {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ userId: person.id }),
+    body: JSON.stringify(wanted),
   });
   if (!response.ok) throw new Error(`Signing in did not work: the server answered ${response.status}.`);
-  const { token, expiresAt } = (await response.json()) as { token: string; expiresAt: number };
-  become({ token, expiresAt, who: person.displayName, person });
+  return (await response.json()) as IssuedToken;
+}
+
+const ROLES = ["service", "admin"];
+const issued = new Map<string, IssuedToken>();
+
+/** A token of one of the demo's people, by id, or one of Alice's with a role. The signed-in user stays the same. */
+export async function tokenOf(who: string): Promise<string> {
+  const { token, expiresAt } = issued.get(who) ?? { token: "", expiresAt: 0 };
+  if (expiresAt - RENEW_BEFORE_MS > Date.now()) return token;
+  const fetched = await fetchToken(ROLES.includes(who) ? { userId: "alice", role: who } : { userId: who });
+  issued.set(who, fetched);
+  return fetched.token;
 }
 
 /** Sends requests with a given token; with an empty one, anonymously. */
@@ -74,7 +101,7 @@ export function takeTokenFromAddress(): void {
 /** Describes an identity: its user, and how long its token is valid. */
 export function describe(identity: Identity | null): { good: boolean; text: string } {
   if (!identity) return { good: false, text: "Not signed in: only the documentation is available." };
-  if (!identity.who) return { good: false, text: "This is no token." };
+  if (!identity.who) return { good: false, text: "This is not a token." };
   if (identity.expiresAt === null) return { good: true, text: `Signed in as ${identity.who}` };
   const left = identity.expiresAt - Date.now();
   if (left <= 0) return { good: false, text: `${identity.who}: this token has expired.` };
@@ -87,13 +114,13 @@ function become(next: Identity | null): void {
     if (next) sessionStorage.setItem(STORED, JSON.stringify(next));
     else sessionStorage.removeItem(STORED);
   } catch {
-    // Storage is disabled: it lives as long as the page.
+    // Storage is disabled: the identity is kept until the page is closed.
   }
   keepAlive();
   for (const listener of listeners) listener(next);
 }
 
-/** A development token lasts an hour; a new one is fetched in time, also by pages that slept meanwhile. */
+/** A development token lasts an hour; another one is fetched in time, also by pages that were suspended. */
 export function keepAlive(): void {
   clearTimeout(renewal);
   const { person, expiresAt } = current ?? {};

@@ -1,0 +1,1 @@
+"""The example operations of the playground, executed on the data of the demo."""
