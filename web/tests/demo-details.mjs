@@ -2,10 +2,9 @@
 // unusual people.
 import assert from "node:assert/strict";
 
-import { ask, check, complained, demo, eventually, isAccessible, open, PHONE, run, send, tokenOf } from "./harness.mjs";
-import { article, box, choose, list, log, openSession, row, rows, write } from "./pages.mjs";
+import { ask, check, complained, demo, eventually, isAccessible, open, run, send, tokenOf } from "./harness.mjs";
+import { act, article, box, list, log, openSession, row, rows, write } from "./pages.mjs";
 
-const AT_BOB = "#/c/p_alice_bob";
 const WITH_ERIN = "p_carol_erin";
 const MANY = 100;
 
@@ -107,12 +106,14 @@ check("scrolling down from there loads everything up to the newest message, whic
   assert.ok((await seqs()).length < MANY);
   await send("erin", WITH_ERIN, "Not in between");
   assert.equal(await article(carol, "Not in between").count(), 0);
+  const passed = new Set();
   await eventually(async () => {
-    await log(carol).evaluate((box) => box.scrollBy({ top: box.clientHeight, behavior: "instant" }));
+    for (const each of await seqs()) passed.add(each);
+    await log(carol).evaluate((box) => box.scrollBy({ top: box.clientHeight / 2, behavior: "instant" }));
     assert.equal(await button.count(), 0);
   });
-  const all = await seqs();
-  assert.deepEqual(all, all.map((_, index) => index + 1));
+  for (const each of await seqs()) passed.add(each);
+  assert.deepEqual([...passed].sort((a, b) => a - b), Array.from({ length: Math.max(...passed) }, (_, index) => index + 1));
   assert.ok(await inView(carol, article(carol, "Not in between")));
   await send("erin", WITH_ERIN, "At the end");
   await article(carol, "At the end").waitFor();
@@ -132,15 +133,15 @@ check("a message written while old ones are displayed appears at the end", async
 
 check("what cannot be undone is asked first, and Escape means no", async () => {
   alice = await demo("alice");
-  await choose(alice, "Trail Bot", "Delete");
-  await question("Delete Trail Bot?").waitFor();
+  await openSession(alice, "Weekend hike");
+  await act(alice, "I have the sandwiches", "Recall");
+  await question("Recall this message?").waitFor();
   assert.equal(await alice.evaluate(() => document.activeElement.textContent), "Cancel");
   await isAccessible(alice);
   await alice.keyboard.press("Escape");
-  await question("Delete Trail Bot?").waitFor({ state: "hidden" });
-  assert.equal(await alice.evaluate(() => document.activeElement.getAttribute("aria-label")), "Actions for Trail Bot");
-  await row(alice, "Trail Bot").waitFor();
-  assert.equal((await ask("alice", '{ session(conversationId: "p_alice_trailbot") { status } }')).session.status, "ACTIVE");
+  await question("Recall this message?").waitFor({ state: "hidden" });
+  assert.equal(await alice.evaluate(() => document.activeElement.getAttribute("aria-label")), "Actions for message");
+  await article(alice, "I have the sandwiches").waitFor();
 });
 
 check("dismissing and leaving a group are asked first", async () => {
@@ -209,23 +210,11 @@ check("bubbles stay near each other on a wide screen", async () => {
   await alice.setViewportSize({ width: 2560, height: 1000 });
   await send("bob", "alice", `A long story ${"and so on ".repeat(100)}`);
   await article(alice, "A long story").waitFor();
-  const edges = await log(alice).getByRole("article").evaluateAll((all) => all.map((each) => each.getBoundingClientRect()).map(({ left, right }) => [left, right]));
+  const edges = await log(alice).evaluate((box) => [...box.querySelectorAll(".bubble")].map((each) => each.getBoundingClientRect()).map(({ left, right }) => [left, right]));
   for (const [left, right] of edges) assert.ok(right - left <= 660, `${right - left} px`);
   const whole = Math.max(...edges.flat()) - Math.min(...edges.flat());
   assert.ok(whole <= 1100, `${whole} px`);
   await alice.setViewportSize(usual);
-});
-
-check("on a phone, a tap on a message opens its menu, and no button is displayed next to it", async () => {
-  const phone = await demo("alice", { path: AT_BOB, viewport: PHONE, hasTouch: true, isMobile: true });
-  await article(phone, "A long story").locator(".body").waitFor();
-  const opacities = () => log(phone).getByRole("button", { name: "Actions for message" }).evaluateAll((all) => all.map((each) => getComputedStyle(each).opacity));
-  assert.deepEqual([...new Set(await opacities())], ["0"]);
-  await article(phone, "A long story").locator(".meta").tap();
-  await phone.getByRole("menuitem", { name: "Reply" }).tap();
-  await phone.getByText("Reply to Bob Baker").waitFor();
-  assert.deepEqual([...new Set(await opacities())], ["0"]);
-  await phone.context().close();
 });
 
 check("an unknown person has no conversation", async () => {

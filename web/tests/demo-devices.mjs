@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 
 import { ask, check, complained, eventually, open, run, send } from "./harness.mjs";
-import { article, box, choose, confirm, openSession, row, rows, rowThatSays, write } from "./pages.mjs";
+import { article, box, choose, openSession, row, rows, rowThatSays, write } from "./pages.mjs";
 
 let page, left, right;
 
@@ -93,7 +93,7 @@ check("a folder made on the left appears on the right with its sessions", async 
 check("deleting on the left removes on the right, and the next message brings it back", async () => {
   await openSession(left, "Dave Dyer");
   await choose(left, "Erin Archer", "Delete");
-  await confirm(left, "Delete Erin Archer?", "Delete");
+  await left.getByRole("button", { name: "Close this message" }).click();
   for (const device of [left, right]) await eventually(async () => assert.equal(await row(device, "Erin Archer").count(), 0));
   await send("erin", "alice", "Still there?");
   for (const device of [left, right]) await row(device, "Erin Archer").waitFor();

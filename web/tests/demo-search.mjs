@@ -38,8 +38,10 @@ const highlighted = (page, seq) =>
     });
   }, seq);
 
-const inView = (page, text) =>
+/** before: called before each look. A list that has just been opened goes to its end again when its rows turn out to be higher. */
+const inView = (page, text, before = async () => {}) =>
   eventually(async () => {
+    await before();
     const isIn = await article(page, text).evaluate((element) => {
       const [list, { top, bottom }] = [element.closest("[role=log]").getBoundingClientRect(), element.getBoundingClientRect()];
       return top >= list.top && bottom <= list.bottom;
@@ -153,8 +155,8 @@ check("back returns to the results, and closing them to the conversation from be
 check("back in the same conversation shows the place that was left", async () => {
   await openSession(alice, "Dave Dyer");
   await article(alice, "Straw 100.").waitFor();
-  await article(alice, "Straw 100.").evaluate((element) => element.scrollIntoView({ block: "center" }));
-  await inView(alice, "Straw 100.");
+  const scroll = () => article(alice, "Straw 100.").evaluate((element) => element.scrollIntoView({ block: "center" }));
+  await inView(alice, "Straw 100.", scroll);
   await openSearch(alice);
   await search(alice, "haystack", 1);
   await highlighted(alice, needle.seq);
@@ -256,7 +258,7 @@ check("a channel opens although the user does not follow it, and is searched whe
   await erin.context().close();
 });
 
-check("a result in a thread opens the thread; one that the user does not follow is there to read", async () => {
+check("a result in a thread opens the thread; one that the user does not follow opens too", async () => {
   const reply = async (user, threadOf, content) => {
     const query = "mutation($input: SendMessageInput!) { sendMessage(input: $input) { message { seq conversationId } } }";
     return (await ask(user, query, { input: { threadOf, content, idempotencyKey: content } })).sendMessage.message;
@@ -271,20 +273,25 @@ check("a result in a thread opens the thread; one that the user does not follow 
   await option(alice, "Under the gravel").getByText("Thread: Where do we meet").waitFor();
   await highlighted(alice, seq);
   await field(alice).press("Enter");
-  await alice.getByRole("heading", { name: "Where do we meet" }).waitFor();
+  await alice.getByRole("heading", { name: "Weekend hike" }).waitFor();
+  const thread = (page) => page.getByRole("complementary", { name: "Thread" });
+  await thread(alice).getByText("Under the gravel sign").waitFor();
   await alice.evaluate(() => window.highlighted);
-  await box(alice).waitFor();
+  await thread(alice).getByRole("textbox", { name: "Reply" }).waitFor();
   await alice.goBack();
   await alice.keyboard.press("Escape");
   await isClosed(alice);
 
   const carol = await demo("carol", { path: `#/c/${conversationId}` });
-  await article(carol, "Under the gravel").waitFor();
-  assert.equal(await box(carol).count(), 0);
-  await reply("bob", parent.id, "At nine");
-  await article(carol, "At nine").waitFor();
-  await carol.getByRole("link", { name: "Show the message it belongs to." }).click();
   await inView(carol, "Where do we meet on Sunday?");
+  const said = (text) => thread(carol).getByRole("article").filter({ hasText: text });
+  await said("Under the gravel").waitFor();
+  await reply("bob", parent.id, "At nine");
+  await said("At nine").waitFor();
+  await thread(carol).getByRole("textbox", { name: "Reply" }).fill("I come too");
+  await carol.keyboard.press("Enter");
+  await said("I come too").and(carol.locator("[data-status='sent'], [data-status='delivered'], [data-status='read']")).waitFor();
+  await isFound("bob", "come too", 1);
   await carol.context().close();
 });
 

@@ -20,7 +20,7 @@ check("a workspace shows how many are online, its voice channels and its members
   alice = await demo("alice");
   bob = await demo("bob");
   for (const page of [alice, bob]) await openWorkspace(page);
-  await alice.getByText(/[1-9] online · 6 members/).waitFor();
+  await alice.getByText(/[1-9] online · 7 members/).waitFor();
   for (const name of ["Campfire", "Summit"]) await channel(alice, name).getByRole("button", { name: "Join" }).waitFor();
   await alice.getByRole("list", { name: "Members" }).getByRole("button", { name: /^Carol Cook/ }).waitFor();
   await eventually(async () => assert.equal(await alice.locator(".people-list .dot[data-user='bob']").getAttribute("data-status"), "ONLINE"));

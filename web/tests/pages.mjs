@@ -33,10 +33,13 @@ export async function write(page, text) {
   await page.getByRole("button", { name: "Send" }).click();
 }
 
+/** A message of a person, not one that announces it. */
+export const bubble = (page, text) => article(page, text).and(page.locator(".bubble"));
+
 /** Chooses from a message's menu. */
 export async function act(page, text, action) {
-  await article(page, text).hover();
-  await article(page, text).getByRole("button", { name: "Actions for message" }).click();
+  await bubble(page, text).hover();
+  await bubble(page, text).getByRole("button", { name: "Actions for message" }).click();
   await page.getByRole("menuitem", { name: action, exact: true }).click();
 }
 
@@ -58,4 +61,23 @@ export async function openNotifications(page) {
   await page.getByRole("button", { name: "More", exact: true }).click();
   await page.getByRole("menuitem", { name: "Notifications", exact: true }).click();
   await notificationsDialog(page).waitFor();
+}
+
+/** Takes the last action back. */
+export const undo = (page) => page.getByRole("status").getByRole("button", { name: "Undo" }).click();
+
+/** A channel's row in the list of its workspace. */
+export const channel = (page, name) => page.getByRole("link", { name: new RegExp(`^${name}\\b`) });
+
+/** Opens the demo's workspace. */
+export async function openWorkspace(page) {
+  await page.getByRole("link", { name: /^Lakeside Hikers/ }).click();
+  await channel(page, "general").waitFor();
+}
+
+/** Chooses from a channel's menu. */
+export async function chooseOfChannel(page, name, action) {
+  await channel(page, name).hover();
+  await page.getByRole("button", { name: `Actions for ${name}` }).click();
+  await page.getByRole("menuitem", { name: action, exact: true }).click();
 }

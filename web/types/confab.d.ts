@@ -120,6 +120,52 @@ export type Attention = {
   threads: Scalars['Int']['output'];
 };
 
+export type AuditConnection = {
+  __typename: 'AuditConnection';
+  edges: Array<AuditEdge>;
+  pageInfo: PageInfo;
+};
+
+export type AuditEdge = {
+  __typename: 'AuditEdge';
+  node: AuditEntry;
+  cursor: Scalars['String']['output'];
+};
+
+export type AuditEntry = Node & {
+  __typename: 'AuditEntry';
+  id: Scalars['ID']['output'];
+  action: Scalars['String']['output'];
+  targetId?: Maybe<Scalars['ID']['output']>;
+  reason?: Maybe<Scalars['String']['output']>;
+  createdAt: Scalars['DateTime']['output'];
+  actor: User;
+  onBehalfOf?: Maybe<User>;
+  before?: Maybe<Scalars['JSON']['output']>;
+  after?: Maybe<Scalars['JSON']['output']>;
+};
+
+export type Ban = {
+  __typename: 'Ban';
+  reason?: Maybe<Scalars['String']['output']>;
+  until?: Maybe<Scalars['DateTime']['output']>;
+  createdAt: Scalars['DateTime']['output'];
+  user: User;
+  by: User;
+};
+
+export type BanConnection = {
+  __typename: 'BanConnection';
+  edges: Array<BanEdge>;
+  pageInfo: PageInfo;
+};
+
+export type BanEdge = {
+  __typename: 'BanEdge';
+  node: Ban;
+  cursor: Scalars['String']['output'];
+};
+
 export type CaughtUp = {
   __typename: 'CaughtUp';
   cursor: Scalars['Cursor']['output'];
@@ -279,6 +325,30 @@ export type ChannelThread = {
   parentId: Scalars['ID']['output'];
   rev: Scalars['Timestamp']['output'];
   thread: Thread;
+};
+
+/** BLOCK: REJECTED before the message takes a place. FLAG: a report. TIMEOUT: BLOCK and a time-out of ten minutes. */
+export type ContentAction =
+  | 'BLOCK'
+  | 'FLAG'
+  | 'TIMEOUT';
+
+export type ContentRule = {
+  __typename: 'ContentRule';
+  id: Scalars['ID']['output'];
+  words: Array<Scalars['String']['output']>;
+  patterns: Array<Scalars['String']['output']>;
+  action: ContentAction;
+  exemptRoleIds: Array<Scalars['ID']['output']>;
+  exemptChannelIds: Array<Scalars['ID']['output']>;
+};
+
+export type ContentRuleInput = {
+  words?: InputMaybe<Array<Scalars['String']['input']>>;
+  patterns?: InputMaybe<Array<Scalars['String']['input']>>;
+  action: ContentAction;
+  exemptRoleIds?: InputMaybe<Array<Scalars['ID']['input']>>;
+  exemptChannelIds?: InputMaybe<Array<Scalars['ID']['input']>>;
 };
 
 /**
@@ -461,6 +531,15 @@ export type EmbedType =
   | 'VIDEO'
   | 'RICH';
 
+export type Erasure = {
+  __typename: 'Erasure';
+  userId: Scalars['ID']['output'];
+  state: JobState;
+  /** Steps that are left. */
+  remaining: Scalars['Int']['output'];
+  finishedAt?: Maybe<Scalars['DateTime']['output']>;
+};
+
 /** The closed list behind extensions.code. */
 export type ErrorCode =
   | 'UNAUTHENTICATED'
@@ -477,11 +556,22 @@ export type ErrorCode =
   | 'OWNER_CANNOT_LEAVE'
   | 'PRIVATE_CANNOT_DELETE'
   | 'SLOW_MODE'
+  | 'BLOCKED'
+  | 'BANNED'
   | 'ARCHIVED'
   | 'LIMIT_REACHED'
   | 'TOO_LARGE'
+  | 'REJECTED'
   | 'UNAVAILABLE'
   | 'INTERNAL';
+
+export type Export = {
+  __typename: 'Export';
+  id: Scalars['ID']['output'];
+  state: JobState;
+  expiresAt?: Maybe<Scalars['DateTime']['output']>;
+  url?: Maybe<Scalars['String']['output']>;
+};
 
 export type Group = Conversation & Node & {
   __typename: 'Group';
@@ -592,6 +682,12 @@ export type InvitePreview = {
   expiresAt?: Maybe<Scalars['DateTime']['output']>;
 };
 
+export type JobState =
+  | 'WAITING'
+  | 'RUNNING'
+  | 'DONE'
+  | 'FAILED';
+
 /**
  * A channel message that mentions the caller by name, or by a role of at most 200 members, followed or not. @everyone only
  * counts in Session.
@@ -653,6 +749,8 @@ export type Message = Node & {
   attachments: Array<Attachment>;
   /** Made by the server after sending (MessageUpdated; editCount stays), or given by a bot. */
   embeds: Array<Embed>;
+  /** The caller has blocked the sender: show it collapsed. */
+  isFromBlocked: Scalars['Boolean']['output'];
 };
 
 
@@ -981,6 +1079,46 @@ export type Mutation = {
   deleteWebhook: Scalars['Boolean']['output'];
   /** One delivery, or all failed ones since then, oldest first. Answers how many. */
   redeliverWebhook: Scalars['Int']['output'];
+  /** KICK_MEMBERS, only members below the caller. They may join again. */
+  kickMember: Scalars['Boolean']['output'];
+  /**
+   * deleteSeconds: recalls what they wrote in the last 0 to 604800 s. until null: for good. Without a workspace: role
+   * admin, from the whole deployment; tokens are revoked at once.
+   */
+  banUser: Ban;
+  /** False: there was no ban. */
+  unbanUser: Scalars['Boolean']['output'];
+  /** TIMEOUT_MEMBERS. At most 28 days; null ends it. */
+  timeoutMember: WorkspaceMember;
+  /** MANAGE_MESSAGES (groups: OWNER and ADMIN): recalls up to 100 messages of one conversation. */
+  recallMessages: Array<Message>;
+  /**
+   * Exactly one of a message (its text is kept with the report, whatever becomes of it), a user, or a file. Repeating by
+   * the same reporter answers the first report.
+   */
+  report: Report;
+  /** VIEW_REPORTS, and the permission that the action needs. */
+  resolveReport: Report;
+  /**
+   * MANAGE_WORKSPACE. Words as whole words, or with * at one end, at most 1,000 in all; patterns in RE2 syntax, at most 10
+   * in all. Case is ignored; edits are checked too. A FLAG report is made in the name of the owner.
+   */
+  setContentRules: Array<ContentRule>;
+  /**
+   * A file with everything the caller wrote, uploaded and set, as JSON lines; ready within a day, kept for seven. One at a
+   * time.
+   */
+  exportMyData: Export;
+  /** Role service or admin. Messages stay without a name and files are removed; messages: true removes them too. */
+  eraseUser: Erasure;
+  /**
+   * A blocked user cannot write to the caller privately (BLOCKED), add them to a group, or see their presence (OFFLINE).
+   * In groups and channels their messages are isFromBlocked and cause neither push nor Mentioned, and their typing is not
+   * shown; they still count as unread, since counts are positions. Whoever adds somebody who blocked them to a group gets
+   * no error: that person is skipped. Nobody is told. At most 1,000.
+   */
+  blockUser: User;
+  unblockUser: User;
 };
 
 
@@ -1449,6 +1587,81 @@ export type MutationRedeliverWebhookArgs = {
   since?: InputMaybe<Scalars['DateTime']['input']>;
 };
 
+
+export type MutationKickMemberArgs = {
+  workspaceId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+  reason?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationBanUserArgs = {
+  userId: Scalars['ID']['input'];
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  until?: InputMaybe<Scalars['DateTime']['input']>;
+  deleteSeconds?: InputMaybe<Scalars['Int']['input']>;
+  reason?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationUnbanUserArgs = {
+  userId: Scalars['ID']['input'];
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+export type MutationTimeoutMemberArgs = {
+  workspaceId: Scalars['ID']['input'];
+  userId: Scalars['ID']['input'];
+  until?: InputMaybe<Scalars['DateTime']['input']>;
+  reason?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationRecallMessagesArgs = {
+  conversationId: Scalars['ID']['input'];
+  messageIds: Array<Scalars['ID']['input']>;
+  reason?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationReportArgs = {
+  reason: ReportReason;
+  messageId?: InputMaybe<Scalars['ID']['input']>;
+  userId?: InputMaybe<Scalars['ID']['input']>;
+  attachmentId?: InputMaybe<Scalars['ID']['input']>;
+  note?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationResolveReportArgs = {
+  reportId: Scalars['ID']['input'];
+  action: ReportAction;
+  note?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type MutationSetContentRulesArgs = {
+  workspaceId: Scalars['ID']['input'];
+  rules: Array<ContentRuleInput>;
+};
+
+
+export type MutationEraseUserArgs = {
+  userId: Scalars['ID']['input'];
+  messages?: InputMaybe<Scalars['Boolean']['input']>;
+};
+
+
+export type MutationBlockUserArgs = {
+  userId: Scalars['ID']['input'];
+};
+
+
+export type MutationUnblockUserArgs = {
+  userId: Scalars['ID']['input'];
+};
+
 export type Node = {
   id: Scalars['ID']['output'];
 };
@@ -1679,6 +1892,11 @@ export type Query = {
    * ignored. Without directory access (a setting): only people who share a conversation or workspace with the caller.
    */
   searchUsers: UserConnection;
+  /**
+   * VIEW_AUDIT_LOG; without a workspace: role admin. Newest first. action: the mutation's name; targetId: the person
+   * concerned, else the object; actor: the caller.
+   */
+  auditLog: AuditConnection;
   attention: Attention;
   /**
    * The session list in display order: pinned first by priority, then by writeTs, newest first. Sessions inside a subBiz
@@ -1766,6 +1984,16 @@ export type Query = {
   webhooks: Array<Webhook>;
   /** Newest first, 30 days. */
   webhookDeliveries: WebhookDeliveryConnection;
+  /** BAN_MEMBERS; without a workspace: role admin, bans from the whole deployment. */
+  bans: BanConnection;
+  /** VIEW_REPORTS of the workspace; without one: role admin. Open ones first. */
+  reports: ReportConnection;
+  /** MANAGE_WORKSPACE. */
+  contentRules: Array<ContentRule>;
+  export?: Maybe<Export>;
+  /** The newest erasure of a user; null if there was none in the last 30 days. Role service or admin. */
+  erasure?: Maybe<Erasure>;
+  blockedUsers: UserConnection;
   node?: Maybe<Node>;
 };
 
@@ -1783,6 +2011,16 @@ export type QueryUsersArgs = {
 export type QuerySearchUsersArgs = {
   query: Scalars['String']['input'];
   workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryAuditLogArgs = {
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  actorId?: InputMaybe<Scalars['ID']['input']>;
+  targetId?: InputMaybe<Scalars['ID']['input']>;
+  actions?: InputMaybe<Array<Scalars['String']['input']>>;
   first?: InputMaybe<Scalars['Int']['input']>;
   after?: InputMaybe<Scalars['String']['input']>;
 };
@@ -1950,6 +2188,42 @@ export type QueryWebhookDeliveriesArgs = {
 };
 
 
+export type QueryBansArgs = {
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryReportsArgs = {
+  workspaceId?: InputMaybe<Scalars['ID']['input']>;
+  state?: InputMaybe<ReportState>;
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
+export type QueryContentRulesArgs = {
+  workspaceId: Scalars['ID']['input'];
+};
+
+
+export type QueryExportArgs = {
+  id: Scalars['ID']['input'];
+};
+
+
+export type QueryErasureArgs = {
+  userId: Scalars['ID']['input'];
+};
+
+
+export type QueryBlockedUsersArgs = {
+  first?: InputMaybe<Scalars['Int']['input']>;
+  after?: InputMaybe<Scalars['String']['input']>;
+};
+
+
 export type QueryNodeArgs = {
   id: Scalars['ID']['input'];
 };
@@ -2026,6 +2300,59 @@ export type ReceiptStatus =
   | 'SENT'
   | 'DELIVERED'
   | 'READ';
+
+/**
+ * message: the reported one, or the one with the reported file; null where the viewer may not read it (any more). text:
+ * that of the reported message when it was reported. user: the reported one, or the author of what was reported.
+ * attachment: has a url for those only who may read its message. action: null until RESOLVED.
+ */
+export type Report = Node & {
+  __typename: 'Report';
+  id: Scalars['ID']['output'];
+  text?: Maybe<Scalars['String']['output']>;
+  reason: ReportReason;
+  note?: Maybe<Scalars['String']['output']>;
+  state: ReportState;
+  action?: Maybe<ReportAction>;
+  createdAt: Scalars['DateTime']['output'];
+  reporter: User;
+  message?: Maybe<Message>;
+  user?: Maybe<User>;
+  attachment?: Maybe<Attachment>;
+  resolvedBy?: Maybe<User>;
+};
+
+export type ReportAction =
+  | 'NONE'
+  | 'RECALL'
+  | 'TIMEOUT'
+  | 'KICK'
+  | 'BAN';
+
+export type ReportConnection = {
+  __typename: 'ReportConnection';
+  edges: Array<ReportEdge>;
+  pageInfo: PageInfo;
+};
+
+export type ReportEdge = {
+  __typename: 'ReportEdge';
+  node: Report;
+  cursor: Scalars['String']['output'];
+};
+
+export type ReportReason =
+  | 'SPAM'
+  | 'HARASSMENT'
+  | 'VIOLENCE'
+  | 'SEXUAL'
+  | 'SELF_HARM'
+  | 'ILLEGAL'
+  | 'OTHER';
+
+export type ReportState =
+  | 'OPEN'
+  | 'RESOLVED';
 
 /** permissionBits: the same permissions as a bit field in decimal; bit n is the n-th value of Permission, counted from 0. */
 export type Role = Node & {
@@ -2449,6 +2776,7 @@ export type UpdateWorkspaceInput = {
   iconUrl?: InputMaybe<Scalars['String']['input']>;
   isOpen?: InputMaybe<Scalars['Boolean']['input']>;
   plan?: InputMaybe<WorkspacePlan>;
+  retentionDays?: InputMaybe<Scalars['Int']['input']>;
   metadata?: InputMaybe<Scalars['JSON']['input']>;
 };
 
@@ -2597,6 +2925,8 @@ export type Workspace = Node & {
   /** Anyone may join without an invitation. */
   isOpen: Scalars['Boolean']['output'];
   memberCount: Scalars['Int']['output'];
+  /** Messages older than this are deleted; null: kept. In updateWorkspace 0 means kept; 1 to 36500 else. */
+  retentionDays?: Maybe<Scalars['Int']['output']>;
   createdAt: Scalars['DateTime']['output'];
   rev: Scalars['Timestamp']['output'];
   owner: User;

@@ -44,6 +44,22 @@ export type ConversationType =
   | 'SUB_BIZ'
   | 'THREAD';
 
+/** name: 1 to 80 characters; topic: up to 1,024. */
+export type CreateChannelInput = {
+  workspaceId: string;
+  name: string;
+  kind?: ChannelKind;
+  topic?: string | null | undefined;
+  categoryId?: string | null | undefined;
+  position?: number | null | undefined;
+  isDefault?: boolean | null | undefined;
+  memberIds?: Array<string> | null | undefined;
+  historyVisibility?: HistoryVisibility | null | undefined;
+  slowModeSeconds?: number | null | undefined;
+  metadata?: unknown;
+  idempotencyKey?: string | null | undefined;
+};
+
 /** name: 1 to 100 characters. The same idempotencyKey from the same creator within 24 hours answers the first group. */
 export type CreateGroupInput = {
   name: string;
@@ -226,6 +242,26 @@ export type ReceiptStatus =
   | 'DELIVERED'
   | 'READ';
 
+export type ReportAction =
+  | 'NONE'
+  | 'RECALL'
+  | 'TIMEOUT'
+  | 'KICK'
+  | 'BAN';
+
+export type ReportReason =
+  | 'SPAM'
+  | 'HARASSMENT'
+  | 'VIOLENCE'
+  | 'SEXUAL'
+  | 'SELF_HARM'
+  | 'ILLEGAL'
+  | 'OTHER';
+
+export type ReportState =
+  | 'OPEN'
+  | 'RESOLVED';
+
 /** after and before are exclusive. FILE includes images. At most 100 conversationIds; c_…, t_… too. */
 export type SearchFilter = {
   conversationIds?: Array<string> | null | undefined;
@@ -302,6 +338,18 @@ export type SyncReason =
   | 'NOTIFICATIONS'
   | 'CATCH_UP';
 
+export type SystemEventKind =
+  | 'MEMBERS_JOINED'
+  | 'MEMBER_LEFT'
+  | 'MEMBER_REMOVED'
+  | 'OWNER_CHANGED'
+  | 'RENAMED'
+  | 'TOPIC_CHANGED'
+  | 'MESSAGE_PINNED'
+  | 'CHANNEL_ARCHIVED'
+  | 'CHANNEL_UNARCHIVED'
+  | 'CUSTOM';
+
 export type WebPushInput = {
   endpoint: string;
   p256dh: string;
@@ -316,33 +364,45 @@ export type FilePartsFragment = { id: string, filename: string, contentType: str
 
 export type EmbedPartsFragment = { type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> };
 
-export type MessagePartsFragment = { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
+export type MessagePartsFragment = { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> };
+
+export type ThreadPartsFragment = { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> };
+
+export type MessageReactionsFragment = { id: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> };
 
 export type PeerMarksFragment = { id: string, peerDeliveredSeq: number | null, peerReadSeq: number | null };
 
-export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
     | { __typename: 'Channel', id: string, type: ConversationType, title: string }
     | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
     | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+    | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
   , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
 
 export type ReadyQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type ReadyQuery = { ready: { cursor: string, me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type ReadyQuery = { ready: { cursor: string, me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
             | { __typename: 'Channel', id: string, type: ConversationType, title: string }
             | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
             | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
             | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-            | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+            | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
           , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, attention: { unread: number }, presence: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null }, workspaces: Array<{ id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, rev: number }> } };
 
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type MeQuery = { me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
+
+export type UpdateMeMutationVariables = Exact<{
+  displayName?: string | null | undefined;
+  avatarUrl?: string | null | undefined;
+}>;
+
+
+export type UpdateMeMutation = { updateMe: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
 
 export type FindPeopleQueryVariables = Exact<{
   query: string;
@@ -383,11 +443,74 @@ export type RoomQueryVariables = Exact<{
 
 
 export type RoomQuery = { conversation:
-    | { __typename: 'Channel', name: string, topic: string | null, rev: number, id: string, title: string, workspace: { id: string, name: string } }
+    | { __typename: 'Channel', name: string, topic: string | null, rev: number, isArchived: boolean, viewerPermissions: Array<Permission>, id: string, title: string, workspace: { id: string, name: string }, session: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+          | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+          | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+          | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+          | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+          | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
+        , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null }
     | { __typename: 'Group', id: string, title: string }
     | { __typename: 'PrivateConversation', id: string, title: string }
     | { __typename: 'SubBizGateway', id: string, title: string }
-    | { __typename: 'Thread', rev: number, id: string, title: string, parent: { id: string, conversationId: string, seq: number } }
+    | { __typename: 'Thread', id: string, title: string }
+   | null };
+
+export type ThreadQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ThreadQuery = { thread: { rev: number, id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null };
+
+export type MessageAtQueryVariables = Exact<{
+  conversationId: string;
+  seq: number;
+}>;
+
+
+export type MessageAtQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }> } | null };
+
+export type LatestRepliesQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type LatestRepliesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }> } | null };
+
+export type FollowThreadMutationVariables = Exact<{
+  id: string;
+  follow: boolean;
+}>;
+
+
+export type FollowThreadMutation = { followThread: { id: string, session: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
+        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
+        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
+        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
+        | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
+      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null } };
+
+export type LockThreadMutationVariables = Exact<{
+  id: string;
+  locked: boolean;
+}>;
+
+
+export type LockThreadMutation = { lockThread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } };
+
+export type PlaceNameQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type PlaceNameQuery = { conversation:
+    | { __typename: 'Channel', name: string, id: string, title: string, workspace: { id: string, name: string } }
+    | { __typename: 'Group', id: string, title: string }
+    | { __typename: 'PrivateConversation', id: string, title: string }
+    | { __typename: 'SubBizGateway', id: string, title: string }
+    | { __typename: 'Thread', id: string, title: string }
    | null };
 
 export type RoomEventsSubscriptionVariables = Exact<{
@@ -396,10 +519,10 @@ export type RoomEventsSubscriptionVariables = Exact<{
 
 
 export type RoomEventsSubscription = { channelEvents:
-    | { __typename: 'ChannelMessage', conversationId: string, change: MessageChange, rev: number, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
-    | { __typename: 'ChannelPins' }
-    | { __typename: 'ChannelReactions' }
-    | { __typename: 'ChannelThread' }
+    | { __typename: 'ChannelMessage', conversationId: string, change: MessageChange, rev: number, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
+    | { __typename: 'ChannelPins', conversationId: string, rev: number, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
+    | { __typename: 'ChannelReactions', conversationId: string, messageId: string, rev: number, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> }
+    | { __typename: 'ChannelThread', conversationId: string, parentId: string, rev: number, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } }
     | { __typename: 'TypingStarted' }
     | { __typename: 'TypingStopped' }
     | { __typename: 'AccessEnded', conversationId: string }
@@ -420,12 +543,12 @@ export type SessionsQueryVariables = Exact<{
 }>;
 
 
-export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
           | { __typename: 'Channel', id: string, type: ConversationType, title: string }
           | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
           | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
           | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-          | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+          | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
         , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
 export type SyncSessionsQueryVariables = Exact<{
@@ -433,12 +556,12 @@ export type SyncSessionsQueryVariables = Exact<{
 }>;
 
 
-export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boolean, totalUnread: number, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boolean, totalUnread: number, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+        | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
       , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
 export type OneSessionQueryVariables = Exact<{
@@ -446,12 +569,12 @@ export type OneSessionQueryVariables = Exact<{
 }>;
 
 
-export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
 
 export type OfflineQueueQueryVariables = Exact<{ [key: string]: never; }>;
@@ -476,14 +599,14 @@ export type FoldersQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type FoldersQuery = { sessionCategories: Array<{ categoryId: string, sessionCount: number, unreadCount: number }> };
 
-export type HistoryPartsFragment = { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } };
+export type HistoryPartsFragment = { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } };
 
 export type MessagesQueryVariables = Exact<{
   conversationId: string;
 }>;
 
 
-export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type OlderMessagesQueryVariables = Exact<{
   conversationId: string;
@@ -491,7 +614,7 @@ export type OlderMessagesQueryVariables = Exact<{
 }>;
 
 
-export type OlderMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+export type OlderMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type NewerMessagesQueryVariables = Exact<{
   conversationId: string;
@@ -499,7 +622,7 @@ export type NewerMessagesQueryVariables = Exact<{
 }>;
 
 
-export type NewerMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+export type NewerMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type MessagesAroundQueryVariables = Exact<{
   conversationId: string;
@@ -507,14 +630,14 @@ export type MessagesAroundQueryVariables = Exact<{
 }>;
 
 
-export type MessagesAroundQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
+export type MessagesAroundQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
 
 export type TicksQueryVariables = Exact<{
   conversationId: string;
 }>;
 
 
-export type TicksQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }> } | null };
+export type TicksQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }> } | null };
 
 export type ReceiptsQueryVariables = Exact<{
   id: string;
@@ -535,12 +658,12 @@ export type SendMessageMutationVariables = Exact<{
 }>;
 
 
-export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, session: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> }, session: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+        | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
       , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } } };
 
 export type CreateUploadMutationVariables = Exact<{
@@ -569,7 +692,7 @@ export type SuppressEmbedsMutationVariables = Exact<{
 }>;
 
 
-export type SuppressEmbedsMutation = { suppressEmbeds: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
+export type SuppressEmbedsMutation = { suppressEmbeds: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
 
 export type EditMessageMutationVariables = Exact<{
   id: string;
@@ -577,14 +700,80 @@ export type EditMessageMutationVariables = Exact<{
 }>;
 
 
-export type EditMessageMutation = { editMessage: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
+export type EditMessageMutation = { editMessage: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
 
 export type RecallMessageMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type RecallMessageMutation = { recallMessage: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } };
+export type RecallMessageMutation = { recallMessage: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
+
+export type BlockedPeopleQueryVariables = Exact<{
+  after?: string | null | undefined;
+}>;
+
+
+export type BlockedPeopleQuery = { blockedUsers: { edges: Array<{ node: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type BlockPersonMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type BlockPersonMutation = { blockUser: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
+
+export type UnblockPersonMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type UnblockPersonMutation = { unblockUser: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
+
+export type AddReactionMutationVariables = Exact<{
+  messageId: string;
+  emoji: string;
+}>;
+
+
+export type AddReactionMutation = { addReaction: { id: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
+
+export type RemoveReactionMutationVariables = Exact<{
+  messageId: string;
+  emoji: string;
+}>;
+
+
+export type RemoveReactionMutation = { removeReaction: { id: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
+
+export type ReactionsNowQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ReactionsNowQuery = { message: { id: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } | null };
+
+export type PinnedMessagesQueryVariables = Exact<{
+  conversationId: string;
+  after?: string | null | undefined;
+}>;
+
+
+export type PinnedMessagesQuery = { pinnedMessages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type PinMessageMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type PinMessageMutation = { pinMessage: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
+
+export type UnpinMessageMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type UnpinMessageMutation = { unpinMessage: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
 
 export type StartTypingMutationVariables = Exact<{
   conversationId: string;
@@ -606,12 +795,12 @@ export type MarkReadMutationVariables = Exact<{
 }>;
 
 
-export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type AckDeliveredMutationVariables = Exact<{
@@ -620,12 +809,12 @@ export type AckDeliveredMutationVariables = Exact<{
 }>;
 
 
-export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type SetUnreadMutationVariables = Exact<{
@@ -633,12 +822,12 @@ export type SetUnreadMutationVariables = Exact<{
 }>;
 
 
-export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type PinMutationVariables = Exact<{
@@ -647,12 +836,12 @@ export type PinMutationVariables = Exact<{
 }>;
 
 
-export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type MuteMutationVariables = Exact<{
@@ -662,12 +851,12 @@ export type MuteMutationVariables = Exact<{
 }>;
 
 
-export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type MoveToFolderMutationVariables = Exact<{
@@ -676,12 +865,12 @@ export type MoveToFolderMutationVariables = Exact<{
 }>;
 
 
-export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> };
 
 export type DeleteSessionMutationVariables = Exact<{
@@ -689,12 +878,12 @@ export type DeleteSessionMutationVariables = Exact<{
 }>;
 
 
-export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
       | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type CreateGroupMutationVariables = Exact<{
@@ -764,12 +953,12 @@ export type SyncSessionSubscriptionVariables = Exact<{
 }>;
 
 
-export type SyncSessionSubscription = { syncSession: { reset: boolean, reason: SyncReason, hasMore: boolean, totalUnread: number, cursor: string, sessions: Array<{ id: string, writeSeq: number, readSeq: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
+export type SyncSessionSubscription = { syncSession: { reset: boolean, reason: SyncReason, hasMore: boolean, totalUnread: number, cursor: string, sessions: Array<{ id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
         | { __typename: 'Channel', id: string, type: ConversationType, title: string }
         | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
         | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
         | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'Thread', id: string, type: ConversationType, title: string }
+        | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
       , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
 
 export type MessageEventsSubscriptionVariables = Exact<{
@@ -778,15 +967,15 @@ export type MessageEventsSubscriptionVariables = Exact<{
 
 
 export type MessageEventsSubscription = { messageEvents:
-    | { __typename: 'MessageCreated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
-    | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
-    | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }
+    | { __typename: 'MessageCreated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
+    | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
+    | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
     | { __typename: 'ReceiptAdvanced', conversationId: string, status: ReceiptStatus, seq: number, cursor: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'GroupChanged', cursor: string, group: { id: string, name: string, title: string, avatarUrl: string | null, memberCount: number, viewerRole: GroupRole | null, status: GroupStatus } }
-    | { __typename: 'ThreadChanged' }
+    | { __typename: 'ThreadChanged', parentId: string, cursor: string, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } }
     | { __typename: 'Mentioned' }
-    | { __typename: 'PinsChanged' }
-    | { __typename: 'ReactionsChanged' }
+    | { __typename: 'PinsChanged', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
+    | { __typename: 'ReactionsChanged', messageId: string, cursor: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> }
     | { __typename: 'TypingStarted', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'TypingStopped', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
     | { __typename: 'CaughtUp', cursor: string, reset: boolean }
@@ -893,12 +1082,19 @@ export type SetNotificationSettingsMutationVariables = Exact<{
 export type SetNotificationSettingsMutation = { setNotificationSettings: { level: NotificationLevel, doNotDisturbFrom: string | null, doNotDisturbTo: string | null, timeZone: string, delaySeconds: number, showPreview: boolean, keywords: Array<string> } };
 
 export type SetLevelMutationVariables = Exact<{
-  conversationId: string;
+  id: string;
   level?: NotificationLevel | null | undefined;
 }>;
 
 
 export type SetLevelMutation = { setNotificationLevel: NotificationLevel };
+
+export type LevelInForceMutationVariables = Exact<{
+  id: string;
+}>;
+
+
+export type LevelInForceMutation = { setNotificationLevel: NotificationLevel };
 
 export type VoicePartsFragment = { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
 
@@ -907,7 +1103,9 @@ export type WorkspaceQueryVariables = Exact<{
 }>;
 
 
-export type WorkspaceQuery = { workspace: { id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, rev: number, channels: { edges: Array<{ node: { id: string, name: string, topic: string | null, kind: ChannelKind, position: number, isArchived: boolean, viewerPermissions: Array<Permission>, voiceStates: Array<{ channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> } }> }, members: { edges: Array<{ node: { nickname: string | null, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, roles: Array<{ id: string, name: string, color: string | null, isHoisted: boolean }> } }> } } | null };
+export type WorkspaceQuery = { workspace: { id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, viewerPermissions: Array<Permission>, rev: number, owner: { id: string }, channels: { edges: Array<{ node: { id: string, name: string, topic: string | null, kind: ChannelKind, position: number, isArchived: boolean, viewerPermissions: Array<Permission>, viewerFollows: boolean, messageCount: number, category: { id: string, name: string, position: number } | null, session: { id: string, readCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, activeTs: number } | null, voiceStates: Array<{ channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> } }> }, members: { edges: Array<{ node: { nickname: string | null, timedOutUntil: string | null, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, roles: Array<{ id: string, name: string, color: string | null, isHoisted: boolean }> } }> } } | null };
+
+export type ChannelSessionFragment = { id: string, readCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, activeTs: number };
 
 export type OnlineCountQueryVariables = Exact<{
   id: string;
@@ -923,13 +1121,44 @@ export type WorkspaceEventsSubscriptionVariables = Exact<{
 
 export type WorkspaceEventsSubscription = { workspaceEvents:
     | { __typename: 'WorkspaceChanged', rev: number, workspace: { id: string, name: string, iconUrl: string | null } }
-    | { __typename: 'ChannelChanged', rev: number, channel: { id: string, workspace: { id: string } } }
+    | { __typename: 'ChannelChanged', rev: number, channel: { id: string, title: string, name: string, topic: string | null, isArchived: boolean, viewerPermissions: Array<Permission>, workspace: { id: string } } }
     | { __typename: 'ChannelGone', workspaceId: string, channelId: string, rev: number }
     | { __typename: 'OwnMembershipChanged', workspaceId: string, rev: number, member: { nickname: string | null } | null }
-    | { __typename: 'ChannelActivity' }
+    | { __typename: 'ChannelActivity', channelId: string, messageCount: number, rev: number }
     | { __typename: 'VoiceStateChanged', workspaceId: string, left: boolean, rev: number, state: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } }
     | { __typename: 'WorkspaceCaughtUp', workspaceId: string, rev: number, reset: boolean }
    };
+
+export type FollowChannelMutationVariables = Exact<{
+  id: string;
+  follow: boolean;
+}>;
+
+
+export type FollowChannelMutation = { followChannel: { id: string, viewerFollows: boolean, messageCount: number, session: { id: string, readCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, activeTs: number } | null } };
+
+export type MarkChannelsReadMutationVariables = Exact<{
+  workspaceId: string;
+  categoryId?: string | null | undefined;
+}>;
+
+
+export type MarkChannelsReadMutation = { markChannelsRead: { unread: number } };
+
+export type ArchiveChannelMutationVariables = Exact<{
+  id: string;
+  archived: boolean;
+}>;
+
+
+export type ArchiveChannelMutation = { archiveChannel: { id: string, isArchived: boolean, viewerPermissions: Array<Permission> } };
+
+export type CreateChannelMutationVariables = Exact<{
+  input: CreateChannelInput;
+}>;
+
+
+export type CreateChannelMutation = { createChannel: { id: string } };
 
 export type JoinVoiceMutationVariables = Exact<{
   channelId: string;
@@ -962,6 +1191,106 @@ export type ModerateVoiceMutationVariables = Exact<{
 
 
 export type ModerateVoiceMutation = { moderateVoice: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null };
+
+export type ReportPartsFragment = { id: string, reason: ReportReason, note: string | null, state: ReportState, action: ReportAction | null, text: string | null, createdAt: string, reporter: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, resolvedBy: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, message: { id: string, seq: number, conversationId: string, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, attachment: { id: string, filename: string } | null };
+
+export type BanPartsFragment = { reason: string | null, until: string | null, createdAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, by: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
+
+export type ModeratorRightsQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ModeratorRightsQuery = { workspace: { id: string, name: string, viewerPermissions: Array<Permission>, owner: { id: string }, roles: Array<{ id: string, name: string }>, categories: Array<{ id: string, name: string }>, channels: { edges: Array<{ node: { id: string, name: string } }> } } | null };
+
+export type ReportsQueryVariables = Exact<{
+  workspaceId: string;
+  state: ReportState;
+  after?: string | null | undefined;
+}>;
+
+
+export type ReportsQuery = { reports: { edges: Array<{ node: { id: string, reason: ReportReason, note: string | null, state: ReportState, action: ReportAction | null, text: string | null, createdAt: string, reporter: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, resolvedBy: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, message: { id: string, seq: number, conversationId: string, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, attachment: { id: string, filename: string } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type BansQueryVariables = Exact<{
+  workspaceId: string;
+  after?: string | null | undefined;
+}>;
+
+
+export type BansQuery = { bans: { edges: Array<{ node: { reason: string | null, until: string | null, createdAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, by: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type AuditLogQueryVariables = Exact<{
+  workspaceId: string;
+  actions?: Array<string> | string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type AuditLogQuery = { auditLog: { edges: Array<{ node: { id: string, action: string, targetId: string | null, before: unknown, after: unknown, reason: string | null, createdAt: string, actor: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, onBehalfOf: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type NamesOfQueryVariables = Exact<{
+  ids: Array<string> | string;
+}>;
+
+
+export type NamesOfQuery = { users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null> };
+
+export type ReportMessageMutationVariables = Exact<{
+  messageId: string;
+  reason: ReportReason;
+  note?: string | null | undefined;
+}>;
+
+
+export type ReportMessageMutation = { report: { id: string, reason: ReportReason, note: string | null, state: ReportState, action: ReportAction | null, text: string | null, createdAt: string, reporter: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, resolvedBy: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, message: { id: string, seq: number, conversationId: string, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, attachment: { id: string, filename: string } | null } };
+
+export type ResolveReportMutationVariables = Exact<{
+  reportId: string;
+  action: ReportAction;
+  note?: string | null | undefined;
+}>;
+
+
+export type ResolveReportMutation = { resolveReport: { id: string, reason: ReportReason, note: string | null, state: ReportState, action: ReportAction | null, text: string | null, createdAt: string, reporter: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, resolvedBy: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, message: { id: string, seq: number, conversationId: string, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, attachment: { id: string, filename: string } | null } };
+
+export type BanUserMutationVariables = Exact<{
+  workspaceId: string;
+  userId: string;
+  until?: string | null | undefined;
+  deleteSeconds: number;
+  reason?: string | null | undefined;
+}>;
+
+
+export type BanUserMutation = { banUser: { reason: string | null, until: string | null, createdAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, by: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } };
+
+export type UnbanUserMutationVariables = Exact<{
+  workspaceId: string;
+  userId: string;
+}>;
+
+
+export type UnbanUserMutation = { unbanUser: boolean };
+
+export type KickMemberMutationVariables = Exact<{
+  workspaceId: string;
+  userId: string;
+  reason?: string | null | undefined;
+}>;
+
+
+export type KickMemberMutation = { kickMember: boolean };
+
+export type TimeoutMemberMutationVariables = Exact<{
+  workspaceId: string;
+  userId: string;
+  until?: string | null | undefined;
+  reason?: string | null | undefined;
+}>;
+
+
+export type TimeoutMemberMutation = { timeoutMember: { timedOutUntil: string | null, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } };
 
 export const UserParts = gql`fragment UserParts on User {
   id
@@ -1071,6 +1400,19 @@ export const MessageParts = gql`fragment MessageParts on Message {
     }
   }
   idempotencyKey
+  isFromBlocked
+  isPinned
+  systemEvent {
+    kind
+  }
+  thread {
+    ...ThreadParts
+  }
+  broadcastOf {
+    id
+    conversationId
+  }
+  ...MessageReactions
 }
 fragment UserParts on User {
   id
@@ -1142,6 +1484,64 @@ fragment EmbedParts on Embed {
     value
     inline
   }
+}
+fragment ThreadParts on Thread {
+  id
+  title
+  replyCount
+  participants(first: 4) {
+    ...UserParts
+  }
+  lastReplyAt
+  isLocked
+}
+fragment MessageReactions on Message {
+  id
+  reactions {
+    emoji
+    count
+    viewerReacted
+    firstAt
+    users {
+      ...UserParts
+    }
+  }
+}`;
+
+export const ThreadParts = gql`fragment ThreadParts on Thread {
+  id
+  title
+  replyCount
+  participants(first: 4) {
+    ...UserParts
+  }
+  lastReplyAt
+  isLocked
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}`;
+
+export const MessageReactions = gql`fragment MessageReactions on Message {
+  id
+  reactions {
+    emoji
+    count
+    viewerReacted
+    firstAt
+    users {
+      ...UserParts
+    }
+  }
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
 }`;
 
 export const PeerMarks = gql`fragment PeerMarks on Session {
@@ -1171,12 +1571,19 @@ export const SessionParts = gql`fragment SessionParts on Session {
       status
       avatarUrl
     }
+    ... on Thread {
+      ...ThreadParts
+      parent {
+        ...PreviewParts
+      }
+    }
   }
   lastMessage {
     ...PreviewParts
   }
   writeSeq
   readSeq
+  readCount
   deliveredSeq
   unreadCount
   unreadMentionCount
@@ -1221,6 +1628,16 @@ fragment PreviewParts on Message {
     deliveredCount
     readCount
   }
+}
+fragment ThreadParts on Thread {
+  id
+  title
+  replyCount
+  participants(first: 4) {
+    ...UserParts
+  }
+  lastReplyAt
+  isLocked
 }
 fragment PeerMarks on Session {
   id
@@ -1294,6 +1711,19 @@ fragment MessageParts on Message {
     }
   }
   idempotencyKey
+  isFromBlocked
+  isPinned
+  systemEvent {
+    kind
+  }
+  thread {
+    ...ThreadParts
+  }
+  broadcastOf {
+    id
+    conversationId
+  }
+  ...MessageReactions
 }
 fragment UserParts on User {
   id
@@ -1364,6 +1794,28 @@ fragment EmbedParts on Embed {
     name
     value
     inline
+  }
+}
+fragment ThreadParts on Thread {
+  id
+  title
+  replyCount
+  participants(first: 4) {
+    ...UserParts
+  }
+  lastReplyAt
+  isLocked
+}
+fragment MessageReactions on Message {
+  id
+  reactions {
+    emoji
+    count
+    viewerReacted
+    firstAt
+    users {
+      ...UserParts
+    }
   }
 }`;
 
@@ -1443,6 +1895,73 @@ fragment UserParts on User {
   isBot
 }`;
 
+export const ChannelSession = gql`fragment ChannelSession on Session {
+  id
+  readCount
+  unreadStatus
+  muteStatus
+  mutedUntil
+  notifications
+  activeTs
+}`;
+
+export const ReportParts = gql`fragment ReportParts on Report {
+  id
+  reason
+  note
+  state
+  action
+  text
+  createdAt
+  reporter {
+    ...UserParts
+  }
+  user {
+    ...UserParts
+  }
+  resolvedBy {
+    ...UserParts
+  }
+  message {
+    id
+    seq
+    conversationId
+    content
+    state
+    sender {
+      ...UserParts
+    }
+  }
+  attachment {
+    id
+    filename
+  }
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}`;
+
+export const BanParts = gql`fragment BanParts on Ban {
+  user {
+    ...UserParts
+  }
+  by {
+    ...UserParts
+  }
+  reason
+  until
+  createdAt
+}
+fragment UserParts on User {
+  id
+  displayName
+  avatarUrl
+  isBot
+}`;
+
 export const ReadyDocument: TypedDocumentNode<ReadyQuery, ReadyQueryVariables> = gql`query Ready {
   ready {
     me {
@@ -1484,6 +2003,13 @@ ${OwnPresenceParts}`;
 
 export const MeDocument: TypedDocumentNode<MeQuery, MeQueryVariables> = gql`query Me {
   me {
+    ...UserParts
+  }
+}
+${UserParts}`;
+
+export const UpdateMeDocument: TypedDocumentNode<UpdateMeMutation, UpdateMeMutationVariables> = gql`mutation UpdateMe($displayName: String, $avatarUrl: String) {
+  updateMe(displayName: $displayName, avatarUrl: $avatarUrl) {
     ...UserParts
   }
 }
@@ -1561,17 +2087,81 @@ export const RoomDocument: TypedDocumentNode<RoomQuery, RoomQueryVariables> = gq
       name
       topic
       rev
+      isArchived
+      viewerPermissions
       workspace {
         id
         name
       }
+      session {
+        ...SessionParts
+      }
     }
-    ... on Thread {
-      rev
-      parent {
+  }
+}
+${SessionParts}`;
+
+export const ThreadDocument: TypedDocumentNode<ThreadQuery, ThreadQueryVariables> = gql`query Thread($id: ID!) {
+  thread(id: $id) {
+    ...ThreadParts
+    rev
+    parent {
+      ...MessageParts
+    }
+  }
+}
+${MessageParts}
+${ThreadParts}`;
+
+export const MessageAtDocument: TypedDocumentNode<MessageAtQuery, MessageAtQueryVariables> = gql`query MessageAt($conversationId: ID!, $seq: Int!) {
+  messages(conversationId: $conversationId, first: 1, aroundSeq: $seq) {
+    edges {
+      node {
+        ...MessageParts
+      }
+    }
+  }
+}
+${MessageParts}`;
+
+export const LatestRepliesDocument: TypedDocumentNode<LatestRepliesQuery, LatestRepliesQueryVariables> = gql`query LatestReplies($id: ID!) {
+  messages(conversationId: $id, last: 3) {
+    edges {
+      node {
+        ...MessageParts
+      }
+    }
+  }
+}
+${MessageParts}`;
+
+export const FollowThreadDocument: TypedDocumentNode<FollowThreadMutation, FollowThreadMutationVariables> = gql`mutation FollowThread($id: ID!, $follow: Boolean!) {
+  followThread(threadId: $id, follow: $follow) {
+    id
+    session {
+      ...SessionParts
+    }
+  }
+}
+${SessionParts}`;
+
+export const LockThreadDocument: TypedDocumentNode<LockThreadMutation, LockThreadMutationVariables> = gql`mutation LockThread($id: ID!, $locked: Boolean!) {
+  lockThread(threadId: $id, locked: $locked) {
+    ...ThreadParts
+  }
+}
+${ThreadParts}`;
+
+export const PlaceNameDocument: TypedDocumentNode<PlaceNameQuery, PlaceNameQueryVariables> = gql`query PlaceName($id: ID!) {
+  conversation(id: $id) {
+    __typename
+    id
+    title
+    ... on Channel {
+      name
+      workspace {
         id
-        conversationId
-        seq
+        name
       }
     }
   }
@@ -1591,6 +2181,35 @@ export const RoomEventsDocument: TypedDocumentNode<RoomEventsSubscription, RoomE
     ... on AccessEnded {
       conversationId
     }
+    ... on ChannelReactions {
+      conversationId
+      messageId
+      rev
+      reactions {
+        emoji
+        count
+        viewerReacted
+        firstAt
+        users {
+          ...UserParts
+        }
+      }
+    }
+    ... on ChannelPins {
+      conversationId
+      message {
+        ...MessageParts
+      }
+      rev
+    }
+    ... on ChannelThread {
+      conversationId
+      parentId
+      thread {
+        ...ThreadParts
+      }
+      rev
+    }
     ... on ChannelCaughtUp {
       conversationId
       rev
@@ -1598,7 +2217,9 @@ export const RoomEventsDocument: TypedDocumentNode<RoomEventsSubscription, RoomE
     }
   }
 }
-${MessageParts}`;
+${UserParts}
+${MessageParts}
+${ThreadParts}`;
 
 export const PersonDocument: TypedDocumentNode<PersonQuery, PersonQueryVariables> = gql`query Person($id: ID!) {
   user(id: $id) {
@@ -1821,6 +2442,85 @@ export const RecallMessageDocument: TypedDocumentNode<RecallMessageMutation, Rec
 }
 ${MessageParts}`;
 
+export const BlockedPeopleDocument: TypedDocumentNode<BlockedPeopleQuery, BlockedPeopleQueryVariables> = gql`query BlockedPeople($after: String) {
+  blockedUsers(first: 100, after: $after) {
+    edges {
+      node {
+        ...UserParts
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+${UserParts}`;
+
+export const BlockPersonDocument: TypedDocumentNode<BlockPersonMutation, BlockPersonMutationVariables> = gql`mutation BlockPerson($id: ID!) {
+  blockUser(userId: $id) {
+    ...UserParts
+  }
+}
+${UserParts}`;
+
+export const UnblockPersonDocument: TypedDocumentNode<UnblockPersonMutation, UnblockPersonMutationVariables> = gql`mutation UnblockPerson($id: ID!) {
+  unblockUser(userId: $id) {
+    ...UserParts
+  }
+}
+${UserParts}`;
+
+export const AddReactionDocument: TypedDocumentNode<AddReactionMutation, AddReactionMutationVariables> = gql`mutation AddReaction($messageId: ID!, $emoji: String!) {
+  addReaction(messageId: $messageId, emoji: $emoji) {
+    ...MessageReactions
+  }
+}
+${MessageReactions}`;
+
+export const RemoveReactionDocument: TypedDocumentNode<RemoveReactionMutation, RemoveReactionMutationVariables> = gql`mutation RemoveReaction($messageId: ID!, $emoji: String!) {
+  removeReaction(messageId: $messageId, emoji: $emoji) {
+    ...MessageReactions
+  }
+}
+${MessageReactions}`;
+
+export const ReactionsNowDocument: TypedDocumentNode<ReactionsNowQuery, ReactionsNowQueryVariables> = gql`query ReactionsNow($id: ID!) {
+  message(id: $id) {
+    ...MessageReactions
+  }
+}
+${MessageReactions}`;
+
+export const PinnedMessagesDocument: TypedDocumentNode<PinnedMessagesQuery, PinnedMessagesQueryVariables> = gql`query PinnedMessages($conversationId: ID!, $after: String) {
+  pinnedMessages(conversationId: $conversationId, first: 100, after: $after) {
+    edges {
+      node {
+        ...MessageParts
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+${MessageParts}`;
+
+export const PinMessageDocument: TypedDocumentNode<PinMessageMutation, PinMessageMutationVariables> = gql`mutation PinMessage($id: ID!) {
+  pinMessage(messageId: $id) {
+    ...MessageParts
+  }
+}
+${MessageParts}`;
+
+export const UnpinMessageDocument: TypedDocumentNode<UnpinMessageMutation, UnpinMessageMutationVariables> = gql`mutation UnpinMessage($id: ID!) {
+  unpinMessage(messageId: $id) {
+    ...MessageParts
+  }
+}
+${MessageParts}`;
+
 export const StartTypingDocument: TypedDocumentNode<StartTypingMutation, StartTypingMutationVariables> = gql`mutation StartTyping($conversationId: ID!) {
   startTyping(conversationId: $conversationId)
 }`;
@@ -1972,6 +2672,32 @@ export const MessageEventsDocument: TypedDocumentNode<MessageEventsSubscription,
       seq
       cursor
     }
+    ... on ReactionsChanged {
+      messageId
+      reactions {
+        emoji
+        count
+        viewerReacted
+        firstAt
+        users {
+          ...UserParts
+        }
+      }
+      cursor
+    }
+    ... on PinsChanged {
+      message {
+        ...MessageParts
+      }
+      cursor
+    }
+    ... on ThreadChanged {
+      parentId
+      thread {
+        ...ThreadParts
+      }
+      cursor
+    }
     ... on GroupChanged {
       group {
         id
@@ -2003,7 +2729,8 @@ export const MessageEventsDocument: TypedDocumentNode<MessageEventsSubscription,
   }
 }
 ${UserParts}
-${MessageParts}`;
+${MessageParts}
+${ThreadParts}`;
 
 export const OwnPresenceDocument: TypedDocumentNode<OwnPresenceQuery, OwnPresenceQueryVariables> = gql`query OwnPresence {
   ready {
@@ -2098,8 +2825,12 @@ export const SetNotificationSettingsDocument: TypedDocumentNode<SetNotificationS
 }
 ${NotificationParts}`;
 
-export const SetLevelDocument: TypedDocumentNode<SetLevelMutation, SetLevelMutationVariables> = gql`mutation SetLevel($conversationId: ID!, $level: NotificationLevel) {
-  setNotificationLevel(id: $conversationId, level: $level)
+export const SetLevelDocument: TypedDocumentNode<SetLevelMutation, SetLevelMutationVariables> = gql`mutation SetLevel($id: ID!, $level: NotificationLevel) {
+  setNotificationLevel(id: $id, level: $level)
+}`;
+
+export const LevelInForceDocument: TypedDocumentNode<LevelInForceMutation, LevelInForceMutationVariables> = gql`mutation LevelInForce($id: ID!) {
+  setNotificationLevel(id: $id)
 }`;
 
 export const WorkspaceDocument: TypedDocumentNode<WorkspaceQuery, WorkspaceQueryVariables> = gql`query Workspace($id: ID!) {
@@ -2109,6 +2840,10 @@ export const WorkspaceDocument: TypedDocumentNode<WorkspaceQuery, WorkspaceQuery
     iconUrl
     memberCount
     onlineCount
+    viewerPermissions
+    owner {
+      id
+    }
     rev
     channels(first: 100) {
       edges {
@@ -2120,6 +2855,16 @@ export const WorkspaceDocument: TypedDocumentNode<WorkspaceQuery, WorkspaceQuery
           position
           isArchived
           viewerPermissions
+          viewerFollows
+          messageCount
+          category {
+            id
+            name
+            position
+          }
+          session {
+            ...ChannelSession
+          }
           voiceStates {
             ...VoiceParts
           }
@@ -2130,6 +2875,7 @@ export const WorkspaceDocument: TypedDocumentNode<WorkspaceQuery, WorkspaceQuery
       edges {
         node {
           nickname
+          timedOutUntil
           user {
             ...UserParts
           }
@@ -2145,7 +2891,8 @@ export const WorkspaceDocument: TypedDocumentNode<WorkspaceQuery, WorkspaceQuery
   }
 }
 ${UserParts}
-${VoiceParts}`;
+${VoiceParts}
+${ChannelSession}`;
 
 export const OnlineCountDocument: TypedDocumentNode<OnlineCountQuery, OnlineCountQueryVariables> = gql`query OnlineCount($id: ID!) {
   workspace(id: $id) {
@@ -2169,6 +2916,11 @@ export const WorkspaceEventsDocument: TypedDocumentNode<WorkspaceEventsSubscript
     ... on ChannelChanged {
       channel {
         id
+        title
+        name
+        topic
+        isArchived
+        viewerPermissions
         workspace {
           id
         }
@@ -2187,6 +2939,11 @@ export const WorkspaceEventsDocument: TypedDocumentNode<WorkspaceEventsSubscript
       }
       rev
     }
+    ... on ChannelActivity {
+      channelId
+      messageCount
+      rev
+    }
     ... on VoiceStateChanged {
       workspaceId
       left
@@ -2203,6 +2960,38 @@ export const WorkspaceEventsDocument: TypedDocumentNode<WorkspaceEventsSubscript
   }
 }
 ${VoiceParts}`;
+
+export const FollowChannelDocument: TypedDocumentNode<FollowChannelMutation, FollowChannelMutationVariables> = gql`mutation FollowChannel($id: ID!, $follow: Boolean!) {
+  followChannel(channelId: $id, follow: $follow) {
+    id
+    viewerFollows
+    messageCount
+    session {
+      ...ChannelSession
+    }
+  }
+}
+${ChannelSession}`;
+
+export const MarkChannelsReadDocument: TypedDocumentNode<MarkChannelsReadMutation, MarkChannelsReadMutationVariables> = gql`mutation MarkChannelsRead($workspaceId: ID!, $categoryId: ID) {
+  markChannelsRead(workspaceId: $workspaceId, categoryId: $categoryId) {
+    unread
+  }
+}`;
+
+export const ArchiveChannelDocument: TypedDocumentNode<ArchiveChannelMutation, ArchiveChannelMutationVariables> = gql`mutation ArchiveChannel($id: ID!, $archived: Boolean!) {
+  archiveChannel(channelId: $id, archived: $archived) {
+    id
+    isArchived
+    viewerPermissions
+  }
+}`;
+
+export const CreateChannelDocument: TypedDocumentNode<CreateChannelMutation, CreateChannelMutationVariables> = gql`mutation CreateChannel($input: CreateChannelInput!) {
+  createChannel(input: $input) {
+    id
+  }
+}`;
 
 export const JoinVoiceDocument: TypedDocumentNode<JoinVoiceMutation, JoinVoiceMutationVariables> = gql`mutation JoinVoice($channelId: ID!, $selfMute: Boolean) {
   joinVoice(channelId: $channelId, selfMute: $selfMute) {
@@ -2239,6 +3028,147 @@ export const ModerateVoiceDocument: TypedDocumentNode<ModerateVoiceMutation, Mod
 }
 ${VoiceParts}`;
 
+export const ModeratorRightsDocument: TypedDocumentNode<ModeratorRightsQuery, ModeratorRightsQueryVariables> = gql`query ModeratorRights($id: ID!) {
+  workspace(id: $id) {
+    id
+    name
+    owner {
+      id
+    }
+    viewerPermissions
+    roles {
+      id
+      name
+    }
+    categories {
+      id
+      name
+    }
+    channels(first: 100) {
+      edges {
+        node {
+          id
+          name
+        }
+      }
+    }
+  }
+}`;
+
+export const ReportsDocument: TypedDocumentNode<ReportsQuery, ReportsQueryVariables> = gql`query Reports($workspaceId: ID!, $state: ReportState!, $after: String) {
+  reports(workspaceId: $workspaceId, state: $state, first: 20, after: $after) {
+    edges {
+      node {
+        ...ReportParts
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+${ReportParts}`;
+
+export const BansDocument: TypedDocumentNode<BansQuery, BansQueryVariables> = gql`query Bans($workspaceId: ID!, $after: String) {
+  bans(workspaceId: $workspaceId, first: 20, after: $after) {
+    edges {
+      node {
+        ...BanParts
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+${BanParts}`;
+
+export const AuditLogDocument: TypedDocumentNode<AuditLogQuery, AuditLogQueryVariables> = gql`query AuditLog($workspaceId: ID!, $actions: [String!], $after: String) {
+  auditLog(workspaceId: $workspaceId, actions: $actions, first: 30, after: $after) {
+    edges {
+      node {
+        id
+        action
+        targetId
+        before
+        after
+        reason
+        createdAt
+        actor {
+          ...UserParts
+        }
+        onBehalfOf {
+          ...UserParts
+        }
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+${UserParts}`;
+
+export const NamesOfDocument: TypedDocumentNode<NamesOfQuery, NamesOfQueryVariables> = gql`query NamesOf($ids: [ID!]!) {
+  users(ids: $ids) {
+    ...UserParts
+  }
+}
+${UserParts}`;
+
+export const ReportMessageDocument: TypedDocumentNode<ReportMessageMutation, ReportMessageMutationVariables> = gql`mutation ReportMessage($messageId: ID!, $reason: ReportReason!, $note: String) {
+  report(messageId: $messageId, reason: $reason, note: $note) {
+    ...ReportParts
+  }
+}
+${ReportParts}`;
+
+export const ResolveReportDocument: TypedDocumentNode<ResolveReportMutation, ResolveReportMutationVariables> = gql`mutation ResolveReport($reportId: ID!, $action: ReportAction!, $note: String) {
+  resolveReport(reportId: $reportId, action: $action, note: $note) {
+    ...ReportParts
+  }
+}
+${ReportParts}`;
+
+export const BanUserDocument: TypedDocumentNode<BanUserMutation, BanUserMutationVariables> = gql`mutation BanUser($workspaceId: ID!, $userId: ID!, $until: DateTime, $deleteSeconds: Int!, $reason: String) {
+  banUser(
+    workspaceId: $workspaceId
+    userId: $userId
+    until: $until
+    deleteSeconds: $deleteSeconds
+    reason: $reason
+  ) {
+    ...BanParts
+  }
+}
+${BanParts}`;
+
+export const UnbanUserDocument: TypedDocumentNode<UnbanUserMutation, UnbanUserMutationVariables> = gql`mutation UnbanUser($workspaceId: ID!, $userId: ID!) {
+  unbanUser(workspaceId: $workspaceId, userId: $userId)
+}`;
+
+export const KickMemberDocument: TypedDocumentNode<KickMemberMutation, KickMemberMutationVariables> = gql`mutation KickMember($workspaceId: ID!, $userId: ID!, $reason: String) {
+  kickMember(workspaceId: $workspaceId, userId: $userId, reason: $reason)
+}`;
+
+export const TimeoutMemberDocument: TypedDocumentNode<TimeoutMemberMutation, TimeoutMemberMutationVariables> = gql`mutation TimeoutMember($workspaceId: ID!, $userId: ID!, $until: DateTime, $reason: String) {
+  timeoutMember(
+    workspaceId: $workspaceId
+    userId: $userId
+    until: $until
+    reason: $reason
+  ) {
+    timedOutUntil
+    user {
+      ...UserParts
+    }
+  }
+}
+${UserParts}`;
+
 /** Which types an interface or union stands for. */
 export const possibleTypes = {
   "ChannelEvent": [
@@ -2274,12 +3204,14 @@ export const possibleTypes = {
   ],
   "Node": [
     "Attachment",
+    "AuditEntry",
     "Channel",
     "ChannelCategory",
     "Device",
     "Group",
     "Message",
     "PrivateConversation",
+    "Report",
     "Role",
     "Session",
     "SubBizGateway",
@@ -2300,6 +3232,6 @@ export const possibleTypes = {
 };
 
 /** Types without an id: part of what they are in. */
-export const embeddedTypes = ["AccessEnded","Activity","Attention","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","CustomStatus","Delivery","Embed","EmbedField","EmbedImage","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","NotificationSettings","OwnMembershipChanged","OwnPresence","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Presence","PushResult","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","SearchConnection","SearchEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TextRange","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","VoiceJoin","VoiceState","VoiceStateChanged","WebhookDeliveryConnection","WebhookDeliveryEdge","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
+export const embeddedTypes = ["AccessEnded","Activity","Attention","AuditConnection","AuditEdge","Ban","BanConnection","BanEdge","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","CustomStatus","Delivery","Embed","EmbedField","EmbedImage","Erasure","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","NotificationSettings","OwnMembershipChanged","OwnPresence","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Presence","PushResult","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","ReportConnection","ReportEdge","SearchConnection","SearchEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TextRange","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","VoiceJoin","VoiceState","VoiceStateChanged","WebhookDeliveryConnection","WebhookDeliveryEdge","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
 
-export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","setPresence","setCustomStatus","reportActivity","renewAuth","registerDevice","removeDevice","setNotificationSettings","joinVoice","updateVoice","leaveVoice","moderateVoice","testPush","createIncomingWebhook","createOutgoingWebhook","rotateWebhookSecret","deleteWebhook","redeliverWebhook"];
+export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","setPresence","setCustomStatus","reportActivity","renewAuth","registerDevice","removeDevice","setNotificationSettings","joinVoice","updateVoice","leaveVoice","moderateVoice","testPush","createIncomingWebhook","createOutgoingWebhook","rotateWebhookSecret","deleteWebhook","redeliverWebhook","kickMember","banUser","unbanUser","timeoutMember","recallMessages","report","resolveReport","setContentRules","exportMyData","eraseUser","blockUser","unblockUser"];

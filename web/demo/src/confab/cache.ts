@@ -2,16 +2,23 @@
  * The normalised cache: one copy of each session, message and user, from whichever answer or event.
  *
  * Guarantees: the session list is always in display order, and the history in order of seq without duplicates, in whatever order
- * data arrives: both are computed from all cached objects. Older data never replaces newer data.
+ * data arrives: both are computed from all cached objects. Older data never replaces newer data: versions tell which is newer, and
+ * where there are none, the order of answers and events (answers.ts).
  */
 import { cacheExchange, type Cache } from "@urql/exchange-graphcache";
 
-import { embeddedTypes, MeDocument, mutations, NotificationSettingsDocument, OwnPresenceDocument, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
-import type { MessageEventsSubscription, NotificationSettingsInput, ReadyQuery, RoomEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
-import { connectedHistory, newHistory } from "./history";
-import { sessionId } from "./ids";
+import { embeddedTypes, MeDocument, MessageReactions, mutations, NotificationSettingsDocument, OwnPresenceDocument, PeerMarks, possibleTypes, SessionsDocument, TotalDocument } from "../gql";
+import type { MessageEventsSubscription, MessageReactionsFragment, NotificationSettingsInput, ReadyQuery, RoomEventsSubscription, SessionPartsFragment, SyncSessionSubscription } from "../gql";
+import type { AnswerOrder } from "./answers";
+import { connectedHistory, dropDistantPages, newHistory } from "./history";
+import { holdPin, pinnedMessages } from "./pins";
+import { ERASED_NAME, isErased, sessionId } from "../../../client/src/ids";
+import { withoutReaction, withReaction, type Reactions } from "./reactions";
 
-export function cache(me: string) {
+/** The data that is dropped if events were missed. */
+const HISTORIES = new Set(["messages", "arrived", "pinnedMessages", "pinned"]);
+
+export function cache(me: string, order: AnswerOrder) {
   const sessionKey = (conversationId: string) => `Session:${sessionId(me, conversationId)}`;
 
   // The members of a list are stored one by one: answers that overtake each other are written into layers, and if a list were read,
@@ -32,8 +39,8 @@ export function cache(me: string) {
   const holdTotal = (cache: Cache, total: number) => cache.updateQuery({ query: TotalDocument }, () => ({ __typename: "Query", totalUnread: total }) as never);
   const dropHistory = (cache: Cache, of?: Set<string>) => {
     for (const { fieldName, arguments: args } of cache.inspectFields("Query")) {
-      if ((fieldName !== "messages" && fieldName !== "arrived") || (of && !of.has(args?.conversationId as string))) continue;
-      if (fieldName === "messages" || args?.key) cache.invalidate("Query", fieldName, args);
+      if (!HISTORIES.has(fieldName) || (of && !of.has(args?.conversationId as string))) continue;
+      if (fieldName !== "arrived" || args?.key) cache.invalidate("Query", fieldName, args);
     }
   };
 
@@ -48,6 +55,36 @@ export function cache(me: string) {
     return writeSeq === undefined ? (null as never) : { __typename: "Session", id, ...change(args as never, writeSeq) };
   };
 
+  /** One's own reaction, displayed until the server answers. */
+  const reacting = (change: (reactions: Reactions, emoji: string) => Reactions) => (args: { messageId?: unknown; emoji?: unknown }, cache: Cache) => {
+    const id = String(args.messageId);
+    const before = cache.readFragment(MessageReactions, { __typename: "Message", id }) as MessageReactionsFragment | null;
+    return (before && { __typename: "Message", id, reactions: change(before.reactions, String(args.emoji)) }) as never;
+  };
+
+  const holdReactions = (cache: Cache, { messageId: id, reactions }: { messageId: string; reactions: Reactions }) =>
+    void cache.writeFragment(MessageReactions, { __typename: "Message", id, reactions } as never);
+
+  /** An event that came before the answer to the user's own reaction may be older or newer than it, so the server is asked. */
+  const reacted = (name: "addReaction" | "removeReaction", change: typeof withReaction) => (result: Record<string, unknown>, args: { emoji?: unknown }, cache: Cache) => {
+    const { id } = result[name] as { id: string };
+    if (!order.isOutdated(result[name] as object)) return;
+    const held = cache.readFragment(MessageReactions, { __typename: "Message", id }) as MessageReactionsFragment | null;
+    if (held) holdReactions(cache, { messageId: id, reactions: change(held.reactions, String(args.emoji)) });
+    order.askForReactions(id);
+  };
+
+  const pinned = (name: "pinMessage" | "unpinMessage") => (result: Record<string, unknown>, _args: unknown, cache: Cache) =>
+    order.isOutdated(result[name] as object) || holdPin(cache, result[name] as Parameters<typeof holdPin>[1]);
+
+  const holdThread = (cache: Cache, { parentId, thread: { id } }: { parentId: string; thread: { id: string } }) => {
+    cache.link({ __typename: "Message", id: parentId }, "thread", { __typename: "Thread", id });
+    // The history was requested before the first reply.
+    for (const { fieldName, fieldKey, arguments: args } of cache.inspectFields("Query")) {
+      if (fieldName === "messages" && args?.conversationId === id && cache.resolve("Query", fieldKey) === null) cache.invalidate("Query", fieldName, args);
+    }
+  };
+
   const leaveOut = (data: Record<string, unknown>) =>
     Object.keys(data).forEach((field) => field !== "id" && field !== "__typename" && (data[field] = undefined));
 
@@ -58,11 +95,23 @@ export function cache(me: string) {
   let inReset = false;
   let afterFirst = false;
 
+  /** Erased users have their pseudonym as their name. */
+  const named = (field: "displayName" | "title") => (parent: { displayName?: unknown; title?: unknown }) =>
+    (isErased(String(parent[field])) ? ERASED_NAME : parent[field]) as string;
+
   return cacheExchange({
     possibleTypes,
     keys: Object.fromEntries(embeddedTypes.map((type) => [type, () => null])),
 
     resolvers: {
+      User: { displayName: named("displayName") },
+      /** It is the other person's name, which may change. */
+      PrivateConversation: {
+        title: (parent, _args, cache, info) => {
+          const peer = cache.resolve(info.parentKey, "peer") as string | undefined;
+          return named("title")({ title: (peer && cache.resolve(peer, "displayName")) ?? parent.title });
+        },
+      },
       Query: {
         /** All cached sessions of this list, pinned first by priority, then by writeTs, newest first. */
         sessions: (_parent, args, cache) => {
@@ -72,7 +121,9 @@ export function cache(me: string) {
             .filter(({ fieldName, arguments: page }) => fieldName === "sessions" && page?.subBiz == args.subBiz && page?.categoryId == args.categoryId)
             .map(({ fieldKey }) => cache.resolve("Query", fieldKey) as string);
           const is = (key: string, field: string) => cache.resolve(key, field) ?? null;
-          const here = (key: string) => is(key, "status") === "ACTIVE" && is(key, "subBiz") === (args.subBiz ?? null);
+          // Channels are not in the list, and followed threads have their own.
+          const isElsewhere = (key: string) => /^(Channel:|SubBizGateway:b_@threads$)/.test(String(is(key, "conversation")));
+          const here = (key: string) => !isElsewhere(key) && is(key, "status") === "ACTIVE" && is(key, "subBiz") === (args.subBiz ?? null);
           const mine = remembered(cache, "known", {}).filter((key) => here(key) && (!args.categoryId || is(key, "categoryId") === args.categoryId));
           const rank = (key: string, field: string) => cache.resolve(key, field) as number;
           mine.sort((a, b) => rank(b, "priority") - rank(a, "priority") || rank(b, "writeTs") - rank(a, "writeTs"));
@@ -91,13 +142,25 @@ export function cache(me: string) {
           return (cache.resolve(key, "writeSeq") === undefined ? cache.resolve("Query", "session", args) : key) as never;
         },
 
-        /** The requested page and all cached messages without a gap to it, as one list in order of seq. */
+        pinnedMessages: (_parent, args, cache) => pinnedMessages(cache, args) as never,
+        /** Exists from the first event on, although it did not exist when it was requested. */
+        thread: (_parent, args, cache) => {
+          const key = `Thread:${String(args.id)}`;
+          return (cache.resolve(key, "replyCount") === undefined ? cache.resolve("Query", "thread", args) : key) as never;
+        },
+
+        /**
+         * The requested page and all cached messages without a gap to it, as one list in order of seq. A page before or after another one
+         * is returned alone: it is only loaded, and displayed as part of the others.
+         */
         messages: (_parent, args, cache) => {
           const asked = cache.resolve("Query", "messages", args) as string | null | undefined;
-          if (asked === undefined) return undefined as never; // This page is not cached: fetch it.
+          const aroundSeq = (args.aroundSeq as number | undefined) ?? null;
+          if (asked === undefined && aroundSeq === null) return undefined as never; // This page is not cached: fetch it.
+          if (args.before != null || args.after != null) return asked as never;
           const conversationId = String(args.conversationId);
           const arrived = () => remembered(cache, "arrived", { conversationId });
-          return (asked === null ? newHistory(cache, arrived()) : connectedHistory(cache, conversationId, asked, arrived)) as never;
+          return (asked === null ? newHistory(cache, arrived()) : connectedHistory(cache, conversationId, asked, aroundSeq, arrived)) as never;
         },
       },
     },
@@ -118,7 +181,18 @@ export function cache(me: string) {
         id: (message, _args, cache) => {
           const held = (field: string) => cache.resolve(`Message:${message.id as string}`, field);
           const recalled = held("state") === "RECALLED" && message.state !== "RECALLED";
+          // A thread never ends: this answer is older than its first reply.
+          if (message.thread === null && held("thread")) message.thread = undefined as never;
           if (recalled || ((held("editCount") as number | undefined) ?? 0) > Number(message.editCount)) leaveOut(message);
+          if (order.isOutdated(message)) for (const field of ["reactions", "isPinned"]) if (held(field) !== undefined) message[field] = undefined as never;
+        },
+      },
+      Thread: {
+        // The latest reply only becomes later.
+        id: (thread, _args, cache) => {
+          const held = cache.resolve(`Thread:${thread.id as string}`, "lastReplyAt") as string | null | undefined;
+          if (!held || !thread.lastReplyAt || held <= (thread.lastReplyAt as string)) return;
+          for (const field of ["replyCount", "participants", "lastReplyAt"]) thread[field] = undefined as never;
         },
       },
       SyncSession: { reset: (part) => void (inReset ||= !!part.reset) },
@@ -134,13 +208,21 @@ export function cache(me: string) {
         },
         sessions: (result, _args, cache) =>
           (holdTotal(cache, (result.sessions as { totalUnread: number }).totalUnread), look(cache, "known", {})), // Another page of the list arrived,
-        messages: (_result, { conversationId }, cache) => look(cache, "arrived", { conversationId: String(conversationId) }), // or of a history.
+        messages: (_result, args, cache) => {
+          const conversationId = String(args.conversationId);
+          look(cache, "arrived", { conversationId }); // or of a history.
+          if (args.before != null || args.after != null) dropDistantPages(cache, conversationId, args);
+        },
         syncSessions: (result, _args, cache) => holdTotal(cache, (result.syncSessions as { totalUnread: number }).totalUnread),
       },
       Mutation: {
         // Without an updater for a mutation, the cache treats unknown entities as new, and invalidates all others of that type.
         ...Object.fromEntries(mutations.map((name) => [name, () => {}])),
         sendMessage: (result, _args, cache) => arrive(cache, (result.sendMessage as { message: { id: string; conversationId: string } }).message),
+        addReaction: reacted("addReaction", withReaction),
+        removeReaction: reacted("removeReaction", withoutReaction),
+        pinMessage: pinned("pinMessage"),
+        unpinMessage: pinned("unpinMessage"),
         setPresence: holdPresence("setPresence"),
         setCustomStatus: holdPresence("setCustomStatus"),
         setNotificationSettings: (result, _args, cache) =>
@@ -166,11 +248,17 @@ export function cache(me: string) {
         channelEvents: (result: RoomEventsSubscription, _args, cache) => {
           const event = result.channelEvents;
           if (event.__typename === "ChannelMessage" && event.change === "CREATED") arrive(cache, event.message);
+          if (event.__typename === "ChannelReactions") holdReactions(cache, event);
+          if (event.__typename === "ChannelPins") holdPin(cache, event.message);
+          if (event.__typename === "ChannelThread") holdThread(cache, event);
           if (event.__typename === "ChannelCaughtUp" && event.reset) dropHistory(cache, new Set([event.conversationId]));
         },
         messageEvents: (result: MessageEventsSubscription, _args, cache) => {
           const event = result.messageEvents;
           if (event.__typename === "MessageCreated") arrive(cache, event.message);
+          if (event.__typename === "ReactionsChanged") holdReactions(cache, event);
+          if (event.__typename === "PinsChanged") holdPin(cache, event.message);
+          if (event.__typename === "ThreadChanged") holdThread(cache, event);
           // The cached history may have gaps.
           if (event.__typename === "CaughtUp" && event.reset) dropHistory(cache);
           if (event.__typename === "ReceiptAdvanced" && event.user.id !== me) {
@@ -189,6 +277,8 @@ export function cache(me: string) {
       markRead: soon(({ upToSeq }: { upToSeq?: number }, writeSeq) =>
         upToSeq != null && upToSeq < writeSeq ? { unreadStatus: false } : { unreadCount: 0, unreadMentionCount: 0, unreadStatus: false },
       ),
+      addReaction: reacting(withReaction),
+      removeReaction: reacting(withoutReaction),
       setUnread: soon(() => ({ unreadStatus: true })),
       muteSession: soon(({ muted, until }: { muted: boolean; until?: string }) => ({ muteStatus: muted, mutedUntil: until ?? null })),
       pinSession: soon(({ priority }: { priority: number }) => ({ priority })),

@@ -1,6 +1,6 @@
 /**
  * The connection: queries and mutations over HTTP, subscriptions over one WebSocket, and with them the operations that concern this
- * device. It executes what the state machine decides (machine.ts).
+ * device. It executes what the state machine decides (client/src/connection/machine.ts).
  *
  * Guarantees: no request is sent with a token that is about to expire. The socket outlives its token (renewAuth) and the network: it
  * reconnects automatically, and each subscription resumes after its last event (streams.ts).
@@ -10,9 +10,10 @@ import { authExchange } from "@urql/exchange-auth";
 import { createClient } from "graphql-ws";
 
 import { watchUse } from "./activity";
+import { orderAnswers } from "./answers";
 import { cache } from "./cache";
 import type { Device } from "./device";
-import { initialState, step, type Action, type Event, type State } from "./machine";
+import { initialState, step, type Action, type Event, type State } from "../../../client/src/connection/machine";
 import { forwardedTo } from "./streams";
 
 export interface Token {
@@ -191,12 +192,14 @@ export function connect(tokens: Tokens, device: Device, handlers: Handlers): Con
     refreshAuth: async () => void (await renew()),
   }));
 
+  const order = orderAnswers();
   const client = new Client({
     url: "/graphql",
     preferGetMethod: false,
     fetchOptions: () => ({ signal: AbortSignal.timeout(20_000) }),
     exchanges: [
-      cache(tokens.current().userId),
+      cache(tokens.current().userId, order),
+      order.exchange,
       auth,
       subscriptionExchange({
         isSubscriptionOperation: ({ kind, context }) => kind === "subscription" || context.onSocket === true,
@@ -217,7 +220,7 @@ export function connect(tokens: Tokens, device: Device, handlers: Handlers): Con
       [renewal, pongDue, opening, checking].forEach(clearTimeout);
       listeners.clear();
       dispatch({ type: "signedOut" });
-      void socket.dispose();
+      void Promise.resolve(socket.dispose()).catch(() => {}); // It rejects if the socket that is being opened fails.
     },
   };
 }

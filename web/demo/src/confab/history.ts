@@ -7,28 +7,26 @@
 import type { Cache, DataField, Entity } from "@urql/exchange-graphcache";
 
 interface Page {
+  key: string;
   nodes: [key: string, seq: number][];
   args: Record<string, unknown>;
   isNewest: boolean;
   info: Record<"hasPreviousPage" | "startCursor" | "hasNextPage" | "endCursor", unknown> | null;
 }
 
-/** Returns the connection that contains this page and all cached messages without a gap to it; null if there are none. */
-export function connectedHistory(cache: Cache, conversationId: string, asked: string, arrived: () => string[]) {
-  const pages: Page[] = [];
-  let first: Page | undefined;
-  for (const { fieldName, fieldKey, arguments: args } of cache.inspectFields("Query")) {
-    if (fieldName !== "messages" || args?.conversationId !== conversationId) continue;
-    const key = cache.resolve("Query", fieldKey) as string | null | undefined;
-    if (!key) continue;
-    const page = readPage(cache, key, args);
-    pages.push(page);
-    if (key === asked) first = page;
-  }
+/** The most messages that stay cached without a gap while the user scrolls. The pages at the other end are dropped. */
+const MOST_CONNECTED = 300;
+
+/**
+ * Returns the connection that contains this page and all cached messages without a gap to it; null if there are none. A page around a
+ * seq need not be cached itself, if another one contains that seq.
+ */
+export function connectedHistory(cache: Cache, conversationId: string, asked: string | undefined, aroundSeq: number | null, arrived: () => string[]) {
+  const pages = cachedPages(cache, conversationId);
+  const first = pages.find(({ key }) => key === asked) ?? pages.find((page) => aroundSeq !== null && begin(page) <= aroundSeq && aroundSeq <= end(page));
   if (!first) return undefined; // It was dropped: fetch it again.
 
-  const connected = new Set([first]);
-  for (const one of connected) for (const other of pages) if (!connected.has(other) && touches(one, other)) connected.add(other);
+  const connected = allConnected(first, pages);
   const seqs = new Map([...connected].flatMap(({ nodes }) => nodes));
   const reachesEnd = [...connected].some(({ isNewest }) => isNewest);
   if (reachesEnd) for (const key of arrived()) addMessage(cache, seqs, key);
@@ -61,6 +59,42 @@ export function newHistory(cache: Cache, arrived: string[]) {
   };
 }
 
+/**
+ * After a page was loaded at one end of a history: drops pages at its other end if more messages than needed are cached. Pages that are
+ * not connected to it are dropped too.
+ */
+export function dropDistantPages(cache: Cache, conversationId: string, loaded: { before?: unknown; after?: unknown }): void {
+  const pages = cachedPages(cache, conversationId);
+  const cursor = loaded.before != null ? "before" : "after";
+  const added = pages.find(({ args }) => args[cursor] === loaded[cursor]);
+  if (!added) return;
+  const connected = allConnected(added, pages);
+  const drop = ({ args }: Page) => cache.invalidate("Query", "messages", args as never);
+  pages.filter((page) => !connected.has(page)).forEach(drop);
+  const fromHere = [...connected].sort((a, b) => (cursor === "before" ? begin(a) - begin(b) : end(b) - end(a)));
+  let kept = 0;
+  for (const page of fromHere) {
+    if (kept >= MOST_CONNECTED) drop(page);
+    kept += page.nodes.length;
+  }
+}
+
+function cachedPages(cache: Cache, conversationId: string): Page[] {
+  const pages: Page[] = [];
+  for (const { fieldName, fieldKey, arguments: args } of cache.inspectFields("Query")) {
+    if (fieldName !== "messages" || args?.conversationId !== conversationId) continue;
+    const key = cache.resolve("Query", fieldKey) as string | null | undefined;
+    if (key) pages.push(readPage(cache, key, args));
+  }
+  return pages;
+}
+
+function allConnected(first: Page, pages: readonly Page[]): Set<Page> {
+  const connected = new Set([first]);
+  for (const one of connected) for (const other of pages) if (!connected.has(other) && touches(one, other)) connected.add(other);
+  return connected;
+}
+
 function readPage(cache: Cache, key: string, args: Record<string, unknown>): Page {
   const nodes = new Map<string, number>();
   for (const edge of (cache.resolve(key, "edges") ?? []) as string[]) addMessage(cache, nodes, cache.resolve(edge, "node"));
@@ -70,7 +104,7 @@ function readPage(cache: Cache, key: string, args: Record<string, unknown>): Pag
     ? { hasPreviousPage: field("hasPreviousPage"), startCursor: field("startCursor"), hasNextPage: field("hasNextPage"), endCursor: field("endCursor") }
     : null;
   const isFromEnd = args.before == null && args.after == null && args.aroundSeq == null;
-  return { nodes: [...nodes], args, isNewest: isFromEnd || info?.hasNextPage === false, info };
+  return { key, nodes: [...nodes], args, isNewest: isFromEnd || info?.hasNextPage === false, info };
 }
 
 function addMessage(cache: Cache, seqs: Map<string, number>, node: DataField | undefined) {

@@ -8,7 +8,7 @@
 import type { Client, CombinedError } from "@urql/core";
 
 import { SendMessageDocument, type SendMessageInput } from "../gql";
-import { backoff } from "./backoff";
+import { backoff } from "../../../client/src/connection/backoff";
 import { disk } from "./disk";
 
 export interface Outgoing {

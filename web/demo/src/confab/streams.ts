@@ -8,7 +8,7 @@ import type { SubscriptionForwarder } from "@urql/core";
 import type { GraphQLError } from "graphql";
 import type { Client } from "graphql-ws";
 
-import { backoff } from "./backoff";
+import { backoff } from "../../../client/src/connection/backoff";
 
 interface Position {
   id: string;

@@ -7,13 +7,15 @@
  */
 import { AckDeliveredDocument, MessageEventsDocument, OfflineQueueDocument, ReadyDocument } from "../gql";
 import { SyncSessionDocument, SyncSessionsDocument, TicksDocument, WorkspaceEventsDocument } from "../gql";
-import type { MessageEventsSubscription, ReadyQuery, WorkspaceEventsSubscription } from "../gql";
-import { backoff } from "./backoff";
+import type { MessageEventsSubscription, ReadyQuery, SyncSessionSubscription, WorkspaceEventsSubscription } from "../gql";
+import { backoff } from "../../../client/src/connection/backoff";
 import type { Connection } from "./client";
 import { isRetryable } from "./outbox";
 import { MESSAGES, SESSIONS } from "./streams";
 
 export type LiveEvent = MessageEventsSubscription["messageEvents"];
+
+type Session = SyncSessionSubscription["syncSession"]["sessions"][number];
 
 export type WorkspaceEvent = WorkspaceEventsSubscription["workspaceEvents"];
 type Ready = ReadyQuery["ready"];
@@ -23,6 +25,8 @@ export type Screen = "loading" | "there" | "failed";
 
 export interface Sync {
   onEvent(listener: (event: LiveEvent) => void): () => void;
+  /** Sessions that were changed, on any device; those of channels and threads too. */
+  onSession(listener: (session: Session) => void): () => void;
   onWorkspaceEvent(listener: (event: WorkspaceEvent) => void): () => void;
   /** The workspaces of the first screen. */
   workspaces(): readonly WorkspaceSummary[];
@@ -41,6 +45,7 @@ const MOST_WORKSPACES = 20;
 
 export function startSync({ client, ready }: Pick<Connection, "client" | "ready">, me: string): Sync {
   const listeners = new Set<(event: LiveEvent) => void>();
+  const sessionListeners = new Set<(session: Session) => void>();
   const workspaceListeners = new Set<(event: WorkspaceEvent) => void>();
   let workspaces: readonly WorkspaceSummary[] = [];
   const stops: (() => void)[] = [];
@@ -145,7 +150,8 @@ export function startSync({ client, ready }: Pick<Connection, "client" | "ready"
     setScreen("there");
     const positions = workspaces.slice(0, MOST_WORKSPACES).map(({ id, rev }) => ({ id, rev }));
     ready([SESSIONS, MESSAGES, ...positions.map(({ id }) => id)]);
-    const sessions = client.subscription(SyncSessionDocument, { since }).subscribe(() => {});
+    const announceSession = (session: Session) => sessionListeners.forEach((listener) => listener(session));
+    const sessions = client.subscription(SyncSessionDocument, { since }).subscribe(({ data }) => data?.syncSession.sessions.forEach(announceSession));
     const messages = client.subscription(MessageEventsDocument, { since }).subscribe(({ data }) => data && apply(data.messageEvents));
     stops.push(sessions.unsubscribe, messages.unsubscribe);
     if (positions.length) {
@@ -163,8 +169,10 @@ export function startSync({ client, ready }: Pick<Connection, "client" | "ready"
       stops.forEach((stop) => stop());
       listeners.clear();
       screenListeners.clear();
+      sessionListeners.clear();
       workspaceListeners.clear();
     },
+    onSession: (listener) => (sessionListeners.add(listener), () => void sessionListeners.delete(listener)),
     onWorkspaceEvent: (listener) => (workspaceListeners.add(listener), () => void workspaceListeners.delete(listener)),
     workspaces: () => workspaces,
     loadScreen: () => void loadScreen(),

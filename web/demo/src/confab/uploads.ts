@@ -9,7 +9,8 @@ import type { Client } from "@urql/core";
 
 import { CancelUploadDocument, CompleteUploadDocument, CreateUploadDocument, FileDocument } from "../gql";
 import type { AttachmentState, CreateUploadMutation, SendMessageInput } from "../gql";
-import { backoff } from "./backoff";
+import { backoff } from "../../../client/src/connection/backoff";
+import { threadIn } from "../../../client/src/ids";
 import { isRetryable, newKey, type Outbox } from "./outbox";
 import { reachable } from "./addresses";
 
@@ -136,7 +137,8 @@ export function openUploads(client: Client, outbox: Outbox): Uploads {
       sizeBytes: file.size,
       contentType: file.type || undefined,
       description: description || undefined,
-      conversationId,
+      // A thread does not exist before its first reply; its files may be those of the conversation.
+      conversationId: threadIn(conversationId)?.conversationId ?? conversationId,
       spoiler,
       idempotencyKey: key,
     };

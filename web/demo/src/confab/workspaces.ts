@@ -1,17 +1,23 @@
 /**
- * Workspaces that were opened: their channels, their members, and who is in which voice channel.
+ * Workspaces that were opened: their channels with what is unread there, their members, and who is in which voice channel.
  *
  * Guarantees: voice states are those of the last loaded workspace and of all events after its rev, so none is missed and no older one
- * replaces a newer one. After a reset, and after a change of channels or rights, the workspace is loaded again.
+ * replaces a newer one. What the user has read or muted on other devices is there at once. After a reset, a reconnect, and a change of
+ * channels or rights, the workspace is loaded again.
  */
 import type { Client } from "@urql/core";
 
-import { JoinVoiceDocument, LeaveVoiceDocument, OnlineCountDocument, WorkspaceDocument, type VoicePartsFragment, type WorkspaceQuery } from "../gql";
+import { JoinVoiceDocument, LeaveVoiceDocument, OnlineCountDocument, WorkspaceDocument } from "../gql";
+import type { ChannelSessionFragment, FollowChannelMutation, VoicePartsFragment, WorkspaceQuery } from "../gql";
 import { ON_SOCKET } from "./client";
 import { disk } from "./disk";
 import type { Sync, WorkspaceEvent } from "./sync";
 
 export type WorkspaceParts = NonNullable<WorkspaceQuery["workspace"]>;
+export type ChannelView = WorkspaceParts["channels"]["edges"][number]["node"];
+
+/** The number of unread messages in a channel. 0 in channels that the user does not follow. */
+export const unreadIn = ({ viewerFollows, messageCount, session }: ChannelView) => (viewerFollows && session ? Math.max(0, messageCount - session.readCount) : 0);
 
 export interface WorkspaceView extends WorkspaceParts {
   /** By user. */
@@ -26,9 +32,15 @@ export interface VoicePlace {
 export interface Workspaces {
   /** Loads it, if it is not there. */
   open(id: string): void;
+  /** Loads it again, after a change of its members that no event tells of. */
+  reload(id: string): void;
   /** Undefined until it is there; null if there is none. The same object as long as nothing changes. */
   get(id: string): WorkspaceView | null | undefined;
   onChange(listener: () => void): () => void;
+  /** The user's state in a channel, from the answer to a mutation. It is ignored if it is older than the current one. */
+  noteSession(channelId: string, session: ChannelSessionFragment): void;
+  /** Called when the user has followed or unfollowed a channel. */
+  noteFollowing(channel: FollowChannelMutation["followChannel"]): void;
   /** Asks how many are online now. */
   count(id: string): void;
   /** The voice channel that this device has joined. */
@@ -71,13 +83,32 @@ export function openWorkspaces(client: Client, sync: Sync, me: string, place: st
     loading.delete(id);
     if (!data || error) return;
     const states = data.workspace?.channels.edges.flatMap(({ node }) => node.voiceStates) ?? [];
+    const held = views.get(id)?.channels.edges ?? [];
     views.set(id, data.workspace ? { ...data.workspace, voice: new Map(states.map((state) => [state.user.id, state])) } : null);
     missed.forEach(apply);
+    for (const { node } of held) if (node.session) noteSession(node.id, node.session);
     checkJoined(id);
     changed();
   };
 
+  const changeChannel = (channelId: string, change: (channel: ChannelView) => ChannelView) => {
+    for (const [id, view] of views) {
+      const edges = view?.channels.edges.map(({ node }) => ({ node: node.id === channelId ? change(node) : node }));
+      if (view && edges) views.set(id, { ...view, channels: { ...view.channels, edges } });
+    }
+    changed();
+  };
+
+  const noteSession = (channelId: string, session: ChannelSessionFragment) =>
+    changeChannel(channelId, (channel) => ((channel.session?.activeTs ?? 0) > session.activeTs ? channel : { ...channel, session }));
+
+  /** Workspaces that have caught up before: after the first time, it means that the connection was lost. */
+  const caughtUp = new Set<string>();
   const apply = (event: WorkspaceEvent) => {
+    if (event.__typename === "ChannelActivity") {
+      // It only grows.
+      return changeChannel(event.channelId, (channel) => ({ ...channel, messageCount: Math.max(channel.messageCount, event.messageCount) }));
+    }
     if (event.__typename === "VoiceStateChanged") {
       const view = views.get(event.workspaceId);
       if (!view || event.rev <= view.rev) return;
@@ -90,15 +121,23 @@ export function openWorkspaces(client: Client, sync: Sync, me: string, place: st
       return;
     }
     const id = workspaceOf(event);
-    if (id && views.has(id) && (event.__typename !== "WorkspaceCaughtUp" || event.reset)) void load(id, TOGETHER_MS);
+    if (!id) return;
+    const isFirst = event.__typename === "WorkspaceCaughtUp" && !event.reset && !caughtUp.has(id);
+    if (event.__typename === "WorkspaceCaughtUp") caughtUp.add(id);
+    // The missed events do not include what the user has read on other devices.
+    if (views.has(id) && !isFirst) void load(id, TOGETHER_MS);
   };
   const off = sync.onWorkspaceEvent(apply);
+  const offSessions = sync.onSession((session) => session.conversation.__typename === "Channel" && noteSession(session.conversation.id, session));
   if (joined) void load(joined.workspaceId);
 
   return {
     open: (id) => void (views.has(id) || load(id)),
+    reload: (id) => void load(id),
     get: (id) => views.get(id),
     onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
+    noteSession,
+    noteFollowing: ({ id, ...now }) => changeChannel(id, (channel) => ({ ...channel, ...now })),
     count: (id) =>
       void client.query(OnlineCountDocument, { id }, { requestPolicy: "network-only" }).toPromise().then(({ data }) => {
         const view = views.get(id);
@@ -130,6 +169,7 @@ export function openWorkspaces(client: Client, sync: Sync, me: string, place: st
     },
     stop: () => {
       off();
+      offSessions();
       listeners.clear();
     },
   };

@@ -13,13 +13,15 @@ interface Props {
   small?: boolean;
   /** Shows whether the person with this id is there. */
   live?: boolean;
+  /** Called with the address of a picture that cannot be loaded. */
+  failed?: (url: string) => void;
 }
 
 /**
  * A picture from the web. Until it is loaded, and if it cannot be: initials in a colour of their own, drawn by the style sheet because
  * they are not part of the name, or a symbol.
  */
-export function Avatar({ id, name, url, sign, small, live }: Props) {
+export function Avatar({ id, name, url, sign, small, live, failed }: Props) {
   const [loaded, setLoaded] = useState<string | null>(null);
   const [broken, setBroken] = useState<string | null>(null);
   const picture = url && /^https?:\/\//i.test(url) && url !== broken ? url : null;
@@ -35,7 +37,7 @@ export function Avatar({ id, name, url, sign, small, live }: Props) {
           referrerPolicy="no-referrer"
           draggable={false}
           onLoad={() => setLoaded(picture)}
-          onError={() => setBroken(picture)}
+          onError={() => (setBroken(picture), failed?.(picture))}
         />
       )}
       {live && <Dot userId={id} />}

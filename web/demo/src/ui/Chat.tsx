@@ -1,7 +1,10 @@
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { Provider } from "urql";
 
+import { threadId } from "../../../client/src/ids";
+import { openBlocks } from "../confab/blocks";
 import { connect, type Token } from "../confab/client";
+import { openDeletions } from "../confab/deletions";
 import { nameDevice, thisDevice } from "../confab/device";
 import { openOutbox } from "../confab/outbox";
 import { openPresences } from "../confab/presence";
@@ -16,10 +19,16 @@ import logo from "../logo.svg";
 import { Confirm } from "./Confirm";
 import { Conversation } from "./Conversation";
 import { textOf } from "./format";
+import { ModerationPage } from "./moderation/ModerationPage";
 import { Room } from "./Room";
-import { go, shownConversation, useRoute } from "./route";
+import { go, isDisplayed, useRoute } from "./route";
 import { SearchOverEverything } from "./search/SearchOverEverything";
 import { Sidebar } from "./Sidebar";
+import { UndoBar } from "./undo/UndoBar";
+import { useUndo } from "./undo/useUndo";
+import { ThreadInbox } from "./threads/ThreadInbox";
+import { ThreadPanel } from "./threads/ThreadPanel";
+import { useCovered } from "./threads/useCovered";
 import { useConfirm } from "./useConfirm";
 import { useAsked, useLiveEvents, useScreen, useTyping, useWorld, WorldContext, type World } from "./world";
 
@@ -28,11 +37,12 @@ const showOnTop = (toast: HTMLElement | null) => toast?.showPopover();
 
 /** Opens everything for one user, and closes it when they sign out. */
 export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
-  const [world, setWorld] = useState<Omit<World, "people" | "tell" | "confirm"> | null>(null);
+  const [world, setWorld] = useState<Omit<World, "people" | "tell" | "confirm" | "offerUndo"> | null>(null);
   const [tokens] = useState(() => tokensOf(token));
   const [cast, setCast] = useState<Person[]>([]);
   const [trouble, setTrouble] = useState("");
   const [asked, confirm] = useConfirm();
+  const undoing = useUndo();
   const [connections, setConnections] = useState(0);
 
   useEffect(() => {
@@ -45,17 +55,19 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
     const sync = startSync(connection, token.userId);
     const outbox = openOutbox(connection.client, `${place}.${token.userId}`);
     const uploads = openUploads(connection.client, outbox);
+    const blocks = openBlocks(connection.client);
+    const deletions = openDeletions(connection.client);
     const presences = openPresences(connection.client);
     const push = openPush(connection.client, device, place, token.userId, {
-      isLookedAt: (conversationId) => !document.hidden && document.hasFocus() && shownConversation() === conversationId,
+      isLookedAt: (conversationId) => !document.hidden && document.hasFocus() && isDisplayed(conversationId),
       open: (conversationId) => conversationId && go({ conversationId }),
     });
     const workspaces = openWorkspaces(connection.client, sync, token.userId, place);
     const search = openSearch(connection.client);
     const offChange = connection.onChange(() => connection.state().connected && (outbox.wake(), uploads.wake()));
-    const offScreen = sync.onScreen(() => sync.screen() === "there" && (void nameDevice(connection.client, device, `${place}.${token.userId}`), push.isWanted() && void push.refresh()));
+    const offScreen = sync.onScreen(() => sync.screen() === "there" && (void blocks.load(), void nameDevice(connection.client, device, `${place}.${token.userId}`), push.isWanted() && void push.refresh()));
     void people().then((all) => setCast(all ?? []));
-    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, uploads, device, presences, push, workspaces, search });
+    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, blocks, deletions, uploads, device, presences, push, workspaces, search });
     return () => {
       offScreen();
       offChange();
@@ -65,6 +77,7 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
       presences.stop();
       uploads.stop();
       outbox.stop();
+      blocks.stop();
       sync.stop();
       connection.close();
     };
@@ -77,10 +90,11 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
 
   if (!world) return null;
   return (
-    <WorldContext value={{ ...world, people: cast, tell: setTrouble, confirm }}>
+    <WorldContext value={{ ...world, people: cast, tell: setTrouble, confirm, offerUndo: undoing.offer }}>
       <Provider value={world.client}>
-        <Panes leave={() => void world.push.signOut().then(() => signedOut(""))} />
+        <Panes leave={() => (undoing.settle(), void world.push.signOut().then(() => signedOut("")))} />
         {asked && <Confirm {...asked} />}
+        <UndoBar {...undoing} />
         {trouble && <p className="toast" role="alert" popover="manual" ref={showOnTop}>{trouble}</p>}
       </Provider>
     </WorldContext>
@@ -88,24 +102,42 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
 }
 
 function Panes({ leave }: { leave: () => void }) {
-  const { workspaceId, conversationId, subBiz, seq } = useRoute();
+  const { workspaceId, moderation, threads, conversationId, threadSeq, subBiz, seq } = useRoute();
+  const covered = useCovered();
   const typing = useTyping();
   const { connection } = useWorld();
   const connectionState = useSyncExternalStore(connection.onChange, () => connection.state().connection);
   useTotalInTitle();
+  const isThreadOpen = conversationId !== null && threadSeq !== null;
+  const shared = { subBiz, seq: isThreadOpen ? null : seq, threadSeq, covered };
   return (
-    <div className="panes" data-open={conversationId ? "" : undefined} data-connection={connectionState}>
+    <div className="panes" data-open={conversationId || moderation || threads ? "" : undefined} data-thread={isThreadOpen ? "" : undefined} data-connection={connectionState}>
       <Sidebar workspaceId={workspaceId} subBiz={subBiz} current={conversationId} typing={typing} leave={leave} />
-      {conversationId?.startsWith("c_") ? (
-        <Room key={conversationId} id={conversationId} workspaceId={workspaceId} subBiz={subBiz} seq={seq} />
+      {workspaceId && moderation ? (
+        <ModerationPage key={workspaceId} workspaceId={workspaceId} />
+      ) : threads ? (
+        <ThreadInbox workspaceId={workspaceId} />
+      ) : conversationId?.startsWith("c_") ? (
+        <Room key={conversationId} id={conversationId} workspaceId={workspaceId} {...shared} />
       ) : conversationId ? (
-        <Conversation key={conversationId} id={conversationId} subBiz={subBiz} seq={seq} typing={typing(conversationId)} />
+        <Conversation key={conversationId} id={conversationId} {...shared} typing={typing(conversationId)} />
       ) : (
         <main className="nothing-open">
           <img src={logo} alt="" width="72" height="72" />
-          <h2>Pick a conversation</h2>
+          <h2>{workspaceId ? "Pick a channel" : "Pick a conversation"}</h2>
           <p>Open this page on a second device, or <a href="?view=two">two side by side</a>: both show the same.</p>
         </main>
+      )}
+      {isThreadOpen && (
+        <ThreadPanel
+          key={threadId(conversationId, threadSeq)}
+          conversationId={conversationId}
+          threadSeq={threadSeq}
+          seq={seq}
+          workspaceId={workspaceId}
+          subBiz={subBiz}
+          typing={typing(threadId(conversationId, threadSeq))}
+        />
       )}
       <SearchOverEverything />
       <OfflineBanner />

@@ -1,21 +1,24 @@
-import { useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
+import { useEffect, useId, useLayoutEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
 import { flushSync } from "react-dom";
 
-import { EditMessageDocument, MembersDocument, StartTypingDocument, StopTypingDocument, type MessagePartsFragment } from "../gql";
+import { EditMessageDocument, StartTypingDocument, StopTypingDocument, type MessagePartsFragment, type UserPartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
 import { Tray } from "./files/Tray";
 import { useAdd, useFiles } from "./files/useFiles";
 import { textOf } from "./format";
 import { Icon } from "./Icon";
 import { useDo } from "./useDo";
-import { useAsked, useWorld } from "./world";
+import { useWorld } from "./world";
 
 interface Props {
   box: RefObject<HTMLTextAreaElement | null>;
   conversationId: string;
-  /** The recipient if the conversation does not exist yet. */
-  other: string | undefined;
-  group: boolean;
+  /** Where a message goes: a person if the conversation does not exist yet, or the message that a thread belongs to. */
+  to: { toUserId: string } | { conversationId: string } | { threadOf: string; broadcast: boolean };
+  /** The name of the box. */
+  label?: string;
+  /** People who may be mentioned. */
+  people: readonly Pick<UserPartsFragment, "id" | "displayName">[];
   mayMentionAll: boolean;
   replying: MessagePartsFragment | null;
   editing: MessagePartsFragment | null;
@@ -30,10 +33,11 @@ const EVERYBODY = { id: "*", displayName: "everybody" };
 /** Drafts by conversation, for as long as the page is open. */
 const drafts = new Map<string, string>();
 
-export function Composer({ box, conversationId, other, group, mayMentionAll, replying, editing, sent, done, editLast }: Props) {
+export function Composer({ box, conversationId, to, label = "Message", people, mayMentionAll, replying, editing, sent, done, editLast }: Props) {
   const { me, client, outbox, uploads } = useWorld();
   const { drafts: files } = useFiles(conversationId);
   const add = useAdd(conversationId);
+  const mentions = useId();
   const chooser = useRef<HTMLInputElement>(null);
   const run = useDo();
   const [text, setText] = useState(drafts.get(conversationId) ?? "");
@@ -42,8 +46,7 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
   const typedAt = useRef(0);
   const typing = useRef(false); // As the others see it.
 
-  const members = useAsked({ query: MembersDocument, variables: { id: conversationId }, pause: !group })[0].data?.group?.members?.edges ?? [];
-  const known = [...members.map((each) => each.node.user).filter(({ id }) => id !== me), ...(mayMentionAll ? [EVERYBODY] : [])];
+  const known = [...people.filter(({ id }) => id !== me), ...(mayMentionAll ? [EVERYBODY] : [])];
   const fitting = wanted === null ? [] : known.filter((each) => each.displayName.toLowerCase().startsWith(wanted.toLowerCase())).slice(0, 6);
 
   useEffect(() => {
@@ -72,7 +75,7 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
     setWanted(/(?:^|\s)@([\p{L}\p{N} ]{0,30})$/u.exec(upToCaret)?.[1] ?? null);
     setChoice(0);
     if (!value.trim()) stopTyping();
-    if (!value.trim() || editing || other || Date.now() - typedAt.current < TYPING_EVERY_MS) return;
+    if (!value.trim() || editing || "toUserId" in to || Date.now() - typedAt.current < TYPING_EVERY_MS) return;
     typedAt.current = Date.now();
     typing.current = true;
     void client.mutation(StartTypingDocument, { conversationId }).toPromise();
@@ -104,7 +107,7 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
     if (!content && !files.length) return;
     const mentioned = known.filter((each) => content.includes(`@${each.displayName}`)).map(({ id }) => id);
     const input = {
-      ...(other ? { toUserId: other } : { conversationId }),
+      ...to,
       content,
       mentions: mentioned.filter((id) => id !== EVERYBODY.id),
       mentionAll: mentioned.includes(EVERYBODY.id),
@@ -146,9 +149,9 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
         </div>
       )}
       {fitting.length > 0 && (
-        <ul className="mentions" id="mentions" role="listbox" aria-label="Mention">
+        <ul className="mentions" id={mentions} role="listbox" aria-label="Mention">
           {fitting.map((each, index) => (
-            <li key={each.id} id={`mention-${index}`} role="option" aria-selected={index === choice} onMouseDown={(event) => (event.preventDefault(), pick(each.displayName))}>
+            <li key={each.id} id={`${mentions}-${index}`} role="option" aria-selected={index === choice} onMouseDown={(event) => (event.preventDefault(), pick(each.displayName))}>
               <Avatar id={each.id} name={each.displayName} small /> {each.displayName}
             </li>
           ))}
@@ -159,16 +162,16 @@ export function Composer({ box, conversationId, other, group, mayMentionAll, rep
       <button type="button" className="icon attach" aria-label="Add photos and files" title="Add photos and files" disabled={!!editing} onClick={() => chooser.current!.click()}><Icon name="clip" /></button>
       <textarea
         ref={box}
-        aria-label="Message"
+        aria-label={label}
         dir="auto"
-        placeholder="Message"
+        placeholder={label}
         rows={1}
         maxLength={4000}
         value={text}
         aria-autocomplete="list"
         aria-haspopup="listbox"
-        aria-controls={fitting.length ? "mentions" : undefined}
-        aria-activedescendant={fitting.length ? `mention-${choice}` : undefined}
+        aria-controls={fitting.length ? mentions : undefined}
+        aria-activedescendant={fitting.length ? `${mentions}-${choice}` : undefined}
         onChange={(event) => change(event.target.value)}
         onKeyDown={onKeyDown}
         onPaste={(event) => {

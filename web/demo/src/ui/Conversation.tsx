@@ -1,9 +1,10 @@
 import { useRef, useState } from "react";
 
-import { peerIn } from "../confab/ids";
+import { peerIn } from "../../../client/src/ids";
 import { isRetryable } from "../confab/outbox";
-import { OneSessionDocument, PersonDocument, RecallMessageDocument, SuppressEmbedsDocument, type MessagePartsFragment } from "../gql";
+import { AddReactionDocument, MembersDocument, OneSessionDocument, PersonDocument, RecallMessageDocument, RemoveReactionDocument, SuppressEmbedsDocument, type MessagePartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
+import { useBlocking, useIsBlocked } from "./blocking/useBlocks";
 import { Composer } from "./Composer";
 import { useDrop, useFiles } from "./files/useFiles";
 import { plural } from "./format";
@@ -11,12 +12,16 @@ import { GroupInfo } from "./GroupInfo";
 import { Icon } from "./Icon";
 import { MessageInfo } from "./MessageInfo";
 import { MessageList } from "./MessageList";
-import { Room } from "./Room";
+import { PinnedButton } from "./pins/PinnedButton";
+import { usePinning } from "./pins/usePins";
 import { StatusEmojiOf } from "./presence/CustomStatus";
 import { PresenceWords } from "./presence/PresenceWords";
+import { useFollowed } from "./presence/usePresence";
+import { ReportDialog } from "./moderation/ReportDialog";
 import { Profile } from "./presence/Profile";
-import { go } from "./route";
+import { closeThread, go } from "./route";
 import { BackButton, SearchHere } from "./search/buttons";
+import { threadOf } from "./threads/words";
 import { useDo } from "./useDo";
 import { useHistory } from "./useHistory";
 import { useMarkRead, useNewMessagesLine } from "./useReading";
@@ -28,21 +33,28 @@ interface Props {
   subBiz: string | null;
   /** The message to show. */
   seq: number | null;
+  /** The message whose thread is open. */
+  threadSeq: number | null;
+  /** The thread covers the conversation. */
+  covered: boolean;
   typing: string;
 }
 
-export function Conversation({ id, subBiz, seq, typing }: Props) {
+export function Conversation({ id, subBiz, seq, threadSeq, covered, typing }: Props) {
   const { me, confirm, tell } = useWorld();
   const run = useDo();
   const [{ data: found, fetching, error }, again] = useAsked({ query: OneSessionDocument, variables: { conversationId: id } });
   const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
   const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
   const [asked, setAsked] = useState<MessagePartsFragment | "group" | "person" | null>(null);
+  const [reported, setReported] = useState<MessagePartsFragment | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
 
   const session = found?.session ?? null;
   const conversation = session?.conversation;
   const group = conversation?.__typename === "Group" ? conversation : null;
+
+  const members = useAsked({ query: MembersDocument, variables: { id }, pause: !group })[0].data?.group?.members?.edges.map(({ node }) => node.user) ?? [];
 
   // A private conversation begins with its first message: before that there is no session, and its id names the other person.
   const begins = session ? undefined : peerIn(id, me);
@@ -50,18 +62,19 @@ export function Conversation({ id, subBiz, seq, typing }: Props) {
   const person = conversation?.__typename === "PrivateConversation" ? conversation.peer : answer?.user;
   const title = conversation?.title ?? person?.displayName ?? begins ?? "";
 
-  const beginning = useBeginning(seq);
+  const beginning = useBeginning(seq, threadSeq);
   const { messages, loaded, place, loadOlder, loadNewer, ...history } = useHistory(id, session, !fetching, beginning?.seq ?? null);
   const { target, fromEnd, show, toNewest } = useTarget(seq, beginning, history);
   const live = !loadNewer;
   const outgoing = useOutbox(id).filter((each) => !messages.some((message) => message.idempotencyKey === each.key && message.sender.id === me));
   const { heldMessages } = useFiles(id);
-  const watched = useWatched();
+  useFollowed(messages.map(({ sender }) => sender.id));
+  const watched = useWatched() && !covered;
   const markRead = useMarkRead(session, watched);
   const [line, see] = useNewMessagesLine({ me, session, messages, outgoing, ready: loaded, live });
 
   const jump = async (to: number) => {
-    if (!(await show({ seq: to }))) tell("The quoted message didn't load. Try again when you are online.");
+    if (!(await show({ seq: to }))) tell("The message didn't load. Try again when you are online.");
   };
   const recall = async (message: MessagePartsFragment) => {
     const question = { title: "Recall this message?", text: "Its text disappears for everybody. This cannot be undone.", verb: "Recall" };
@@ -69,7 +82,12 @@ export function Conversation({ id, subBiz, seq, typing }: Props) {
   };
 
   const away = !!group && (group.viewerRole === null || group.status === "DISSOLVED");
-  const drop = useDrop(id, !away && !editing);
+  const blocked = useIsBlocked(person?.id);
+  const pin = usePinning();
+  const mayPin = !!session && !away && !blocked && (!group || group.viewerRole !== "MEMBER");
+  const { unblock } = useBlocking();
+  const drop = useDrop(id, !away && !blocked && !editing);
+  const openThread = (message: MessagePartsFragment) => go({ subBiz, conversationId: threadOf(message) });
   const leave = () => {
     go({ subBiz });
     setTimeout(() => document.querySelector<HTMLElement>(".session[tabindex='0']")?.focus());
@@ -77,10 +95,9 @@ export function Conversation({ id, subBiz, seq, typing }: Props) {
 
   if (!session && !begins && error && isRetryable(error)) return <main className="nothing-open"><p role="alert">The conversation didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p></main>;
   if (answer && !answer.user) return <main className="nothing-open"><h2>There is no such person</h2><p>Nobody here has the id “{begins}”.</p><p><a href="#/">Back to all sessions</a></p></main>;
-  if (!fetching && !session && id.startsWith("t_")) return <Room id={id} subBiz={subBiz} seq={seq} />;
   if (!fetching && !session && !begins) return <main className="nothing-open"><h2>There is no such conversation</h2><p><a href="#/">Back to all sessions</a></p></main>;
   return (
-    <main className={drop.over ? "conversation dropping" : "conversation"} aria-label={title} {...drop.on} onKeyDown={(event) => event.key === "Escape" && leave()}>
+    <main className={drop.over ? "conversation dropping" : "conversation"} aria-label={title} {...drop.on} onKeyDown={(event) => event.key === "Escape" && (closeThread() || leave())}>
       <header>
         <BackButton leave={leave} />
         <Avatar id={person?.id ?? id} name={title} url={group ? group.avatarUrl : person?.avatarUrl} sign={group ? "group" : undefined} live={!!person && !person.isBot} />
@@ -88,6 +105,7 @@ export function Conversation({ id, subBiz, seq, typing }: Props) {
           <h2>{title} {person && <StatusEmojiOf userId={person.id} />}</h2>
           <p role="status">{typing || (group ? (away ? "You are no longer a member" : plural(group.memberCount, "member")) : person?.isBot ? "Bot" : session?.subBiz ?? (person && <PresenceWords userId={person.id} />))}</p>
         </div>
+        {session && <PinnedButton conversationId={id} jump={(seq) => void jump(seq)} mayPin={mayPin} />}
         <SearchHere conversationId={id} />
         {person && <button className="icon" aria-label="Profile" title="Profile" onClick={() => setAsked("person")}><Icon name="person" /></button>}
         {group && !away && <button className="icon" aria-label="Group info" title="Group info" onClick={() => setAsked("group")}><Icon name="group" /></button>}
@@ -108,21 +126,28 @@ export function Conversation({ id, subBiz, seq, typing }: Props) {
         loadOlder={loadOlder}
         loadNewer={loadNewer}
         goToNewest={toNewest}
+        react={away ? undefined : ({ id: messageId }, emoji, isOwn) => void (isOwn ? run(RemoveReactionDocument, { messageId, emoji }) : run(AddReactionDocument, { messageId, emoji }))}
+        openThread={openThread}
+        startThread={away || blocked ? undefined : openThread}
         reply={(message) => (setReplying(message), setEditing(null), composer.current?.focus())}
         edit={(message) => (setEditing(message), setReplying(null), composer.current?.focus())}
+        pin={mayPin ? (message) => void pin(message) : undefined}
         recall={(message) => void recall(message)}
         suppress={({ id }) => void run(SuppressEmbedsDocument, { id })}
         jump={(seq) => void jump(seq)}
         info={setAsked}
+        report={setReported}
       />
       {away ? (
         <p className="frozen">You can read messages from the time when you were a member.</p>
+      ) : blocked && person ? (
+        <p className="frozen">You have blocked {person.displayName}. <button className="link" onClick={() => void unblock(person)}>Unblock</button></p>
       ) : (
         <Composer
           box={composer}
           conversationId={id}
-          other={begins}
-          group={!!group}
+          to={begins ? { toUserId: begins } : { conversationId: id }}
+          people={members}
           mayMentionAll={group?.viewerRole === "OWNER" || group?.viewerRole === "ADMIN"}
           replying={replying}
           editing={editing}
@@ -134,6 +159,7 @@ export function Conversation({ id, subBiz, seq, typing }: Props) {
           }}
         />
       )}
+      {reported && <ReportDialog message={reported} close={() => setReported(null)} />}
       {asked === "group" && group && <GroupInfo id={id} close={() => setAsked(null)} />}
       {asked === "person" && person && <Profile user={person} close={() => setAsked(null)} />}
       {asked && asked !== "group" && asked !== "person" && <MessageInfo message={asked} close={() => setAsked(null)} />}

@@ -2,6 +2,13 @@ import { useId, useLayoutEffect, useRef, type ReactNode } from "react";
 
 import { Icon } from "./Icon";
 
+/** The open dialogs, the top one last. */
+const dialogs: HTMLElement[] = [];
+const listeners = new Set<() => void>();
+const changed = () => listeners.forEach((listener) => listener());
+export const topDialog = () => dialogs.at(-1) ?? null;
+export const onDialogs = (listener: () => void) => (listeners.add(listener), () => void listeners.delete(listener));
+
 interface Props {
   title: string;
   /** A question that has to be answered. */
@@ -21,7 +28,13 @@ export function Dialog({ title, alert, close, children }: Props) {
   useLayoutEffect(() => {
     const element = dialog.current!;
     element.showModal();
-    return () => element.close();
+    dialogs.push(element);
+    changed();
+    return () => {
+      dialogs.splice(dialogs.indexOf(element), 1);
+      changed();
+      element.close();
+    };
   }, []);
   return (
     <dialog

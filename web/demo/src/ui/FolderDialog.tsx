@@ -3,13 +3,20 @@ import { useState } from "react";
 import { MoveToFolderDocument, type SessionPartsFragment } from "../gql";
 import { Dialog } from "./Dialog";
 import { useDo } from "./useDo";
+import { useWorld } from "./world";
 
 /** A folder exists as long as it contains a session: moving one there creates it. */
 export function FolderDialog({ session, folders, close }: { session: SessionPartsFragment; folders: string[]; close: () => void }) {
   const run = useDo();
+  const { offerUndo } = useWorld();
+  const conversationIds = [session.conversation.id];
   const [name, setName] = useState("");
   const move = async (categoryId: string | null) => {
-    if (await run(MoveToFolderDocument, { conversationIds: [session.conversation.id], categoryId })) close();
+    if (categoryId === session.categoryId) return close();
+    if (!(await run(MoveToFolderDocument, { conversationIds, categoryId }))) return;
+    close();
+    const said = categoryId ? `${session.conversation.title} moved to ${categoryId}` : `${session.conversation.title} taken out of ${session.categoryId}`;
+    offerUndo({ said, undo: () => void run(MoveToFolderDocument, { conversationIds, categoryId: session.categoryId }) });
   };
   return (
     <Dialog title={`Folder for ${session.conversation.title}`} close={close}>

@@ -9,8 +9,19 @@ export interface MenuItem {
   danger?: boolean;
 }
 
+interface Props {
+  /** The name of the button and of the menu. */
+  label: string;
+  /** The button shows this text instead of the icon. */
+  text?: string;
+  icon?: IconName;
+  items: MenuItem[];
+  tabIndex?: number;
+  disabled?: boolean;
+}
+
 /** A button and its menu, with the keyboard keys of menus. */
-export function Menu({ label, icon = "more", items, tabIndex }: { label: string; icon?: IconName; items: MenuItem[]; tabIndex?: number }) {
+export function Menu({ label, text, icon = "more", items, tabIndex, disabled }: Props) {
   const [open, setOpen] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
   const close = () => {
@@ -21,7 +32,8 @@ export function Menu({ label, icon = "more", items, tabIndex }: { label: string;
     <>
       <button
         ref={button}
-        className="icon menu-button"
+        className={text ? "button" : "icon menu-button"}
+        disabled={disabled}
         aria-label={label}
         aria-haspopup="menu"
         aria-expanded={open}
@@ -34,7 +46,7 @@ export function Menu({ label, icon = "more", items, tabIndex }: { label: string;
           setOpen(true);
         }}
       >
-        <Icon name={icon} />
+        {text}{text ? <Icon name="down" /> : <Icon name={icon} />}
       </button>
       {open && createPortal(<Items label={label} items={items} at={button.current!.getBoundingClientRect()} close={close} />, button.current!.closest("dialog") ?? document.body)}
     </>

@@ -1,12 +1,15 @@
-import { Fragment, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useState, type ReactNode } from "react";
 
 import type { Outgoing } from "../confab/outbox";
 import type { HeldMessage } from "../confab/uploads";
 import type { MessagePartsFragment, SessionPartsFragment } from "../gql";
 import { Bubble, HeldBubble, PendingBubble, type MessageActions } from "./Bubble";
-import { day, plural } from "./format";
+import { plural } from "./format";
 import { Icon } from "./Icon";
-import { statusOf } from "./Ticks";
+import { rowsOf, seqOf, type Row } from "./messageRows";
+import { statusOf, type Status } from "./Ticks";
+import { useLatestActions } from "./useLatestActions";
+import { useMessageScrolling } from "./useMessageScrolling";
 import type { Target } from "./useTarget";
 import { useWorld } from "./world";
 
@@ -33,107 +36,104 @@ interface Props extends MessageActions {
   /** Null if the newest message is there. */
   loadNewer: (() => Promise<unknown>) | null;
   goToNewest: () => void;
+  /** How many messages are unread, if the session does not say it. */
+  unread?: number | undefined;
+  /** The name of the list. */
+  label?: string;
+  /** Displayed instead of messages if there are none. */
+  empty?: ReactNode;
+  /** Displayed above the first message. */
+  top?: ReactNode;
 }
 
-const NEAR_PX = 400;
-const AT_END_PX = 60;
-const TOGETHER_MS = 5 * 60_000;
 const HIGHLIGHT_MS = 2500;
 
-export function MessageList({ messages, loaded, outgoing, heldMessages, session, showsSenders, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, ...actions }: Props) {
+/** The messages of a conversation. Only those near the visible part are in the document. */
+export function MessageList({ loaded, label = "Messages", empty = "No messages yet. Say hello!", top, ...props }: Props) {
   const { me } = useWorld();
-  const box = useRef<HTMLDivElement>(null);
-  const before = useRef({ first: "", last: "", height: 0, atEnd: true, live: false });
-  const [atEnd, setAtEnd] = useState(true);
-  const loading = useRef(false);
-  const shown = useRef<Props["target"]>(null);
-  const [lit, setLit] = useState<number | null>(null);
+  const { messages, outgoing, heldMessages, showsSenders, loadOlder } = props;
+  const rows = useMemo(() => rowsOf(messages, outgoing, heldMessages, me, showsSenders), [messages, outgoing, heldMessages, me, showsSenders]);
+  const loading = !loaded && <div className="skeletons bubbles" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>;
+  const above = loading || (!loadOlder && top);
+  // Once they are loaded, the list begins where the user left it, whatever was written meanwhile.
+  if (rows.length) return <Rows key={String(loaded)} rows={rows} label={label} above={above} {...props} />;
+  return (
+    <div className="history">
+      <div className="messages" role="log" aria-label={label} aria-live="off" tabIndex={0}>
+        <div className="above">{above}</div>
+        {loaded && <div className="empty">{empty}</div>}
+      </div>
+    </div>
+  );
+}
 
-  // Messages added above do not move the view. Messages added below scroll into view if the user is at the end, or wrote them. But
-  // those that nobody has seen yet do not push the line off the screen.
-  useLayoutEffect(() => {
-    const list = box.current!;
-    const { scrollHeight, clientHeight } = list;
-    const first = messages[0]?.id ?? "";
-    const last = heldMessages.at(-1)?.key ?? outgoing.at(-1)?.key ?? messages.at(-1)?.id ?? "";
-    const was = before.current;
-    const live = !loadNewer;
-    const wrote = live && was.live && last !== was.last && (outgoing.length + heldMessages.length > 0 || messages.at(-1)?.sender.id === me);
-    const divider = list.querySelector<HTMLElement>(".new-messages");
-    const upToLine = divider ? divider.offsetTop - clientHeight / 4 : scrollHeight;
-    const opened = !was.first && first;
-    if (opened) list.scrollTop = fromEnd ? scrollHeight : upToLine;
-    else if (was.atEnd || wrote) list.scrollTop = watched || wrote ? scrollHeight : Math.min(scrollHeight - clientHeight, upToLine);
-    else if (first !== was.first) list.scrollTop += scrollHeight - was.height;
-    before.current = { first, last, height: scrollHeight, atEnd: was.atEnd || wrote, live };
-    const wanted = target && target !== shown.current && list.querySelector<HTMLElement>(`[data-seq="${target.seq}"]`);
-    if (wanted) {
-      shown.current = target;
-      wanted.scrollIntoView({ block: "center" });
-      if (!target.isQuiet) {
-        wanted.focus({ preventScroll: true });
-        setLit(target.seq);
-      }
-    }
-    onScroll();
+type RowsProps = Omit<Props, "loaded" | "label" | "empty" | "top"> & { rows: Row[]; label: string; above: ReactNode };
+
+function Rows({ rows, label, above, messages, outgoing: _outgoing, heldMessages: _held, session, showsSenders, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, unread: givenUnread, ...given }: RowsProps) {
+  const { me } = useWorld();
+  const actions = useLatestActions<MessageActions>(given);
+  const [lit, setLit] = useState<Target | null>(null);
+  const firstNew = useMemo(
+    () => (line === null ? undefined : messages.find((each) => each.seq > line && each.sender.id !== me && each.contentType !== "SYSTEM")),
+    [messages, line, me],
+  );
+  const indexOf = (seq: number | undefined) => (seq === undefined ? -1 : rows.findIndex((row) => seqOf(row) === seq));
+  const { box, head, virtualizer, atEnd, below, tabStop, holdRow, onScroll, onKeyDown, toEnd } = useMessageScrolling({
+    rows,
+    me,
+    firstNewIndex: indexOf(firstNew?.seq),
+    targetIndex: indexOf(target?.seq),
+    target,
+    show: setLit,
+    watched,
+    fromEnd,
+    onSeen,
+    loadOlder,
+    loadNewer,
   });
 
   useEffect(() => {
-    const timer = lit !== null && setTimeout(() => setLit(null), HIGHLIGHT_MS);
-    return () => clearTimeout(timer || undefined);
-  }, [lit, target]);
+    const timer = lit && setTimeout(() => setLit(null), HIGHLIGHT_MS);
+    return () => clearTimeout(timer ?? undefined);
+  }, [lit]);
 
-  const onScroll = () => {
-    const { scrollTop, scrollHeight, clientHeight } = box.current!;
-    const below = scrollHeight - scrollTop - clientHeight;
-    before.current.atEnd = !loadNewer && below < AT_END_PX;
-    before.current.height = scrollHeight;
-    setAtEnd(before.current.atEnd);
-    if (watched && messages.length) onSeen(newestOnScreen(box.current!));
-    const load = scrollTop <= NEAR_PX && loadOlder ? loadOlder : below <= NEAR_PX ? loadNewer : null;
-    if (!load || loading.current || !messages.length) return;
-    loading.current = true;
-    void load().finally(() => (loading.current = false));
-  };
-
-  const toEnd = () => {
-    if (loadNewer) return goToNewest();
-    const { scrollTop, scrollHeight, clientHeight } = box.current!;
-    const isFar = scrollHeight - scrollTop > 4 * clientHeight;
-    box.current!.scrollTo({ top: scrollHeight, behavior: isFar ? "instant" : "smooth" });
-  };
-
-  const firstNew = line === null ? undefined : messages.find((each) => each.seq > line && each.sender.id !== me && each.contentType !== "SYSTEM");
-  const unread = session?.unreadCount ?? 0;
+  const unread = session?.unreadCount ?? givenUnread ?? below;
+  const newest = loadNewer ? -1 : (messages.at(-1)?.seq ?? -1);
   return (
     <div className="history">
-      <div ref={box} className="messages" role="log" aria-label="Messages" aria-live="off" tabIndex={0} onScroll={onScroll}>
-        {!loaded && <div className="skeletons bubbles" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>}
-        {loadOlder && <div className="spinner" role="status" aria-label="Loading older messages" />}
-        {loaded && !messages.length && !outgoing.length && !heldMessages.length && <p className="empty">No messages yet. Say hello!</p>}
-        {messages.map((message, index) => {
-          const previous = messages[index - 1];
-          const newDay = !previous || day(previous.createdAt) !== day(message.createdAt);
-          const follows =
-            !newDay &&
-            message !== firstNew &&
-            previous.sender.id === message.sender.id &&
-            previous.contentType !== "SYSTEM" &&
-            Date.parse(message.createdAt) - Date.parse(previous.createdAt) < TOGETHER_MS;
-          return (
-            <Fragment key={message.id}>
-              {newDay && <p className="day"><span>{day(message.createdAt)}</span></p>}
-              {message === firstNew && <p className="new-messages"><span>New messages</span></p>}
-              <Bubble message={message} session={session} showsSenders={showsSenders} follows={follows} lit={message.seq === lit} status={statusOf(message, session)} {...actions} />
-            </Fragment>
-          );
-        })}
+      <div ref={box} className="messages" role="log" aria-label={label} aria-live="off" tabIndex={0} onScroll={onScroll} onKeyDown={onKeyDown}>
+        <div ref={head} className="above">
+          {loadOlder && <div className="spinner" role="status" aria-label="Loading older messages" />}
+          {above}
+        </div>
+        <div ref={virtualizer.containerRef} className="message-rows">
+          {virtualizer.getVirtualItems().map(({ index, key }) => {
+            const row = rows[index]!;
+            const message = "message" in row ? row.message : null;
+            const isNew = message === firstNew && !!message;
+            return (
+              <div key={key} ref={virtualizer.measureElement} className="message-row" data-index={index} onFocus={() => holdRow(row.key)} onBlur={() => holdRow(null)}>
+                {message && "newDay" in row && row.newDay && <p className="day"><span>{row.newDay}</span></p>}
+                {isNew && <p className="new-messages"><span>New messages</span></p>}
+                <RowContent
+                  row={row}
+                  session={session}
+                  showsSenders={showsSenders}
+                  follows={"follows" in row && row.follows && !isNew}
+                  lit={!!lit && seqOf(row) === lit.seq}
+                  status={message && statusOf(message, session)}
+                  setSize={newest}
+                  isTabStop={row.key === tabStop}
+                  actions={actions}
+                />
+              </div>
+            );
+          })}
+        </div>
         {loadNewer && <div className="spinner" role="status" aria-label="Loading newer messages" />}
-        {outgoing.map((item) => <PendingBubble key={item.key} item={item} />)}
-        {heldMessages.map((each) => <HeldBubble key={each.key} held={each} />)}
       </div>
       {!atEnd && (
-        <button className="icon to-end" aria-label={`To the newest message${unread ? `, ${plural(unread, "unread message")}` : ""}`} onClick={toEnd}>
+        <button className="icon to-end" aria-label={`To the newest message${unread ? `, ${plural(unread, "unread message")}` : ""}`} onClick={() => (loadNewer ? goToNewest() : toEnd())}>
           <Icon name="down" />
           {unread > 0 && <span className="badge" aria-hidden="true">{unread}</span>}
         </button>
@@ -142,15 +142,29 @@ export function MessageList({ messages, loaded, outgoing, heldMessages, session,
   );
 }
 
-/** The seq of the last message whose end is on the screen or above it; -1 if there is none. */
-function newestOnScreen(list: HTMLElement): number {
-  const bottom = list.getBoundingClientRect().bottom;
-  const articles = list.querySelectorAll<HTMLElement>("article[data-seq]");
-  for (let index = articles.length - 1; index >= 0; index -= 1) {
-    if (articles[index]!.getBoundingClientRect().bottom <= bottom) return Number(articles[index]!.dataset.seq);
-  }
-  return -1;
+interface ContentProps {
+  row: Row;
+  session: SessionPartsFragment | null;
+  showsSenders: boolean;
+  follows: boolean;
+  lit: boolean;
+  status: Status | null;
+  setSize: number;
+  isTabStop: boolean;
+  actions: MessageActions;
 }
+
+/** Rendered again only if something of this row changes: many rows pass while the user scrolls. */
+const RowContent = memo(function RowContent({ row, status, actions, ...props }: ContentProps) {
+  if ("outgoing" in row) return <PendingBubble item={row.outgoing} />;
+  if ("heldMessage" in row) return <HeldBubble held={row.heldMessage} />;
+  return <Bubble message={row.message} status={status!} {...props} {...actions} />;
+}, (before, after) => {
+  const { row: oldRow, ...old } = before;
+  const { row: newRow, ...now } = after;
+  const sameRow = oldRow === newRow || ("message" in oldRow && "message" in newRow && oldRow.message === newRow.message);
+  return sameRow && (Object.keys(now) as (keyof typeof now)[]).every((name) => now[name] === old[name]);
+});
 
 /** The seq of the message in the middle of the displayed history; 0 if its newest message is on the screen, null without a history. */
 export function placeOnScreen(): number | null {

@@ -1,7 +1,6 @@
-import { useState } from "react";
+import { memo, useRef, useState } from "react";
 
 import {
-  DeleteSessionDocument,
   MarkReadDocument,
   MuteDocument,
   PinDocument,
@@ -19,20 +18,30 @@ import { SaidPresence } from "./presence/PresenceWords";
 import { go, pathTo } from "./route";
 import { statusOf, Ticks } from "./Ticks";
 import { useDo } from "./useDo";
+import { useDeletion } from "./undo/useDeletion";
+import { useLongPress } from "./useLongPress";
 import { useWorld } from "./world";
 
 interface Props {
+  /** Measures the row. */
+  place: (row: HTMLLIElement | null) => void;
+  index: number;
+  /** The number of sessions; -1 if it is not known. */
+  setSize: number;
   session: SessionPartsFragment;
   current: boolean;
   typing: string;
   folders: string[];
   tabIndex: number;
-  onFocus: () => void;
+  onFocus: (sessionId: string) => void;
 }
 
-export function SessionRow({ session, current, typing, folders, tabIndex, onFocus }: Props) {
+/** Rendered again only if something of this session changes. */
+export const SessionRow = memo(function SessionRow({ place, index, setSize, session, current, typing, folders, tabIndex, onFocus }: Props) {
   const { conversation, unreadCount, unreadMentionCount, unreadStatus, muteStatus, priority, subBiz, writeTs } = session;
   const [asked, setAsked] = useState<"folder" | "level" | null>(null);
+  const link = useRef<HTMLAnchorElement>(null);
+  const longPress = useLongPress(() => link.current!.parentElement!.querySelector<HTMLElement>(".menu-button")!.click());
   const gateway = conversation.__typename === "SubBizGateway" ? conversation.subBiz : null;
   const peer = conversation.__typename === "PrivateConversation" ? conversation.peer : null;
   const said = [
@@ -44,8 +53,11 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
   ].filter(Boolean);
 
   return (
-    <li className={current ? "current" : undefined} onFocus={onFocus}>
+    <li ref={place} data-index={index} aria-posinset={index + 1} aria-setsize={setSize} className={current ? "current" : undefined} onFocus={() => onFocus(session.id)}>
       <a
+        ref={link}
+        {...longPress}
+        draggable={false}
         className="session"
         href={gateway ? pathTo({ subBiz: gateway }) : pathTo({ subBiz, conversationId: conversation.id })}
         aria-current={current || undefined}
@@ -68,10 +80,10 @@ export function SessionRow({ session, current, typing, folders, tabIndex, onFocu
       </a>
       <Menu label={`Actions for ${conversation.title}`} icon="down" tabIndex={tabIndex} items={useActions(session, current, setAsked)} />
       {asked === "folder" && <FolderDialog session={session} folders={folders} close={() => setAsked(null)} />}
-      {asked === "level" && <LevelDialog session={session} close={() => setAsked(null)} />}
+      {asked === "level" && <LevelDialog id={conversation.id} title={conversation.title} level={session.notifications} inherited={["As in your settings", "No exception for this conversation"]} muting={session} close={() => setAsked(null)} />}
     </li>
   );
-}
+});
 
 function Face({ conversation }: Pick<SessionPartsFragment, "conversation">) {
   if (conversation.__typename === "PrivateConversation") {
@@ -101,28 +113,37 @@ const HOUR_MS = 3_600_000;
 
 function useActions(session: SessionPartsFragment, current: boolean, ask: (what: "folder" | "level") => void): MenuItem[] {
   const run = useDo();
-  const { confirm } = useWorld();
-  const { conversation, unreadCount, unreadStatus, muteStatus, priority } = session;
-  const conversationId = conversation.id;
+  const { offerUndo } = useWorld();
+  const deletion = useDeletion();
+  const { conversation, unreadCount, unreadStatus, muteStatus, mutedUntil, priority } = session;
+  const { id: conversationId, title } = conversation;
   const gateway = conversation.__typename === "SubBizGateway";
   const item = (label: string, run: () => void, when: boolean, danger?: boolean): MenuItem[] => (when ? [{ label, run, ...(danger && { danger }) }] : []);
   const leave = () => current && go({ subBiz: session.subBiz });
-  const remove = async () => {
-    const text = "It disappears from your list on all your devices, until somebody writes in it again. The others keep it.";
-    if (!(await confirm({ title: `Delete ${conversation.title}?`, text, verb: "Delete" }))) return;
+  const pin = async (to: number) => {
+    if (await run(PinDocument, { conversationId, priority: to })) offerUndo({ said: `${title} ${to ? "pinned" : "unpinned"}`, undo: () => void run(PinDocument, { conversationId, priority }) });
+  };
+  const mute = async (muted: boolean, until: string | null = null) => {
+    if (!(await run(MuteDocument, { conversationId, muted, until }))) return;
+    const isOver = mutedUntil !== null && Date.parse(mutedUntil) < Date.now();
+    const before = { muted: muteStatus && !isOver, until: isOver ? null : mutedUntil };
+    offerUndo({ said: `${title} ${muted ? "muted" : "unmuted"}${until ? " for an hour" : ""}`, undo: () => void run(MuteDocument, { conversationId, ...before }) });
+  };
+  const remove = () => {
     leave();
-    await run(DeleteSessionDocument, { conversationId });
+    deletion.begin(session);
+    setTimeout(() => document.querySelector<HTMLElement>(".session[tabindex='0']")?.focus());
   };
   return [
     ...item("Mark as read", () => run(MarkReadDocument, { conversationId }), unreadCount > 0 || unreadStatus),
     ...item("Mark as unread", () => (leave(), run(SetUnreadDocument, { conversationId })), !gateway && !unreadCount && !unreadStatus),
-    ...item("Pin", () => run(PinDocument, { conversationId, priority: 1 }), !priority),
-    ...item("Unpin", () => run(PinDocument, { conversationId, priority: 0 }), priority > 0),
-    ...item("Mute", () => run(MuteDocument, { conversationId, muted: true }), !muteStatus),
-    ...item("Mute for an hour", () => run(MuteDocument, { conversationId, muted: true, until: new Date(Date.now() + HOUR_MS).toISOString() }), !muteStatus),
-    ...item("Unmute", () => run(MuteDocument, { conversationId, muted: false }), muteStatus),
+    ...item("Pin", () => void pin(1), !priority),
+    ...item("Unpin", () => void pin(0), priority > 0),
+    ...item("Mute", () => void mute(true), !muteStatus),
+    ...item("Mute for an hour", () => void mute(true, new Date(Date.now() + HOUR_MS).toISOString()), !muteStatus),
+    ...item("Unmute", () => void mute(false), muteStatus),
     ...item("Notifications…", () => ask("level"), !gateway),
     ...item("Move to folder…", () => ask("folder"), !gateway),
-    ...item("Delete", () => void remove(), !gateway, true),
+    ...item("Delete", remove, !gateway, true),
   ];
 }

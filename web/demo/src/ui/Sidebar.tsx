@@ -2,6 +2,7 @@ import { useState } from "react";
 
 import { FoldersDocument, MeDocument } from "../gql";
 import { Avatar } from "./Avatar";
+import { BlockedPeople } from "./blocking/BlockedPeople";
 import { DevicesDialog } from "./DevicesDialog";
 import { Icon } from "./Icon";
 import { Menu } from "./Menu";
@@ -13,6 +14,7 @@ import { OwnStatus } from "./presence/OwnStatus";
 import { SessionList } from "./SessionList";
 import { ThemeSwitch } from "./ThemeSwitch";
 import { plural } from "./format";
+import { ThreadsLink } from "./threads/ThreadsLink";
 import { VoiceBar } from "./workspaces/VoiceBar";
 import { WorkspacePane } from "./workspaces/WorkspacePane";
 import { useAsked, useScreen, useWorld } from "./world";
@@ -27,7 +29,7 @@ interface Props {
 
 export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) {
   const [folder, setFolder] = useState<string | null>(null);
-  const [dialog, setDialog] = useState<"conversation" | "group" | "devices" | "notifications" | null>(null);
+  const [dialog, setDialog] = useState<"conversation" | "group" | "devices" | "notifications" | "blocked" | "status" | "profile" | null>(null);
   const screen = useScreen();
   const me = useAsked({ query: MeDocument, pause: screen !== "there" })[0].data?.me;
   const folders = useAsked({ query: FoldersDocument })[0].data?.sessionCategories ?? [];
@@ -51,11 +53,11 @@ export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) 
         </header>
       ) : (
         <header>
-          {me ? <OwnStatus me={me} /> : <h1>Confab</h1>}
+          {me ? <OwnStatus me={me} opened={dialog === "status" || dialog === "profile" ? dialog : null} open={setDialog} /> : <h1>Confab</h1>}
           <button className="icon" aria-label="New conversation" title="New conversation" onClick={() => setDialog("conversation")}><Icon name="pencil" /></button>
           <button className="icon" aria-label="New group" title="New group" onClick={() => setDialog("group")}><Icon name="group" /></button>
           <ThemeSwitch />
-          <Menu label="More" items={[{ label: "Notifications", run: () => setDialog("notifications") }, { label: "Devices", run: () => setDialog("devices") }, { label: "Two devices", run: () => location.assign("?view=two") }, { label: "Sign out", run: leave }]} />
+          <Menu label="More" items={[{ label: "Your profile", run: () => setDialog("profile") }, { label: "Notifications", run: () => setDialog("notifications") }, { label: "Devices", run: () => setDialog("devices") }, { label: "Blocked people", run: () => setDialog("blocked") }, { label: "Two devices", run: () => location.assign("?view=two") }, { label: "Sign out", run: leave }]} />
         </header>
       )}
       {!subBiz && <SearchButton />}
@@ -82,10 +84,12 @@ export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) 
           ))}
         </div>
       )}
+      {!subBiz && !shown && <ThreadsLink />}
       {!subBiz && !shown && <WorkspaceLinks />}
-      <SessionList key={`${subBiz} ${shown}`} subBiz={subBiz} categoryId={shown} folders={folders.map((each) => each.categoryId)} current={current} typing={typing} />
+      <SessionList key={`${subBiz} ${shown}`} subBiz={subBiz} categoryId={shown} folders={folders.map((each) => each.categoryId)} current={current} typing={typing} start={setDialog} />
       <VoiceBar />
       {dialog === "notifications" && <NotificationsDialog close={() => setDialog(null)} />}
+      {dialog === "blocked" && <BlockedPeople close={() => setDialog(null)} />}
       {dialog === "devices" && <DevicesDialog close={() => setDialog(null)} />}
       {dialog === "conversation" && <NewConversation close={() => setDialog(null)} />}
       {dialog === "group" && <NewGroup close={() => setDialog(null)} />}

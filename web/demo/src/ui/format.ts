@@ -1,24 +1,41 @@
 /** Words for times and messages. */
 import type { PreviewPartsFragment } from "../gql";
+import { plainText } from "./text/markup";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const weekday = new Intl.DateTimeFormat(undefined, { weekday: "long" });
-const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
+const calendar = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 const DAY_MS = 86_400_000;
 
 const midnight = (at: Date) => new Date(at).setHours(0, 0, 0, 0);
 
 export const time = (at: string | number) => clock.format(new Date(at));
 
+/** "3 Nov 2026" */
+export const date = (at: string | number) => calendar.format(new Date(at));
+
 export function day(at: string | number): string {
   const days = Math.round((midnight(new Date()) - midnight(new Date(at))) / DAY_MS);
   if (days <= 0) return "Today";
   if (days === 1) return "Yesterday";
-  return days < 7 ? weekday.format(new Date(at)) : date.format(new Date(at));
+  return days < 7 ? weekday.format(new Date(at)) : date(at);
 }
 
 /** For the list: the time if it is today, else the day. */
 export const moment = (at: string | number) => (day(at) === "Today" ? time(at) : day(at));
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+
+/** "just now", "12 minutes ago", "yesterday at 18:05", "3 Nov 2026" */
+export function since(at: string): string {
+  const ms = Date.now() - Date.parse(at);
+  if (ms < 2 * MINUTE_MS) return "just now";
+  if (ms < HOUR_MS) return ago.format(-Math.floor(ms / MINUTE_MS), "minute");
+  const today = day(at);
+  return today === "Today" || today === "Yesterday" ? `${today.toLowerCase()} at ${time(at)}` : today;
+}
 
 export const plural = (count: number, one: string) => `${count} ${one}${count === 1 ? "" : "s"}`;
 
@@ -33,9 +50,9 @@ function nameOf(files: readonly { filename: string; contentType: string }[]): st
   return plural(files.length, kind === "Photo" || kind === "Video" ? kind.toLowerCase() : "file");
 }
 
-/** The text of a message in one line. Without a text, its files are named. */
+/** The text of a message in one line, without markup. Without a text, its files are named. */
 export const textOf = (message: Pick<PreviewPartsFragment, "content" | "state" | "attachments">) =>
-  message.state === "RECALLED" ? "Message recalled" : message.content || nameOf(message.attachments);
+  message.state === "RECALLED" ? "Message recalled" : (message.content && plainText(message.content)) || nameOf(message.attachments);
 
 export const initials = (name: string) =>
   name

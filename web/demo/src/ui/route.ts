@@ -1,14 +1,25 @@
 /**
  * The displayed view, in the address: #/c/<conversation>, #/c/<conversation>/<seq>, #/b/<subBiz>, #/b/<subBiz>/c/<conversation>, and
- * with #/w/<workspace> too. The search dialog is an entry of the browser's history, so that "back" returns to its results.
+ * with #/w/<workspace> too. #/…/c/<conversation>/t/<seq> has the thread of that message open next to the conversation, and
+ * #/…/c/<conversation>/t/<seq>/<seq> is at a reply. #/threads are the followed threads, and #/w/<workspace>/moderation is its moderation
+ * page. The search dialog is an entry of the browser's history, so that "back" returns to its results.
  */
 import { useSyncExternalStore } from "react";
 
+import { threadId, THREADS, threadIn } from "../../../client/src/ids";
+
 export interface Route {
   workspaceId: string | null;
+  /** The moderation page of the workspace. */
+  moderation: boolean;
+  /** The list of followed threads. */
+  threads: boolean;
   subBiz: string | null;
+  /** In an argument, it may also be a thread's: that opens the thread next to its conversation. */
   conversationId: string | null;
-  /** The message to show. */
+  /** The message whose thread is open next to the conversation. */
+  threadSeq: number | null;
+  /** The message to show: in the thread, if one is open. */
   seq: number | null;
 }
 
@@ -20,6 +31,8 @@ export interface Entry {
   search?: boolean;
   /** Opened from a result of the search, which is the entry before. */
   isResult?: boolean;
+  /** Opened from the list of followed threads. */
+  isFromThreads?: boolean;
   /** The message that was in the middle of the screen when this entry was left; 0: the newest message was on the screen. */
   place?: number;
 }
@@ -27,8 +40,13 @@ export interface Entry {
 const NO_STATE: Entry = { number: 0 };
 
 /** Ids of conversations consist of characters that an address may contain, percent signs included: they are neither encoded nor decoded. */
-export const pathTo = ({ workspaceId, subBiz, conversationId, seq }: Partial<Route>) =>
-  `#/${workspaceId ? `w/${workspaceId}/` : ""}${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${conversationId ? `c/${conversationId}${seq == null ? "" : `/${seq}`}` : ""}`;
+export const pathTo = ({ workspaceId, moderation, threads, subBiz, conversationId, threadSeq, seq }: Partial<Route>): string => {
+  const thread = conversationId ? threadIn(conversationId) : null;
+  if (thread) return pathTo({ workspaceId, subBiz, conversationId: thread.conversationId, threadSeq: thread.seq, seq });
+  const page = moderation ? "moderation" : threads ? "threads" : "";
+  const place = conversationId ? `c/${conversationId}${threadSeq == null ? "" : `/t/${threadSeq}`}${seq == null ? "" : `/${seq}`}` : "";
+  return `#/${workspaceId ? `w/${workspaceId}/` : ""}${page}${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${place}`;
+};
 
 /** At once, not with the browser's next event: a closed view must not see later changes. */
 const changed = () => dispatchEvent(new HashChangeEvent("hashchange"));
@@ -40,8 +58,15 @@ const push = (state: Omit<Entry, "number">, address: string) => {
   changed();
 };
 
-export const go = (route: Partial<Route>) => {
-  if (pathTo(route) !== location.hash) push({}, pathTo(route));
+export const go = (route: Partial<Route>, state: Omit<Entry, "number"> = {}) => {
+  if (pathTo(route) !== location.hash) push(state, pathTo(route));
+};
+
+/** Closes the thread that is open next to the conversation. Returns false if there is none. */
+export const closeThread = () => {
+  const { workspaceId, subBiz, conversationId, threadSeq } = routeOf(location.hash);
+  if (threadSeq !== null) go({ workspaceId, subBiz, conversationId });
+  return threadSeq !== null;
 };
 
 export const openSearchDialog = () => {
@@ -80,12 +105,26 @@ function plain(part: string | undefined): string | null {
 
 export const useRoute = () => routeOf(useSyncExternalStore(watch, () => location.hash));
 
-/** Outside of rendering: the conversation that is displayed at this moment. */
-export const shownConversation = () => routeOf(location.hash).conversationId;
+/** Outside of rendering: whether this conversation or thread is displayed at this moment. */
+export const isDisplayed = (id: string) => {
+  const { conversationId, threadSeq } = routeOf(location.hash);
+  return id === conversationId || (conversationId !== null && threadSeq !== null && id === threadId(conversationId, threadSeq));
+};
+
+const ADDRESS = /^#\/(?:w\/([^/]+)\/?)?(?:(moderation|threads)$)?(?:b\/([^/]+)\/?)?(?:c\/([^/]+)(?:\/t\/(\d{1,9}))?(?:\/(\d{1,9})$)?)?/;
 
 function routeOf(hash: string): Route {
-  const [, workspaceId, subBiz, conversationId, seq] = /^#\/(?:w\/([^/]+)\/?)?(?:b\/([^/]+)\/?)?(?:c\/([^/]+)(?:\/(\d{1,9})$)?)?/.exec(hash) ?? [];
-  return { workspaceId: workspaceId ?? null, subBiz: plain(subBiz), conversationId: conversationId ?? null, seq: seq ? Number(seq) : null };
+  const [, workspaceId, page, subBiz, conversationId, threadSeq, seq] = ADDRESS.exec(hash) ?? [];
+  const thread = conversationId ? threadIn(conversationId) : null;
+  return {
+    workspaceId: workspaceId ?? null,
+    moderation: page === "moderation",
+    threads: page === "threads" || (plain(subBiz) === THREADS && !conversationId),
+    subBiz: plain(subBiz) === THREADS ? null : plain(subBiz),
+    conversationId: thread?.conversationId ?? conversationId ?? null,
+    threadSeq: thread?.seq ?? (threadSeq ? Number(threadSeq) : null),
+    seq: seq ? Number(seq) : null,
+  };
 }
 
 export const useEntry = () => useSyncExternalStore(watch, entryNow);

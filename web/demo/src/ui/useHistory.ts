@@ -1,14 +1,16 @@
-import { useState } from "react";
+import { useMemo, useRef, useState } from "react";
 
-import { MessagesAroundDocument, MessagesDocument, NewerMessagesDocument, OlderMessagesDocument, type SessionPartsFragment } from "../gql";
+import { MessagesAroundDocument, MessagesDocument, NewerMessagesDocument, OlderMessagesDocument, type MessagePartsFragment, type SessionPartsFragment } from "../gql";
 import { useAsked, useScreen, useWorld } from "./world";
 
 interface Place {
-  /** The messages around this seq; null: the newest ones. */
+  /** The messages around this seq; null: the newest ones. It follows the user's scrolling, because distant pages are dropped. */
   around: number | null;
   /** The number of parts of the history that were displayed so far. */
   number: number;
 }
+
+const NONE: MessagePartsFragment[] = [];
 
 /**
  * A part of a conversation's history without gaps, which grows at both ends: at first around the seq `beginAt`; without one, from where
@@ -20,13 +22,17 @@ export function useHistory(conversationId: string, session: SessionPartsFragment
   const [opened, setOpened] = useState(false);
   // Not before the first screen: everything after its cursor arrives as events, so nothing falls between the two.
   const pause = useScreen() !== "there";
-  const newest = useAsked({ query: MessagesDocument, variables: { conversationId }, pause })[0].data;
+  const newest = useAsked({ query: MessagesDocument, variables: { conversationId }, pause: pause || place.around !== null })[0].data;
   const aroundSeq = place.around ?? 0;
   const around = useAsked({ query: MessagesAroundDocument, variables: { conversationId, aroundSeq }, pause: pause || place.around === null })[0];
   const isAnswered = around.operation?.variables.aroundSeq === place.around;
-  const data = place.around === null ? newest : isAnswered ? around.data : undefined;
+  const answer = place.around === null ? newest : isAnswered ? around.data : undefined;
+  // While the messages around another seq are being loaded, the current ones stay displayed.
+  const held = useRef({ number: place.number, answer });
+  if (answer || held.current.number !== place.number) held.current = { number: place.number, answer };
+  const data = held.current.answer;
 
-  const messages = data?.messages?.edges.map((edge) => edge.node) ?? [];
+  const messages = useMemo(() => data?.messages?.edges.map((edge) => edge.node) ?? [], [data?.messages]);
   const { hasPreviousPage = false, startCursor = null, hasNextPage = false, endCursor = null } = data?.messages?.pageInfo ?? {};
   const show = (seq: number | null) => setPlace(({ number }) => ({ around: seq, number: number + 1 }));
 
@@ -35,12 +41,13 @@ export function useHistory(conversationId: string, session: SessionPartsFragment
     if (place.around === null && session && session.unreadCount > 0 && hasPreviousPage && messages[0]!.seq > session.readSeq) show(session.readSeq + 1);
   }
 
+  const stayAt = (message: MessagePartsFragment | undefined) => message && setPlace(({ number }) => ({ around: message.seq, number }));
   const load = {
-    older: () => client.query(OlderMessagesDocument, { conversationId, before: startCursor! }).toPromise(),
-    newer: () => client.query(NewerMessagesDocument, { conversationId, after: endCursor! }).toPromise(),
+    older: () => (stayAt(messages[0]), client.query(OlderMessagesDocument, { conversationId, before: startCursor! }).toPromise()),
+    newer: () => (stayAt(messages.at(-1)), client.query(NewerMessagesDocument, { conversationId, after: endCursor! }).toPromise()),
   };
   return {
-    messages: opened ? messages : [],
+    messages: opened ? messages : NONE,
     loaded: opened && !!data,
     /** Changes when another part is displayed. */
     place: place.number,

@@ -13,19 +13,23 @@ interface History {
   goToNewest: () => void;
 }
 
-/** Where a conversation begins when it is opened: at the message that the address names, or where the user left it for a result of the search. */
-export function useBeginning(seq: number | null): Target | null {
+/**
+ * Where a conversation begins when it is opened: at the message that the address names, where the user left it for a result of the
+ * search, or at the message whose thread is open.
+ */
+export function useBeginning(seq: number | null, threadSeq: number | null = null): Target | null {
   return useState<Target | null>(() => {
     const { place } = entryNow();
-    return place ? { seq: place, isQuiet: true } : place === undefined && seq !== null ? { seq } : null;
+    if (place !== undefined) return place ? { seq: place, isQuiet: true } : null;
+    return seq !== null ? { seq } : threadSeq !== null ? { seq: threadSeq, isQuiet: true } : null;
   })[0];
 }
 
 /**
  * The message to show in an open conversation. It follows the address and the browser's history: forward to a result of the search, and
- * back to where the user was.
+ * back to where the user was. The history keeps no place of a thread.
  */
-export function useTarget(seq: number | null, beginning: Target | null, { goTo, goToNewest }: History) {
+export function useTarget(seq: number | null, beginning: Target | null, { goTo, goToNewest }: History, isThread = false) {
   const [target, setTarget] = useState(beginning);
   const [fromEnd, setFromEnd] = useState(false);
   const entry = useEntry();
@@ -48,6 +52,7 @@ export function useTarget(seq: number | null, beginning: Target | null, { goTo, 
     const isBack = entry.number < before.current.number;
     before.current = entry;
     if (isForward && !entry.search && seq !== null) void show({ seq });
+    if (isThread) return;
     if (isBack && entry.place) void show({ seq: entry.place, isQuiet: true });
     if (isBack && entry.place === 0) toNewest();
   }, [entry]);

@@ -3,7 +3,9 @@ import type { AnyVariables, Client } from "@urql/core";
 import { createContext, useContext, useEffect, useState, useSyncExternalStore } from "react";
 import { useQuery, type UseQueryArgs, type UseQueryResponse } from "urql";
 
+import type { Blocks } from "../confab/blocks";
 import type { Connection } from "../confab/client";
+import type { Deletions } from "../confab/deletions";
 import { isRetryable, type Outbox } from "../confab/outbox";
 import type { Device } from "../confab/device";
 import type { Push } from "../confab/push";
@@ -14,6 +16,7 @@ import type { Uploads } from "../confab/uploads";
 import type { Workspaces } from "../confab/workspaces";
 import type { Person } from "../signIn";
 import type { Question } from "./Confirm";
+import type { Undoable } from "./undo/useUndo";
 
 export interface World {
   me: string;
@@ -21,6 +24,8 @@ export interface World {
   connection: Connection;
   sync: Sync;
   outbox: Outbox;
+  blocks: Blocks;
+  deletions: Deletions;
   uploads: Uploads;
   device: Device;
   presences: Presences;
@@ -32,6 +37,8 @@ export interface World {
   tell: (what: string) => void;
   /** Asks the user; true if they agree. */
   confirm: (question: Question) => Promise<boolean>;
+  /** Shows what was done, with a button to undo it. */
+  offerUndo: (what: Undoable) => void;
 }
 
 export const WorldContext = createContext<World | null>(null);

@@ -1,22 +1,86 @@
-import { SetLevelDocument, type NotificationLevel, type SessionPartsFragment } from "../../gql";
+import { useState } from "react";
+
+import { MuteDocument, SetLevelDocument, type ChannelSessionFragment, type NotificationLevel } from "../../gql";
 import { Dialog } from "../Dialog";
+import { day, time } from "../format";
 import { useDo } from "../useDo";
+import { useWorld } from "../world";
 import { LEVELS } from "./levels";
 
-/** What the user is notified of in one conversation. */
-export function LevelDialog({ session: { conversation, notifications }, close }: { session: SessionPartsFragment; close: () => void }) {
+/** The parts of a session that say what it notifies of. */
+export type Muting = Pick<ChannelSessionFragment, "muteStatus" | "mutedUntil">;
+
+interface Props {
+  /** A conversation, channel or workspace. */
+  id: string;
+  title: string;
+  /** The level in force; null while it is not known. */
+  level: NotificationLevel | null;
+  /** The level in force without an exception here: its name and its explanation. */
+  inherited: [name: string, hint: string];
+  /** Null where nothing can be muted. */
+  muting: Muting | null;
+  close: () => void;
+}
+
+/** The notification level of one conversation, channel or workspace, and whether it is muted. */
+export function LevelDialog({ id, title, level, inherited: [inherited, hint], muting, close }: Props) {
   const run = useDo();
   const choose = async (level: NotificationLevel | null) => {
-    if (await run(SetLevelDocument, { conversationId: conversation.id, level })) close();
+    if (await run(SetLevelDocument, { id, level })) close();
   };
   return (
-    <Dialog title={`Notifications for ${conversation.title}`} close={close}>
+    <Dialog title={`Notifications for ${title}`} close={close}>
       <ul className="choices level-choices">
-        {LEVELS.map(([level, name, hint]) => (
-          <li key={level}><button aria-pressed={notifications === level} onClick={() => void choose(level)}><span>{name}<small>{hint}</small></span></button></li>
+        {LEVELS.map(([each, name, hint]) => (
+          <li key={each}><button aria-pressed={level === each} onClick={() => void choose(each)}><span>{name}<small>{hint}</small></span></button></li>
         ))}
-        <li><button onClick={() => void choose(null)}><span>As in your settings<small>No exception for this conversation</small></span></button></li>
+        <li><button onClick={() => void choose(null)}><span>{inherited}<small>{hint}</small></span></button></li>
       </ul>
+      {muting && <MuteChoice id={id} muting={muting} />}
     </Dialog>
   );
+}
+
+const HOUR_MS = 3_600_000;
+const LENGTHS: [name: string, ms: number | null][] = [
+  ["For 1 hour", HOUR_MS],
+  ["For 8 hours", 8 * HOUR_MS],
+  ["For 1 day", 24 * HOUR_MS],
+  ["For 1 week", 7 * 24 * HOUR_MS],
+  ["Until I unmute it", null],
+];
+
+/** Muted conversations look muted in the list, and are in no total. */
+function MuteChoice({ id, muting: { muteStatus, mutedUntil } }: { id: string; muting: Muting }) {
+  const mute = useMute();
+  const [busy, setBusy] = useState(false);
+  const set = async (chosen: string) => {
+    setBusy(true);
+    const length = LENGTHS.find(([name]) => name === chosen);
+    await mute(id, length ? { muted: true, until: length[1] === null ? null : new Date(Date.now() + length[1]).toISOString() } : { muted: false, until: null });
+    setBusy(false);
+  };
+  const now = mutedUntil ? `Until ${day(mutedUntil) === "Today" ? time(mutedUntil) : new Date(mutedUntil).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}` : "Until I unmute it";
+  return (
+    <label className="choice mute-choice">
+      <span>Muted<small>{muteStatus ? "No notifications, and left out of your totals" : "For a while, or until you unmute it"}</small></span>
+      <select aria-label="Muted" disabled={busy} value={muteStatus ? "now" : "no"} onChange={(event) => void set(event.target.value)}>
+        <option value="no">No</option>
+        {muteStatus && <option value="now">{now}</option>}
+        {LENGTHS.filter(([name]) => !muteStatus || name !== now).map(([name]) => <option key={name}>{name}</option>)}
+      </select>
+    </label>
+  );
+}
+
+/** Mutes or unmutes a conversation or channel. Resolves to false if the server refuses. */
+export function useMute() {
+  const run = useDo();
+  const { workspaces } = useWorld();
+  return async (conversationId: string, change: { muted: boolean; until: string | null }) => {
+    const answer = await run(MuteDocument, { conversationId, ...change });
+    if (answer && conversationId.startsWith("c_")) workspaces.noteSession(conversationId, answer.muteSession);
+    return answer !== null;
+  };
 }

@@ -1,26 +1,27 @@
-import { useState } from "react";
-
 import type { UserPartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
 import { StatusEmoji } from "./CustomStatus";
 import { Sign } from "./Dot";
 import { StatusDialog } from "./StatusDialog";
+import { ProfileDialog } from "../profile/ProfileDialog";
 import { NAMES, useOwnPresence } from "./usePresence";
 
-/** The user's own picture and name: a click opens their status. */
-export function OwnStatus({ me }: { me: UserPartsFragment }) {
+type Opened = "status" | "profile" | null;
+
+/** The user's own picture and name: a click opens their status, and from there their profile. */
+export function OwnStatus({ me, opened, open }: { me: UserPartsFragment; opened: Opened; open: (what: Opened) => void }) {
   const own = useOwnPresence();
-  const [open, setOpen] = useState(false);
   // ONLINE means: derived from the devices, and this one is in use.
   const words = own ? NAMES[own.setting] : "";
   return (
     <>
-      <button className="own-status" aria-label={`Your status: ${words}`} title="Your status" disabled={!own} onClick={() => setOpen(true)}>
+      <button className="own-status" aria-label={`Your status: ${words}`} title="Your status" disabled={!own} onClick={() => open("status")}>
         <Avatar id={me.id} name={me.displayName} url={me.avatarUrl} small />
         {own && <span className="dot" data-status={own.setting}><Sign status={own.setting} /></span>}
       </button>
       <h1>{me.displayName} <StatusEmoji status={own?.customStatus} /></h1>
-      {open && own && <StatusDialog own={own} close={() => setOpen(false)} />}
+      {opened === "status" && own && <StatusDialog me={me} own={own} close={() => open(null)} editProfile={() => open("profile")} />}
+      {opened === "profile" && <ProfileDialog close={() => open(null)} editStatus={() => open("status")} />}
     </>
   );
 }

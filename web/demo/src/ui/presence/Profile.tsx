@@ -1,6 +1,7 @@
-import { privateId } from "../../confab/ids";
+import { privateId } from "../../../../client/src/ids";
 import type { UserPartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
+import { useBlocking, useIsBlocked } from "../blocking/useBlocks";
 import { Dialog } from "../Dialog";
 import { go } from "../route";
 import { useWorld } from "../world";
@@ -12,6 +13,8 @@ const KINDS = { PLAYING: "Playing", STREAMING: "Streaming", LISTENING: "Listenin
 export function Profile({ user, close }: { user: UserPartsFragment; close: () => void }) {
   const { me } = useWorld();
   const presence = usePresence(user.id);
+  const blocked = useIsBlocked(user.id);
+  const { block, unblock } = useBlocking();
   useMinutes();
   const status = presence?.customStatus;
   return (
@@ -24,7 +27,12 @@ export function Profile({ user, close }: { user: UserPartsFragment; close: () =>
           <p key={index} className="hint">{KINDS[each.type]} <b>{each.name}</b>{each.details ? ` — ${each.details}` : ""}</p>
         ))}
       </div>
-      {user.id !== me && <button className="button" onClick={() => (close(), go({ conversationId: privateId(me, user.id) }))}>Send a message</button>}
+      {user.id !== me && (
+        <div className="answers">
+          {!user.isBot && blocked !== undefined && <button className="button quiet" onClick={() => void (blocked ? unblock(user) : block(user))}>{blocked ? "Unblock" : "Block"}</button>}
+          <button className="button" onClick={() => (close(), go({ conversationId: privateId(me, user.id) }))}>Send a message</button>
+        </div>
+      )}
     </Dialog>
   );
 }

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "react";
 
-import { SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting } from "../../gql";
+import { SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting, type UserPartsFragment } from "../../gql";
+import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { day, time } from "../format";
 import { useDo } from "../useDo";
@@ -31,10 +32,22 @@ const endOf = (length: string) => {
 };
 const until = (at: string) => `until ${day(at) === "Today" ? "" : "tomorrow, "}${time(at)}`;
 
+interface Props {
+  me: UserPartsFragment;
+  own: OwnPresencePartsFragment;
+  close: () => void;
+  editProfile: () => void;
+}
+
 /** Sets the user's own presence and custom status, both with an end. */
-export function StatusDialog({ own, close }: { own: OwnPresencePartsFragment; close: () => void }) {
+export function StatusDialog({ me, own, close, editProfile }: Props) {
   return (
     <Dialog title="Your status" close={close}>
+      <div className="own-person">
+        <Avatar id={me.id} name={me.displayName} url={me.avatarUrl} small />
+        <b>{me.displayName}</b>
+        <button className="button quiet" onClick={editProfile}>Edit profile</button>
+      </div>
       <PresenceChoice own={own} />
       <CustomStatusForm own={own} close={close} />
     </Dialog>

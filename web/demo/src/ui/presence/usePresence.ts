@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useState, useSyncExternalStore, type RefObject } from "react";
 
-import { OwnPresenceDocument, type PresencePartsFragment, type PresenceSetting } from "../../gql";
-import { day, time } from "../format";
+import { MeDocument, OwnPresenceDocument, type PresencePartsFragment, type PresenceSetting, type UserPartsFragment } from "../../gql";
+import { since } from "../format";
 import { useAsked, useScreen, useWorld } from "../world";
 
 const nothing = () => {};
@@ -28,6 +28,28 @@ export function usePresence(userId: string | null | undefined, watched = true): 
   return useSyncExternalStore(listen, () => (userId ? presences.of(userId) : undefined));
 }
 
+const MOST_SENDERS = 50;
+
+/** Follows people who are on the screen without a presence dot, so that changes of their name or picture are displayed. */
+export function useFollowed(userIds: readonly string[]) {
+  const { presences, me } = useWorld();
+  const there = useScreen() === "there";
+  const people = [...new Set(userIds)].filter((each) => each !== me).slice(-MOST_SENDERS).sort().join(" ");
+  useEffect(() => {
+    if (!there || !people) return;
+    const ends = people.split(" ").map((each) => presences.watch(each));
+    return () => ends.forEach((end) => end());
+  }, [presences, there, people]);
+}
+
+/** A person with the newest known name and picture. For lists that are not in the cache. */
+export function useNewest(user: UserPartsFragment): UserPartsFragment {
+  const { me } = useWorld();
+  const known = usePresence(user.id, false)?.user;
+  const own = useAsked({ query: MeDocument, pause: user.id !== me, requestPolicy: "cache-only" })[0].data?.me;
+  return (user.id === me ? own : known) ?? user;
+}
+
 export const NAMES: Record<PresenceSetting | "OFFLINE", string> = {
   ONLINE: "Online",
   IDLE: "Idle",
@@ -37,16 +59,6 @@ export const NAMES: Record<PresenceSetting | "OFFLINE", string> = {
 };
 
 const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-
-function since(at: string): string {
-  const ms = Date.now() - Date.parse(at);
-  if (ms < 2 * MINUTE_MS) return "just now";
-  if (ms < HOUR_MS) return ago.format(-Math.floor(ms / MINUTE_MS), "minute");
-  const today = day(at);
-  return today === "Today" || today === "Yesterday" ? `${today.toLowerCase()} at ${time(at)}` : today;
-}
 
 /** "Online", "Idle, last active 12 minutes ago", "Last active yesterday at 18:05". */
 export function wordsOf({ status, isMobile, lastActiveAt }: PresencePartsFragment): string {

@@ -5,6 +5,7 @@ import { ModerateVoiceDocument, type UserPartsFragment, type VoicePartsFragment 
 import { Avatar } from "../Avatar";
 import { Icon } from "../Icon";
 import { Menu, type MenuItem } from "../Menu";
+import { useNewest } from "../presence/usePresence";
 import { useDo } from "../useDo";
 import { useWorld } from "../world";
 import { useJoined } from "./useWorkspace";
@@ -51,7 +52,8 @@ export function VoiceChannel({ workspaceId, channel, voice, show }: Props) {
 
 function InVoice({ state, own, rights, show }: { state: VoicePartsFragment; own: boolean; rights: readonly string[]; show: Props["show"] }) {
   const run = useDo();
-  const { user, channelId } = state;
+  const user = useNewest(state.user);
+  const { channelId } = state;
   const moderate = (change: { mute?: boolean; deaf?: boolean; disconnect?: boolean }) => () => void run(ModerateVoiceDocument, { channelId, userId: user.id, ...change });
   const may = (right: string) => rights.includes(right) || rights.includes("ADMINISTRATOR");
   const items: MenuItem[] = [

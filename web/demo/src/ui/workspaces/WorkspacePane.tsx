@@ -1,20 +1,44 @@
-import { useState } from "react";
+import { useState, type ReactNode } from "react";
 
-import type { UserPartsFragment } from "../../gql";
+import { unreadIn, type WorkspaceParts } from "../../confab/workspaces";
+import { MarkChannelsReadDocument, type UserPartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
 import { plural } from "../format";
 import { Icon } from "../Icon";
+import { Menu } from "../Menu";
 import { StatusEmojiOf } from "../presence/CustomStatus";
+import { MemberActions } from "../moderation/MemberActions";
+import { moderates, rightsFrom } from "../moderation/rights";
+import { when } from "../moderation/words";
 import { SaidPresence } from "../presence/PresenceWords";
+import { useNewest } from "../presence/usePresence";
 import { Profile } from "../presence/Profile";
+import { pathTo, useRoute } from "../route";
+import { useDo } from "../useDo";
+import { ThreadsLink } from "../threads/ThreadsLink";
+import { useWorld } from "../world";
+import { NewChannel } from "./NewChannel";
+import { TextChannels } from "./TextChannels";
 import { useWorkspace } from "./useWorkspace";
 import { VoiceChannel } from "./VoiceChannel";
+import { WorkspaceNotifications } from "./WorkspaceNotifications";
 
-/** A workspace: how many are online, who is in which voice channel, and its members. */
+/** A workspace: how many are online, its channels, who is in which voice channel, and its members. */
 export function WorkspacePane({ id }: { id: string }) {
   const view = useWorkspace(id);
-  const [asked, setAsked] = useState<UserPartsFragment | null>(null);
-  const channels = view?.channels.edges.map(({ node }) => node).filter(({ kind, isArchived }) => kind === "VOICE" && !isArchived) ?? [];
+  const { me, workspaces } = useWorld();
+  const { moderation } = useRoute();
+  const may = rightsFrom(view?.viewerPermissions);
+  const run = useDo();
+  const [asked, setAsked] = useState<UserPartsFragment | "notifications" | "channel" | null>(null);
+  const present = view?.channels.edges.map(({ node }) => node).filter(({ isArchived }) => !isArchived) ?? [];
+  const channels = present.filter(({ kind }) => kind === "VOICE");
+  const textChannels = present.filter(({ kind }) => kind !== "VOICE");
+  const actions = [
+    ...(present.some(unreadIn) ? [{ label: "Mark all as read", run: () => void run(MarkChannelsReadDocument, { workspaceId: id }) }] : []),
+    { label: "Notifications…", run: () => setAsked("notifications") },
+    ...(may("MANAGE_CHANNELS") ? [{ label: "New channel…", run: () => setAsked("channel") }] : []),
+  ];
   return (
     <>
       <header>
@@ -23,11 +47,29 @@ export function WorkspacePane({ id }: { id: string }) {
           <h1>{view?.name ?? ""}</h1>
           {view && <p role="status"><i className="online-sign" aria-hidden="true" /> {view.onlineCount} online · {plural(view.memberCount, "member")}</p>}
         </div>
+        {view && <Menu label="Workspace menu" items={actions} />}
       </header>
       {view === undefined && <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>}
       {view === null && <p className="empty">There is no such workspace.</p>}
       {view && (
         <div className="workspace">
+          <ThreadsLink />
+          {moderates(may) && (
+            <a className="moderation-link" href={pathTo({ workspaceId: id, moderation: true })} aria-current={moderation ? "page" : undefined}>
+              <Icon name="shield" /> Moderation
+            </a>
+          )}
+          <TextChannels workspaceId={id} channels={textChannels} />
+          {!textChannels.length && (
+            <div className="empty">
+              <b>No channels yet</b>
+              {may("MANAGE_CHANNELS") ? (
+                <><p>A channel is a place to write for all members, or for some of them.</p><button className="button" onClick={() => setAsked("channel")}>Create a channel</button></>
+              ) : (
+                <p>You see channels here when somebody has created one. Until then you can write to the members below.</p>
+              )}
+            </div>
+          )}
           <section aria-labelledby="voice-heading">
             <h2 id="voice-heading">Voice channels</h2>
             {channels.map((channel) => <VoiceChannel key={channel.id} workspaceId={id} channel={channel} voice={view.voice} show={setAsked} />)}
@@ -36,24 +78,44 @@ export function WorkspacePane({ id }: { id: string }) {
           <section aria-labelledby="members-heading">
             <h2 id="members-heading">Members</h2>
             <ul className="people-list" aria-label="Members">
-              {view.members?.edges.map(({ node: { user, nickname, roles } }) => {
-                const role = roles.find(({ isHoisted }) => isHoisted) ?? roles[0];
-                return (
-                  <li key={user.id}>
-                    <button onClick={() => setAsked(user)}>
-                      <Avatar id={user.id} name={user.displayName} url={user.avatarUrl} small live={!user.isBot} />
-                      <span className="name">{nickname ?? user.displayName}<SaidPresence userId={user.id} /></span>
-                      <StatusEmojiOf userId={user.id} />
-                      {user.isBot ? <span className="tag">Bot</span> : role && roles.length > 0 && <small>{role.name.replace("@", "")}</small>}
-                    </button>
-                  </li>
-                );
-              })}
+              {view.members?.edges.map(({ node }) => (
+                <Member key={node.user.id} member={node} show={setAsked}>
+                  {(user, timedOut) => user.id !== me && user.id !== view.owner.id && <MemberActions workspaceId={id} user={user} timedOut={timedOut} may={may} changed={() => workspaces.reload(id)} />}
+                </Member>
+              ))}
             </ul>
           </section>
         </div>
       )}
-      {asked && <Profile user={asked} close={() => setAsked(null)} />}
+      {asked === "notifications" && view && <WorkspaceNotifications id={id} name={view.name} close={() => setAsked(null)} />}
+      {asked === "channel" && <NewChannel workspaceId={id} close={() => setAsked(null)} />}
+      {asked && typeof asked === "object" && <Profile user={asked} close={() => setAsked(null)} />}
     </>
+  );
+}
+
+type MemberParts = NonNullable<WorkspaceParts["members"]>["edges"][number]["node"];
+
+interface MemberProps {
+  member: MemberParts;
+  show: (user: UserPartsFragment) => void;
+  children: (user: UserPartsFragment, timedOut: boolean) => ReactNode;
+}
+
+function Member({ member: { user: loaded, nickname, roles, timedOutUntil }, show, children }: MemberProps) {
+  const user = useNewest(loaded);
+  const timedOut = timedOutUntil !== null && timedOutUntil !== undefined && Date.parse(timedOutUntil) > Date.now();
+  const role = roles.find(({ isHoisted }) => isHoisted) ?? roles[0];
+  return (
+    <li>
+      <button onClick={() => show(user)}>
+        <Avatar id={user.id} name={user.displayName} url={user.avatarUrl} small live={!user.isBot} />
+        <span className="name">{nickname ?? user.displayName}<SaidPresence userId={user.id} /></span>
+        <StatusEmojiOf userId={user.id} />
+        {timedOut && <span className="tag warn" title={`Until ${when(timedOutUntil)}`}>Timed out</span>}
+        {user.isBot ? <span className="tag">Bot</span> : role && roles.length > 0 && <small>{role.name.replace("@", "")}</small>}
+      </button>
+      {children(user, timedOut)}
+    </li>
   );
 }

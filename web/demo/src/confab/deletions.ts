@@ -1,0 +1,51 @@
+/**
+ * Conversations that are being deleted from the list, while the user can still undo it.
+ *
+ * Guarantees: a deletion is sent to the server only when it is settled. A conversation that gets a message before that stays, because
+ * the user has not seen the message.
+ */
+import type { Client } from "@urql/core";
+
+import { DeleteSessionDocument, OneSessionDocument, type SessionPartsFragment } from "../gql";
+
+type Deleted = Pick<SessionPartsFragment, "writeTs"> & { conversation: { id: string } };
+
+export interface Deletions {
+  /** Whether the list leaves it out. */
+  isDeleted(session: Deleted): boolean;
+  /** Changes with each deletion. */
+  version(): number;
+  onChange(listener: () => void): () => void;
+  begin(session: Deleted): void;
+  takeBack(conversationId: string): void;
+  /** Deletes the conversation on the server. Resolves to an error message, or null. */
+  settle(conversationId: string): Promise<string | null>;
+}
+
+export function openDeletions(client: Client): Deletions {
+  /** writeTs by conversation. */
+  const begun = new Map<string, number>();
+  const listeners = new Set<() => void>();
+  let version = 0;
+  const changed = () => ((version += 1), listeners.forEach((listener) => listener()));
+  const end = (conversationId: string) => {
+    if (begun.delete(conversationId)) changed();
+  };
+  return {
+    isDeleted: ({ conversation, writeTs }) => begun.get(conversation.id) === writeTs,
+    version: () => version,
+    onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
+    begin: ({ conversation, writeTs }) => (begun.set(conversation.id, writeTs), changed()),
+    takeBack: end,
+    settle: async (conversationId) => {
+      const writeTs = begun.get(conversationId);
+      if (writeTs === undefined) return null;
+      const now = client.readQuery(OneSessionDocument, { conversationId })?.data?.session;
+      if (now && now.writeTs !== writeTs) return (end(conversationId), null);
+      // The page may be about to close.
+      const { error } = await client.mutation(DeleteSessionDocument, { conversationId }, { fetchOptions: { keepalive: true } }).toPromise();
+      end(conversationId);
+      return error ? (error.graphQLErrors[0]?.message ?? "This needs the network. Try again when you are online.") : null;
+    },
+  };
+}

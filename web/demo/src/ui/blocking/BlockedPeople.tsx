@@ -1,0 +1,29 @@
+import { useEffect, useSyncExternalStore } from "react";
+
+import { Avatar } from "../Avatar";
+import { Dialog } from "../Dialog";
+import { useWorld } from "../world";
+import { useBlocking } from "./useBlocks";
+
+/** The people the user has blocked. */
+export function BlockedPeople({ close }: { close: () => void }) {
+  const { blocks } = useWorld();
+  const { unblock } = useBlocking();
+  const people = useSyncExternalStore(blocks.onChange, blocks.all);
+  useEffect(() => void blocks.load(), []);
+  return (
+    <Dialog title="Blocked people" close={close}>
+      {!people && <p role="status">Loading…</p>}
+      {people?.length === 0 && <p className="hint">You have blocked nobody. To block somebody, open their profile.</p>}
+      <ul className="people-list" aria-label="Blocked people">
+        {people?.map((each) => (
+          <li key={each.id} className="blocked-person">
+            <Avatar id={each.id} name={each.displayName} url={each.avatarUrl} small />
+            <span className="name">{each.displayName}</span>
+            <button className="button quiet" onClick={() => void unblock(each)}>Unblock<span className="sr-only"> {each.displayName}</span></button>
+          </li>
+        ))}
+      </ul>
+    </Dialog>
+  );
+}

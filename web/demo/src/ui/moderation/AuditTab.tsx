@@ -1,0 +1,88 @@
+import { useEffect, useState } from "react";
+
+import { ERASED_NAME, isErased } from "../../../../client/src/ids";
+import { AuditLogDocument, NamesOfDocument, type ModeratorRightsQuery } from "../../gql";
+import { Avatar } from "../Avatar";
+import { useWorld } from "../world";
+import { ACTION_GROUPS, actionsOf, changesOf, targetOf, verbOf, type ActionGroup, type AuditRow, type NamesById } from "./auditWords";
+import { List } from "./List";
+import { usePages } from "./usePages";
+import { when } from "./words";
+
+/** Who changed what, newest first. */
+export function AuditTab({ workspace }: { workspace: NonNullable<ModeratorRightsQuery["workspace"]> }) {
+  const [group, setGroup] = useState<ActionGroup | null>(null);
+  const pages = usePages(AuditLogDocument, { workspaceId: workspace.id, actions: group && actionsOf(group) }, ({ auditLog }) => auditLog);
+  const people = usePeople(pages.rows?.flatMap(idsIn) ?? []);
+  const places = [...workspace.roles, ...workspace.categories, ...workspace.channels.edges.map(({ node }) => node)];
+  const names = new Map([...people, ...places.map(({ id, name }) => [id, name.replace(/^@/, "")] as const)]);
+  return (
+    <>
+      <div className="moderation-filters" role="group" aria-label="Kind of change">
+        {[null, ...ACTION_GROUPS].map((each) => (
+          <button key={each ?? ""} className="chip" aria-pressed={group === each} onClick={() => setGroup(each)}>{each ?? "All"}</button>
+        ))}
+      </div>
+      <List label="Audit log" pages={pages} plain empty={["Nothing yet", group ? "No change of this kind was made." : "Changes of the workspace are listed here."]}>
+        {(row) => <Entry key={row.id} row={row} names={names} />}
+      </List>
+    </>
+  );
+}
+
+function Entry({ row, names }: { row: AuditRow; names: NamesById }) {
+  const target = targetOf(row, names);
+  const changes = changesOf(row, names);
+  return (
+    <li className="entry">
+      <Avatar id={row.actor.id} name={row.actor.displayName} url={row.actor.avatarUrl} small />
+      <div>
+        <p>
+          <b>{row.actor.displayName}</b>
+          {row.onBehalfOf && <> for <b>{row.onBehalfOf.displayName}</b></>} {verbOf(row)}{target && <> <b>{target}</b></>}
+        </p>
+        {row.reason && <p className="note">“{row.reason}”</p>}
+        {changes.length > 0 && (
+          <dl>
+            {changes.map(([name, before, after]) => (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd>{before !== null && <del>{before}</del>}{before !== null && after !== null && " → "}{after !== null && <ins>{after}</ins>}</dd>
+              </div>
+            ))}
+          </dl>
+        )}
+      </div>
+      <small><time dateTime={row.createdAt}>{when(row.createdAt)}</time></small>
+    </li>
+  );
+}
+
+const PERSONAL = ["memberIds", "ownerId"];
+const OF_THING = /^[a-z]_\d+(\.\d+)?$/;
+
+/** The ids in an entry that may be people's. */
+function idsIn({ targetId, before, after }: AuditRow): string[] {
+  const values = [before, after].flatMap((each) => PERSONAL.flatMap((field) => (each as Record<string, unknown> | null)?.[field] ?? []));
+  return [targetId ?? [], values as string[]].flat().filter((id) => !OF_THING.test(id));
+}
+
+const MOST_NAMES = 100;
+
+/** The names of those ids that are people. */
+function usePeople(ids: string[]): NamesById {
+  const { client } = useWorld();
+  const [names, setNames] = useState<NamesById>(new Map());
+  const wanted = [...new Set(ids)].filter((id) => !names.has(id) && !isErased(id)).slice(0, MOST_NAMES);
+  const key = JSON.stringify(wanted);
+  useEffect(() => {
+    if (key === "[]") return;
+    let isWanted = true;
+    void client.query(NamesOfDocument, { ids: JSON.parse(key) as string[] }).toPromise().then(({ data }) => {
+      const found = data?.users.flatMap((user) => (user ? [[user.id, user.displayName] as const] : [])) ?? [];
+      if (isWanted && found.length) setNames((before) => new Map([...before, ...found]));
+    });
+    return () => void (isWanted = false);
+  }, [client, key]);
+  return new Map([...names, ...ids.filter(isErased).map((id) => [id, ERASED_NAME] as const)]);
+}

@@ -1,0 +1,36 @@
+import { useState } from "react";
+
+import { ReportMessageDocument, type MessagePartsFragment } from "../../gql";
+import { Dialog } from "../Dialog";
+import { textOf } from "../format";
+import { useDo } from "../useDo";
+import { useWorld } from "../world";
+import { REASONS, type Reason } from "./words";
+
+/** Reports a message to the moderators. */
+export function ReportDialog({ message, close }: { message: MessagePartsFragment; close: () => void }) {
+  const { tell } = useWorld();
+  const run = useDo();
+  const [reason, setReason] = useState<Reason>("SPAM");
+  const [note, setNote] = useState("");
+  const submit = async () => {
+    if (!(await run(ReportMessageDocument, { messageId: message.id, reason, note: note.trim() || null }))) return;
+    close();
+    tell("Thank you. The moderators see your report now.");
+  };
+  return (
+    <Dialog title="Report this message" close={close}>
+      <blockquote className="reported" dir="auto"><b>{message.sender.displayName}</b>{textOf(message)}</blockquote>
+      <form onSubmit={(event) => (event.preventDefault(), void submit())}>
+        <label>Why
+          <select value={reason} onChange={(event) => setReason(event.target.value as Reason)}>
+            {(Object.keys(REASONS) as Reason[]).map((each) => <option key={each} value={each}>{REASONS[each]}</option>)}
+          </select>
+        </label>
+        <label>Note for the moderators, if you like<input value={note} maxLength={500} onChange={(event) => setNote(event.target.value)} /></label>
+        <p className="hint">The moderators see your name. {message.sender.displayName} does not see that you report them.</p>
+        <div className="answers"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button">Report</button></div>
+      </form>
+    </Dialog>
+  );
+}

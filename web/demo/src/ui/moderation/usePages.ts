@@ -1,0 +1,63 @@
+import type { AnyVariables, TypedDocumentNode } from "@urql/core";
+import { useCallback, useEffect, useRef, useState } from "react";
+
+import { useOnline, useWorld } from "../world";
+
+interface Page<Row> {
+  edges: { node: Row }[];
+  pageInfo: { hasNextPage: boolean; endCursor?: string | null };
+}
+
+const MODERATED = "moderated";
+
+/** Displayed lists are read again, because something was done elsewhere on the page. */
+export const announceModeration = () => dispatchEvent(new Event(MODERATED));
+
+/** A list that is read page by page from the server, and never from the cache: others change it too. */
+export function usePages<Data, Variables extends AnyVariables, Row>(
+  document: TypedDocumentNode<Data, Variables>,
+  variables: Omit<Variables, "after">,
+  pageOf: (data: Data) => Page<Row>,
+) {
+  const { client } = useWorld();
+  const online = useOnline();
+  const [rows, setRows] = useState<Row[] | null>(null);
+  const [trouble, setTrouble] = useState<string | null>(null);
+  const [next, setNext] = useState<string | null>(null);
+  const asked = useRef(0);
+  const key = JSON.stringify(variables);
+
+  const load = useCallback(
+    async (after: string | null) => {
+      const number = ++asked.current;
+      const { data, error } = await client.query(document, { ...JSON.parse(key), after } as Variables, { requestPolicy: "network-only" }).toPromise();
+      // Another list is wanted meanwhile.
+      if (number !== asked.current) return;
+      if (!data) return setTrouble(error?.graphQLErrors[0]?.message ?? "The list didn't load.");
+      const page = pageOf(data);
+      setTrouble(null);
+      setRows((before) => [...(after && before ? before : []), ...page.edges.map(({ node }) => node)]);
+      setNext(page.pageInfo.hasNextPage ? page.pageInfo.endCursor! : null);
+    },
+    [client, document, key],
+  );
+  useEffect(() => {
+    setRows(null);
+    if (online) void load(null);
+  }, [load, online]);
+
+  useEffect(() => {
+    const again = () => void load(null);
+    addEventListener(MODERATED, again);
+    return () => removeEventListener(MODERATED, again);
+  }, [load]);
+
+  return {
+    rows,
+    trouble,
+    more: next ? () => void load(next) : null,
+    reload: () => void load(null),
+    /** Replaces or, with null, removes a row after a change. */
+    change: (isIt: (row: Row) => boolean, to: Row | null) => setRows((before) => before?.flatMap((row) => (isIt(row) ? (to ? [to] : []) : [row])) ?? null),
+  };
+}

@@ -1,0 +1,31 @@
+import type { ThreadPartsFragment } from "../../gql";
+import { Avatar } from "../Avatar";
+import { since } from "../format";
+import { Icon } from "../Icon";
+import { useMinutes } from "../presence/usePresence";
+import { replies } from "./words";
+
+interface Props {
+  thread: ThreadPartsFragment;
+  open: () => void;
+}
+
+/** Below a message: who replied in its thread, how often, and when last. Nothing if all replies were recalled. */
+export function ThreadLine({ thread: { replyCount, participants, lastReplyAt }, open }: Props) {
+  useMinutes();
+  if (!replyCount) return null;
+  return (
+    <button className="thread-line" onClick={open}>
+      <span className="faces">
+        {participants.map(({ id, displayName, avatarUrl }) => <Avatar key={id} id={id} name={displayName} url={avatarUrl} small />)}
+      </span>
+      <b>{replies(replyCount)}</b>
+      {lastReplyAt && <span className="last-reply">Last reply {since(lastReplyAt)}</span>}
+    </button>
+  );
+}
+
+/** Above a reply that is shown in the conversation too. */
+export const ThreadOrigin = ({ open }: Pick<Props, "open">) => (
+  <button className="thread-origin" onClick={open}><Icon name="thread" /> Replied in a thread</button>
+);
