@@ -32,12 +32,13 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run dist test cluster long fuzz attack audit bench budgets chaos lint schema settings types clean web
+.PHONY: help run dist test slow cluster long fuzz attack audit bench budgets chaos lint schema settings types clean web
 
 help:
 	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
-	@echo "make test    run the test suite with its own database servers (TEST_PROCESSES=3)"
-	@echo "make long    run the tests that make test leaves out because they take long"
+	@echo "make test    run the test suite with its own database servers, 9 minutes (TEST_PROCESSES=3)"
+	@echo "make slow    run the tests of tests/slow_tests.txt: browsers, crashes, real time (10 minutes)"
+	@echo "make long    run longer forms of tests"
 	@echo "make fuzz    send random operations and look for INTERNAL errors (FUZZ='--seconds 300 --seed 7')"
 	@echo "make attack  attack a server while a bystander uses it, 15 minutes (ATTACK='users/sends --seconds 20')"
 	@echo "make cluster run tests on a Redis Cluster of three nodes, and as with a sharded MongoDB (4 minutes)"
@@ -57,7 +58,10 @@ run: $(VENV)/installed-run | web
 	@exec $(BIN)/confab dev $(if $(PORT),--port '$(PORT)') --data-dir '$(DATA_DIR)'
 
 test: $(VENV)/installed-dev | web clients
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest $(PARALLEL) -m 'not slow'
+
+slow: $(VENV)/installed-dev | web clients
+	$(BIN)/python -m pytest $(PARALLEL) -m slow
 
 long: $(VENV)/installed-dev | web clients
 	CONFAB_TEST_LONG=1 $(BIN)/python -m pytest $(PARALLEL) -m long

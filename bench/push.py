@@ -14,7 +14,6 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from pymongo import MongoClient
 
 from bench.api_client import InsideAsker
 from bench.meter import cpu_seconds
+from bench.other_sender import OtherSender, print_delays
 from bench.session_data import Row, insert_people
 from resolvers.push.push_service import PushMessage, PushOutcome, PushResult
 from server.embedded import EmbeddedServers
@@ -32,20 +32,16 @@ from store.base.ids import UserId
 from store.devices.device import PushAddress, PushPlatform
 from store.devices.device_store import DeviceKey, DeviceUpdate
 from store.presence.presence_record import DeviceType
-from tests.security.attacks.measurement import percentile
 
 CREATE = "mutation ($input: CreateGroupInput!) { createGroup(input: $input) { id } }"
 INVITE = "mutation ($id: ID!, $users: [ID!]!) { inviteMembers(groupId: $id, userIds: $users) { id } }"
 SEND_TO_GROUP = """mutation ($id: ID!, $text: String!) {
     sendMessage(input: {conversationId: $id, content: $text}) { message { id seq } } }"""
-SEND_TO_USER = """mutation ($id: ID!, $text: String!) {
-    sendMessage(input: {toUserId: $id, content: $text}) { message { id seq } } }"""
 
 _NAME = "bench_push"
 _SERVICE_SECONDS = 0.02
 _DEVICES_AT_ONCE = 32
 _INVITED_AT_ONCE = 1_000
-_OTHERS_PER_SECOND = 20
 _QUIET_SECONDS = 8.0
 """Time without a push after which there will be no more: longer than the cool-down."""
 
@@ -77,7 +73,7 @@ class Bench:
         self._service = service
         self._pids = pids
         self._members = [f"m{number:05}" for number in range(members)]
-        self._owner, self._other = InsideAsker(services, "owner"), InsideAsker(services, "ann")
+        self._owner, self._other = InsideAsker(services, "owner"), OtherSender(InsideAsker(services, "ann"))
         self._group = ""
 
     @property
@@ -104,10 +100,10 @@ class Bench:
 
     async def run(self, messages: int, seconds: float) -> None:
         """Send the messages, and print what they cost."""
-        alone = await self._send_as_other(seconds / 2)
+        alone = await self._other.send_for(seconds / 2)
         before, began = self._cpu(), time.perf_counter()
         stop = asyncio.Event()
-        others = asyncio.create_task(self._send_until(stop))
+        others = asyncio.create_task(self._other.send_until(stop))
         waits = []
         for number in range(messages):
             await asyncio.sleep(max(0.0, began + number * seconds / messages - time.perf_counter()))
@@ -128,31 +124,12 @@ class Bench:
         print(f"the last push came {self._service.last - sent:.1f} s after the last message")
         print("CPU seconds: " + ", ".join(f"{name} {value:.1f}" for name, value in cpu.items()))
         print("CPU for each push: " + ", ".join(f"{name} {1e6 * v / pushes:.0f} µs" for name, v in cpu.items()))
-        _print_delays("sends to the group", waits)
-        _print_delays("sends of others, before", alone)
-        _print_delays("sends of others, meanwhile", delays)
-
-    async def _send_as_other(self, seconds: float) -> list[float]:
-        stop = asyncio.Event()
-        asyncio.get_running_loop().call_later(seconds, stop.set)
-        return await self._send_until(stop)
-
-    async def _send_until(self, stop: asyncio.Event) -> list[float]:
-        delays = []
-        while not stop.is_set():
-            start = time.perf_counter()
-            await self._other.ask(SEND_TO_USER, id="bob", text="hello")
-            delays.append(time.perf_counter() - start)
-            await asyncio.sleep(1 / _OTHERS_PER_SECOND)
-        return delays
+        print_delays("sends to the group", waits)
+        print_delays("sends of others, before", alone)
+        print_delays("sends of others, meanwhile", delays)
 
     def _cpu(self) -> dict[str, float]:
         return {name: cpu_seconds(pid) for name, pid in self._pids.items()}
-
-
-def _print_delays(name: str, seconds: Sequence[float]) -> None:
-    p50, p99 = (1000 * percentile(seconds, share) for share in (0.5, 0.99))
-    print(f"{name}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {1000 * max(seconds):.0f} ms")
 
 
 async def measure(members: int, messages: int, seconds: float, folder: Path) -> None:

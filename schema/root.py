@@ -8,14 +8,24 @@ from types import MappingProxyType
 import strawberry
 from graphql import Undefined
 
+from schema.audit.audit_queries import AuditQueries
+from schema.audit.audit_types import find_audit_entry
 from schema.base.context import Context, ConversationObjects, Info
 from schema.base.errors import ErrorCode
 from schema.base.nodes import Node
 from schema.base.scalars import CONFIG
+from schema.blocks.block_mutations import BlockMutations
+from schema.blocks.block_queries import BlockQueries
+from schema.content_rules.rule_mutations import ContentRuleMutations
+from schema.content_rules.rule_queries import ContentRuleQueries
 from schema.conversations.conversation_queries import ConversationQueries
 from schema.conversations.conversation_types import PrivateConversation, SubBizGateway
 from schema.conversations.typing_mutations import TypingMutations
+from schema.erasure.erasure_mutations import ErasureMutations
+from schema.erasure.erasure_queries import ErasureQueries
 from schema.events.subscription import Subscription
+from schema.export.export_mutations import ExportMutations
+from schema.export.export_queries import ExportQueries
 from schema.files.file_mutations import FileMutations
 from schema.files.file_queries import FileQueries
 from schema.files.file_types import AttachmentType
@@ -25,6 +35,8 @@ from schema.groups.group_types import Group
 from schema.messages.message_mutations import MessageMutations
 from schema.messages.message_queries import MessageQueries
 from schema.messages.message_types import find_message
+from schema.moderation.moderation_mutations import ModerationMutations
+from schema.moderation.moderation_queries import ModerationQueries
 from schema.notifications.settings_mutations import NotificationMutations
 from schema.notifications.settings_queries import NotificationQueries
 from schema.pins.pin_mutations import PinMutations
@@ -38,6 +50,9 @@ from schema.push.push_mutations import PushMutations
 from schema.push.push_queries import PushQueries
 from schema.reactions.reaction_mutations import ReactionMutations
 from schema.reactions.reaction_queries import ReactionQueries
+from schema.reports.report_mutations import ReportMutations
+from schema.reports.report_queries import ReportQueries
+from schema.reports.report_types import find_report_node
 from schema.search.search_queries import SearchQueries
 from schema.sending.send_message import SendingMutations
 from schema.sessions.session_mutations import SessionMutations
@@ -66,8 +81,10 @@ from schema.workspaces.role_types import RoleType
 from schema.workspaces.workspace_mutations import WorkspaceMutations
 from schema.workspaces.workspace_queries import WorkspaceQueries
 from schema.workspaces.workspace_types import WorkspaceType
+from store.audit.audit_entry import AuditEntryId
 from store.base.ids import ConversationKind, kind_of, parse_file_id, parse_message_id, parse_session_id
 from store.base.workspace_ids import is_workspace_id, workspace_of
+from store.reports.report import is_report_id
 from store.webhooks.webhook import parse_webhook_id
 
 CONVERSATION_TYPES: Mapping[ConversationKind, ConversationObjects] = MappingProxyType(
@@ -108,6 +125,10 @@ async def _find_by_form(context: Context, id: str) -> Node | None:
         return await find_category(context, id)
     if parse_webhook_id(id) is not None and (webhook := await find_webhook_node(context, id)) is not None:
         return webhook
+    if is_report_id(id) and (report := await find_report_node(context, id)) is not None:
+        return report
+    if AuditEntryId.parse(id) is not None and (entry := await find_audit_entry(context, id)) is not None:
+        return entry
     session = parse_session_id(id)
     return await find_session(context, session[1]) if session is not None and session[0] == viewer else None
 
@@ -115,6 +136,7 @@ async def _find_by_form(context: Context, id: str) -> Node | None:
 @strawberry.type
 class Query(
     UserQueries,
+    AuditQueries,
     SessionQueries,
     MessageQueries,
     PinQueries,
@@ -133,6 +155,12 @@ class Query(
     SearchQueries,
     PushQueries,
     WebhookQueries,
+    ModerationQueries,
+    ReportQueries,
+    ContentRuleQueries,
+    ExportQueries,
+    ErasureQueries,
+    BlockQueries,
 ):
     @strawberry.field
     async def node(self, info: Info, id: strawberry.ID) -> Node | None:
@@ -163,6 +191,12 @@ class Mutation(
     PushMutations,
     IncomingWebhookMutations,
     OutgoingWebhookMutations,
+    ModerationMutations,
+    ReportMutations,
+    ContentRuleMutations,
+    ExportMutations,
+    ErasureMutations,
+    BlockMutations,
 ):
     pass
 

@@ -88,7 +88,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, object]]:
         async with AsyncExitStack() as stack:
             services = await stack.enter_async_context(open_services(settings))
-            auth_guard = AuthGuard(authenticator, services.revocations)
+            auth_guard = AuthGuard(authenticator, services.revocations, services.app.bans)
             shutdown = GracefulShutdown()
             load_shedding = LoadShedding(settings.max_operations, MIN_OPERATIONS)
             unsent = UnsentAnswers(settings.max_unsent_bytes_per_user, settings.max_unsent_bytes)
@@ -182,6 +182,7 @@ async def _build_routes(
         unsent=unsent,
         page=graphiql.page if graphiql is not None else None,
         rate_limit=RateLimitHeaders(services.app.work),
+        check=auth_guard.check,
     )
     socket = WebSocketTransport(
         engine,
@@ -192,6 +193,7 @@ async def _build_routes(
             lambda caller: check_rate(services.app.store.rate_limits.connections, caller.user_id),
             engine.check_caller,
             app.devices.connect,
+            auth_guard.check,
         ),
         TransportLimits(
             init_timeout_seconds=settings.ws_init_timeout_seconds,
@@ -249,6 +251,7 @@ async def _build_routes(
         await stack.enter_async_context(serve_metrics(metrics, *address, token))
     auth_guard.close_with(socket.close_where)
     auth_guard.close_with(lambda is_invalid, _close: streams.end_where(is_invalid))
+    auth_guard.wait_with(queue.wait_for)
     await auth_guard.start()
     stack.push_async_callback(auth_guard.stop)
 

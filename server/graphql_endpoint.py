@@ -68,8 +68,12 @@ class GraphQLEndpoint:
         unsent: UnsentAnswers | None = None,
         page: Page | None = None,
         rate_limit: RateLimitHeaders | None = None,
+        check: Callable[[Caller], None] = lambda caller: None,
     ) -> None:
-        """Create the endpoint. `unsent` bounds the answers that wait; `page` returns the page for browsers."""
+        """Create the endpoint. `unsent` bounds the answers that wait; `page` returns the page for browsers.
+
+        check: Raises ConfabError for a caller whose token is no longer valid, or who is banned.
+        """
         self._engine = engine
         self._authenticate = authenticate
         self._sign_in = sign_in
@@ -79,6 +83,7 @@ class GraphQLEndpoint:
         self._unsent = unsent or UnsentAnswers()
         self._page = page
         self._rate_limit = rate_limit
+        self._check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -164,6 +169,8 @@ class GraphQLEndpoint:
             )
         if caller is not None:
             await self._sign_in(caller)
+            # The body may have come slowly. A ban or a revocation meanwhile has not waited for this operation.
+            self._check(caller)
         if as_events:
             return await self._stream_requests.open_stream(prepared, graphql_request, context)
         response = response_format.result(await self._engine.execute(prepared, graphql_request, context))
@@ -185,6 +192,7 @@ class GraphQLEndpoint:
             caller = act_as(caller, user, ACT_AS_HEADER)
             if caller.acted_by is not None:
                 bind_contextvars(user=caller.user_id, acted_by=caller.acted_by)
+                self._check(caller)
         return caller
 
 

@@ -13,6 +13,7 @@ from resolvers.conversations.access import list_readable, list_shown_groups
 from resolvers.conversations.message_viewers import list_message_viewers, list_readers, select_viewers
 from resolvers.files.inspection.inspector import Inspector
 from resolvers.files.inspection.scanner import Scanner
+from resolvers.jobs.job_worker import JobWorker
 from resolvers.previews.preview_fetcher import PreviewFetcher, build_preview_fetcher
 from resolvers.push.push_service import PushService
 from resolvers.push.worker.push_worker import PushWorker
@@ -21,22 +22,19 @@ from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 from resolvers.workspaces.announcements import announce_change
 from schema.execution.engine import Engine
 from schema.execution.query_limits import QueryLimits
-from server.blob_store import open_blob_store
-from server.embedded.redis_fallback import FallbackRedisServer
+from server.content_hook import build_content_hook
 from server.file_address_keys import file_addresses
 from server.media_server import build_media_server
 from server.push_services import vapid_key
 from server.settings import Settings
 from server.settings.public_url import public_url
-from server.workers import BackgroundWorker, build_push_worker
-from store.base.clock import Clock, DeploymentClock
+from server.workers import BackgroundWorker, build_job_worker, build_push_worker
 from store.devices.device import PushPlatform
-from store.mongo.client import Mongo
 from store.presence.presence_store import ChangedPresence
-from store.redis.cache import Cache
-from store.scripts import read_scripts
-from store.store import Store, build_store
-from store.users.rate_limits import RatesPerMinute
+from store.store import Store
+from subscriptions.blocks.block_changes import BlockChanges
+from subscriptions.blocks.blocker_cache import BlockerCache
+from subscriptions.blocks.subscriber_blocks import SubscriberBlocks
 from subscriptions.delivery.announcements.pins import PinAnnouncements
 from subscriptions.delivery.announcements.revision_publisher import RevisionPublisher
 from subscriptions.delivery.coalescing.reaction_events import ReactionEvents
@@ -51,6 +49,7 @@ from subscriptions.delivery.push.stale_notifications import StaleNotifications
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
+from subscriptions.delivery.reports.opened_reports import OpenedReports
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.delivery.search.indexing import SearchIndexing
 from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
@@ -60,6 +59,7 @@ from subscriptions.presence.live_servers import LiveServers
 from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.presence.presence_hub import PresenceHub
 from subscriptions.presence.recovery.missing_records import MissingRecords
+from subscriptions.realtime.bans.banned_users import BannedUsers
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.ephemeral_delivery import EphemeralDelivery
 from subscriptions.realtime.nicknames import listen_to_nicknames
@@ -73,29 +73,6 @@ from subscriptions.realtime.user_hub import UserHub
 from subscriptions.voice.voice_changes import VoiceChanges
 from subscriptions.voice.voice_checks import VoiceChecks
 from subscriptions.voice.voice_devices import VoiceDevices
-
-_LEASE_HEARTBEAT_MS = 10_000
-"""Interval at which the MongoDB client for the lease checks each member. A short one costs CPU on an idle server."""
-
-
-@dataclass(frozen=True, slots=True)
-class Databases:
-    """The connections of a process, and the store that uses them."""
-
-    mongo: Mongo
-    lease_mongo: Mongo
-    """Has its own connections: the lease must be renewed in time, however many operations wait for one."""
-    cache: Cache
-    fallback_redis: FallbackRedisServer
-    store: Store
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self.store.blobs.close()
-        await self.cache.close()
-        await self.fallback_redis.close()
-        await self.lease_mongo.close()
-        await self.mongo.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +89,9 @@ class Parts:
     missing_records: MissingRecords
     indexing: SearchIndexing
     workers: Sequence[BackgroundWorker]
-    """Send pushes, and events to webhooks."""
+    """Send pushes, and do jobs. Empty if other processes do."""
     push_worker: PushWorker | None
+    job_worker: JobWorker
     webhooks: WebhookParts
 
     async def open(self) -> None:
@@ -134,7 +112,8 @@ class Parts:
         app = self.app
         for worker in self.workers:
             await worker.close()
-        await self.revocations.close()
+        await self.app.bans.reading.close()
+        await self.revocations.reading.close()
         await self.housekeeper.close()
         # Clients have had time to connect to other servers: their devices here may depart.
         await app.live_servers.close()
@@ -156,52 +135,18 @@ class Parts:
             await self.livekit.close()
         for service in app.push_services.values():
             await service.close()
+        if app.content_hook is not None:
+            await app.content_hook.close()
         self.missing_records.close()
         await app.devices.close()
         await app.presence.close()
+        await app.subscriber_blocks.close()
         await app.shared_events.close()
         await app.hub.close()
         await app.bus.close()
         await app.inspector.close()
         await app.store.rate_limits.close()
         await app.store.deployment.indexes.close()
-
-
-def connect(settings: Settings, clock: Clock) -> Databases:
-    """Return the databases of a process. Sends nothing yet."""
-    mongo = Mongo(
-        settings.mongo_url,
-        settings.mongo_database,
-        settings.mongo_driver,
-        max_reads_per_user=settings.max_reads_per_user,
-    )
-    lease_mongo = Mongo(
-        settings.mongo_url, settings.mongo_database, settings.mongo_driver, heartbeat_ms=_LEASE_HEARTBEAT_MS
-    )
-    cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
-    rates = RatesPerMinute(
-        settings.sends_per_minute,
-        settings.group_changes_per_minute,
-        settings.connections_per_minute,
-        settings.operations_per_minute,
-        settings.workspace_changes_per_minute,
-        settings.invite_lookups_per_minute,
-        settings.webhook_posts_per_minute,
-    )
-    fallback_redis = FallbackRedisServer()
-    store = build_store(
-        mongo,
-        cache,
-        DeploymentClock(clock),
-        settings.data_center,
-        rates=rates,
-        fallback=fallback_redis,
-        lease_mongo=lease_mongo,
-        has_directory=settings.user_directory,
-        blobs=open_blob_store(settings, mongo),
-        has_search=settings.search != "off",
-    )
-    return Databases(mongo, lease_mongo, cache, fallback_redis, store)
 
 
 def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPlatform, PushService]) -> Parts:
@@ -211,8 +156,13 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
     replayer = Replayer(store.sessions, store.messages, partial(list_readable, store), list_groups, complete)
     hub = UserHub(store.deployment.owner, store.sessions, replayer.since, store.clock)
     bus = Bus(store.cache, store.keys, store.session_rows, hub, store.users.invalidate, store.locks.wake_waiter)
+    revocations = Revocations(store.revocations, store.erased_users, bus, store.clock)
     ring = ServerRing(hub.server, bus.calls)
-    shared_events = SharedEvents(store, hub.server, bus, ring)
+    block_changes = BlockChanges(bus)
+    store.blocks.announce = block_changes.announce
+    subscriber_blocks = SubscriberBlocks(store.blocks, block_changes, bus)
+    blocker_cache = BlockerCache(store.blocks.rows, block_changes, bus)
+    shared_events = SharedEvents(store, hub.server, bus, ring, subscriber_blocks.has_blocked)
     listen_to_nicknames(bus, store.policies)
     publisher = EventPublisher(store, bus)
     receipts = ReceiptNotifier(store, publisher)
@@ -239,6 +189,7 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         max_picture_bytes=settings.max_file_bytes,
     )
     previews = PreviewWorker(store, revisions, preview_fetcher.find_or_fetch, is_enabled=settings.link_previews)
+    reports = OpenedReports(store, webhook_notes)
     ephemeral = EphemeralDelivery(store, hub, bus)
     watches = Watches(store.watchers, hub)
     live_servers = LiveServers(store.server_times, store.clock, hub.server)
@@ -303,6 +254,7 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         voice_checks=voice_checks,
         push_notes=push_notes,
         webhook_notes=webhook_notes,
+        reports=reports,
     )
     webhooks = WebhookParts(
         store,
@@ -312,6 +264,8 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         allow_loopback=settings.allow_loopback,
         does_work=settings.workers,
     )
+    list_servers = store.deployment.worker_numbers.list_ring
+    bans = BannedUsers(hub.server, store.bans, bus, revocations, list_servers, store.clock)
     app = Confab(
         store,
         hub,
@@ -326,7 +280,7 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         reaction_events,
         previews,
         threads,
-        TypingNotifier(store, bus, ephemeral, shared_events),
+        TypingNotifier(store, bus, ephemeral, shared_events, blocker_cache.find),
         publisher,
         shared_events,
         watches,
@@ -337,27 +291,34 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         memberships,
         voice,
         voice_devices,
+        subscriber_blocks,
+        blocker_cache,
         stale_notifications,
+        bans,
         _limits(settings),
         file_addresses(settings, store.clock, store.deployment),
         public_url(settings),
         webhook_notes,
         webhooks.find_refusal,
+        reports,
+        revocations,
         WorkBudgets(settings.work_per_second, settings.work_budget),
         CatchUps(settings.max_catch_ups_per_user),
         inspector=inspector,
         media=livekit.server if livekit is not None else None,
+        content_hook=build_content_hook(settings),
         push_services=push_services,
         web_push_public_key=web_push_key.public_text if web_push_key is not None else None,
         allow_loopback=settings.allow_loopback,
     )
     store.policy_changes.completions.announce = partial(announce_change, app)
     push_worker = build_push_worker(settings, app, push_services, push_notes)
-    workers: list[BackgroundWorker] = [push_worker] if push_worker is not None else []
+    job_worker = build_job_worker(settings, app)
+    workers: list[BackgroundWorker] = [job_worker] if push_worker is None else [push_worker, job_worker]
     return Parts(
         app,
         housekeeper,
-        Revocations(store.revocations, bus),
+        revocations,
         ring,
         ephemeral,
         preview_fetcher,
@@ -366,6 +327,7 @@ def build_parts(settings: Settings, store: Store, push_services: Mapping[PushPla
         indexing,
         workers if settings.workers else (),
         push_worker,
+        job_worker,
         webhooks,
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from resolvers.base.app import Confab
+from resolvers.jobs.job_worker import JobWorker
 from resolvers.previews.pictures import Pictures
 from resolvers.push.push_service import PushService
 from resolvers.push.worker.push_worker import PushWorker
@@ -20,8 +21,9 @@ from resolvers.voice.media.livekit_parts import LiveKitParts
 from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 from schema.execution.event_slots import EventSlots
 from server.blob_store import check_blob_store
+from server.connections import connect
 from server.opening import open_databases, release_worker_number
-from server.parts import build_engine, build_parts, connect
+from server.parts import build_engine, build_parts
 from server.push_services import build_push_services
 from server.settings import Settings
 from store.base.clock import Clock, SystemClock
@@ -61,6 +63,7 @@ class Services:
     """Links whose previews this process fetched, by outcome."""
     livekit: LiveKitParts | None
     push_worker: PushWorker | None
+    job_worker: JobWorker
     webhooks: WebhookParts
 
     async def sign_in(self, caller: Caller) -> None:
@@ -120,7 +123,8 @@ async def open_services(
                 store, parts.ring, settings.data_center, opened, data_is_newer, migrator if settings.migrate else None
             )
         ),
-        asyncio.create_task(parts.revocations.open()),
+        asyncio.create_task(parts.revocations.reading.open()),
+        asyncio.create_task(parts.app.bans.reading.open()),
     ]
     checking_blobs = asyncio.create_task(check_blob_store(store.blobs))
     # Marks the exception as retrieved: `data_is_newer` signals it if nobody awaits the task.
@@ -144,6 +148,7 @@ async def open_services(
             parts.preview_fetcher.outcomes,
             parts.livekit,
             parts.push_worker,
+            parts.job_worker,
             parts.webhooks,
         )
     finally:

@@ -87,6 +87,7 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "head_drop": _CONVERSATION,
     "head_load_begin": _CONVERSATION,
     "head_load_finish": _CONVERSATION,
+    "raise_floor": _CONVERSATION,
     "raise_head_versions": ("_whole_slot",),
     "read_membership": (),
     "reserve": _CONVERSATION,
@@ -128,11 +129,11 @@ _INCLUDES: Mapping[str, tuple[str, ...]] = {
     "push_settle": (),
     "push_take": (),
     "push_touch": (),
-    # store/messages, store/notifications, store/users
+    # store/messages, store/redis, store/users
     "announce_revision": (),
     "claim_key": (),
     "list_waiting": (),
-    "put_notification_settings": (),
+    "put_revised_record": (),
     "release_key": (),
     "count_rate": (),
 }

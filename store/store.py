@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from store.audit.audit_log import AuditLog
+from store.audit.audit_reads import AuditReads
 from store.base.clock import DeploymentClock
 from store.base.snowflakes import Snowflakes
+from store.blocks.block_store import BlockStore
 from store.channels.announcements import ChannelAnnouncements
-from store.channels.channel_contents import ChannelContents
 from store.channels.channel_follows import ChannelFollows
 from store.channels.channel_mentions import ChannelMentions
 from store.channels.channel_removal import ChannelRemoval
@@ -17,8 +19,8 @@ from store.channels.channel_sessions import ChannelSessions
 from store.channels.channel_sync import ChannelSync
 from store.channels.member_lists import ChannelMemberLists
 from store.channels.sending.channel_places import ChannelPlaces
-from store.channels.sending.sending_rights import SendingRights
 from store.clocks.shared_clocks import SharedClocks
+from store.content_rules.content_rules import ContentRules
 from store.conversations.conversation_store import ConversationStore
 from store.conversations.group_store import GroupStore
 from store.conversations.shared_conversations import SharedConversations
@@ -26,34 +28,32 @@ from store.conversations.typing_store import TypingStore
 from store.conversations.watchers import WatcherStore
 from store.deployment.deployment import Deployment
 from store.deployment.event_streams import EventStreamStore
-from store.deployment.redis_generations import FallbackServer
 from store.deployment.stale_caches import StaleCaches
 from store.devices.device_store import DeviceStore
+from store.erasure.user_erasure import UserErasure
 from store.files.blobs.base import BlobStore
-from store.files.blobs.gridfs import GridFSBlobs
 from store.files.file_claims import FileClaims
 from store.files.file_removals import FileRemovals
 from store.files.file_store import FileStore
 from store.files.message_files import MessageFiles
-from store.messages.changed_messages import ChangedMessages
+from store.jobs.job_store import JobStore
 from store.messages.commit_store import CommitStore
 from store.messages.copy_store import CopyStore
 from store.messages.idempotency_claims import ClaimStore
-from store.messages.incomplete_deliveries import IncompleteDeliveries
-from store.messages.message_origins import OriginStore
 from store.messages.message_store import MessageStore
 from store.messages.newest_messages import NewestMessages
 from store.messages.outbox.outbox_store import OutboxStore
+from store.messages.recovery.changed_messages import ChangedMessages
+from store.messages.recovery.incomplete_deliveries import IncompleteDeliveries
 from store.messages.reply_boundaries import ReplyBoundaries
 from store.messages.revision_store import RevisionStore
+from store.messages.written_messages import WrittenMessages
+from store.moderation.ban_store import BanStore
 from store.mongo.client import Mongo
-from store.notifications.cached_settings import SettingsCache
-from store.notifications.settings_rows import SettingsRows
 from store.notifications.settings_store import NotificationSettingsStore
 from store.pins.pin_store import PinStore
 from store.presence.online_members import OnlineMembers
 from store.presence.presence_cache import PresenceCache
-from store.presence.presence_rows import PresenceRows
 from store.presence.presence_store import PresenceStore
 from store.presence.server_times import ServerTimes
 from store.presence.visibility import Visibility
@@ -67,9 +67,11 @@ from store.receipts.held_receipts import HeldReceiptStore
 from store.receipts.receipt_store import ReceiptStore
 from store.redis.cache import Cache
 from store.redis.keys import Keys
+from store.reports.report_store import ReportStore
+from store.retention.expired_removal import ExpiredRemoval
+from store.retention.retention import Retention
 from store.search.completeness import SearchCompleteness
 from store.search.index_states import IndexStates
-from store.search.mongo_search_index import MongoSearchIndex
 from store.search.search_index import SearchIndex
 from store.search.unindexed_messages import UnindexedMessages
 from store.sessions.loading.sessions_of_users import SessionsOfUsers
@@ -82,8 +84,11 @@ from store.threads.reply_places import ReplyPlaces
 from store.threads.thread_lists import ThreadLists
 from store.threads.thread_recipients import ThreadRecipients
 from store.threads.thread_store import ThreadStore
-from store.users.rate_limits import RateLimits, RatesPerMinute
+from store.users.erased_users import ErasedUsers
+from store.users.own_rows import OwnRows
+from store.users.rate_limits import RateLimits
 from store.users.revocation_store import RevocationStore
+from store.users.user_conversations import UserConversations
 from store.users.user_search import UserSearch
 from store.users.user_store import UserStore
 from store.voice.voice_store import VoiceStore
@@ -95,8 +100,6 @@ from store.webhooks.webhook_registry import WebhookRegistry
 from store.webhooks.webhook_store import WebhookStore
 from store.workspaces.changing.policy_changes import PolicyChanges
 from store.workspaces.copies.first_screen_reads import FirstScreenReads
-from store.workspaces.copies.known_workspaces import KnownWorkspaces
-from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.invite_store import InviteStore
 from store.workspaces.member_search import MemberSearch
 from store.workspaces.membership_store import MembershipStore
@@ -118,8 +121,11 @@ class Store:
     deployment: Deployment
     users: UserStore
     user_search: UserSearch
+    user_conversations: UserConversations
+    own_rows: OwnRows
     conversations: ConversationStore
     messages: MessageStore
+    written_messages: WrittenMessages
     newest_messages: NewestMessages
     reply_boundaries: ReplyBoundaries
     outbox: OutboxStore
@@ -143,6 +149,8 @@ class Store:
     typing: TypingStore
     watchers: WatcherStore
     revocations: RevocationStore
+    erased_users: ErasedUsers
+    user_erasure: UserErasure
     event_streams: EventStreamStore
     threads: ThreadStore
     reply_places: ReplyPlaces
@@ -200,182 +208,12 @@ class Store:
     webhook_log: EventLog
     webhook_deliveries: DeliveryStore
     incoming_webhooks: IncomingWebhooks
-
-
-def build_store(
-    mongo: Mongo,
-    cache: Cache,
-    clock: DeploymentClock,
-    data_center: int,
-    *,
-    rates: RatesPerMinute | None = None,
-    fallback: FallbackServer | None = None,
-    lease_mongo: Mongo | None = None,
-    has_directory: bool = False,
-    blobs: BlobStore | None = None,
-    has_search: bool = True,
-) -> Store:
-    """Connect the repositories with each other.
-
-    Opens nothing.
-
-    Args:
-        mongo: The deployment's MongoDB.
-        cache: Its Redis.
-        clock: Its time.
-        data_center: Part of the ids of messages.
-        rates: Rates per user; None: no limits.
-        fallback: The Redis to use while the deployment's is unavailable.
-        lease_mongo: See Deployment.
-        has_directory: Users may search the directory.
-        blobs: Keeps the bytes of files; None: `mongo`.
-        has_search: Messages are indexed, and can be searched.
-    """
-    keys = cache.keys
-    files, file_claims = FileStore(mongo), FileClaims(mongo)
-    pins = PinStore(mongo, keys, file_claims)
-    deployment = Deployment(
-        mongo,
-        cache,
-        keys,
-        clock,
-        fallback,
-        lease_mongo=lease_mongo,
-        has_directory=has_directory,
-        has_search=has_search,
-    )
-    index = MongoSearchIndex(mongo)
-    webhooks = WebhookStore(mongo)
-    unindexed_messages = UnindexedMessages(cache, keys, clock)
-    messages, policies = MessageStore(mongo), Policies(mongo, cache, keys)
-    channel_rights = ChannelRightsFinder(mongo, policies, messages, clock)
-    rows = SessionRows(mongo, clock, channel_rights.find_visible)
-    sessions = SessionStore(rows, cache, keys, clock)
-    conversations = ConversationStore(mongo, cache, keys)
-    incoming_webhooks = IncomingWebhooks(webhooks, has_directory=has_directory)
-    contents = ChannelContents(mongo, OriginStore(mongo), cache, sessions, file_claims, clock, index, webhooks)
-    presence_rows = PresenceRows(mongo)
-    presence_records = PresenceCache(presence_rows, cache, keys, clock)
-    settings_rows = SettingsRows(mongo)
-    settings_records = SettingsCache(settings_rows, cache, keys, clock)
-    reloads = (presence_records.reload, settings_records.reload)
-    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, reloads)
-    note_stored = stale_caches.add_settings_unless_applied
-    presence = PresenceStore(presence_rows, presence_records, cache, keys, clock, note_stored)
-    visibility = Visibility(presence, presence_records, cache, clock)
-    sending_rights = SendingRights(policies, channel_rights, incoming_webhooks.exists_in)
-    threads = ThreadStore(mongo, keys)
-    outbox, revisions = OutboxStore(cache, keys, clock), RevisionStore(mongo, cache, keys, pins, file_claims)
-    clocks = SharedClocks(cache, keys, clock)
-    user_workspaces = UserWorkspaces(mongo)
-    stamps = MembershipStamps(cache, keys, clock)
-    workspaces = WorkspaceStore(mongo, user_workspaces, stamps)
-    member_search = MemberSearch(mongo, user_workspaces)
-    locks = UserLocks(cache, keys, clock, sessions, deployment.owner, stale_caches.add_user)
-    channel_follows = ChannelFollows(mongo, cache, locks, sessions)
-    policy_changes = PolicyChanges(mongo, cache, keys, clock, policies)
-    thread_access = ThreadAccess(mongo, cache, channel_rights, clock)
-    policy_changes.completions.update_threads = thread_access.update
-    return Store(
-        mongo=mongo,
-        cache=cache,
-        keys=keys,
-        clock=clock,
-        ids=Snowflakes(clock, data_center),
-        deployment=deployment,
-        users=UserStore(mongo, has_directory=has_directory),
-        user_search=UserSearch(
-            mongo,
-            clock,
-            has_directory=has_directory,
-            refresh_members=member_search.refresh_changed,
-            refresh_workspaces=workspaces.refresh_search_fields,
-        ),
-        conversations=conversations,
-        messages=messages,
-        newest_messages=NewestMessages(messages),
-        reply_boundaries=ReplyBoundaries(mongo),
-        outbox=outbox,
-        commits=CommitStore(mongo, keys),
-        revisions=revisions,
-        copies=CopyStore(mongo, messages, revisions),
-        embeds=EmbedStore(mongo),
-        pins=pins,
-        claims=ClaimStore(mongo, cache, keys),
-        sessions=sessions,
-        sessions_of_users=SessionsOfUsers(sessions, rows, cache, keys, clock),
-        session_rows=rows,
-        locks=locks,
-        user_transactions=UserTransactions(mongo, cache, locks, rows, sessions),
-        groups=GroupStore(mongo),
-        shared_conversations=SharedConversations(mongo),
-        reactions=ReactionStore(mongo, cache, keys),
-        receipts=ReceiptStore(mongo),
-        held_receipts=HeldReceiptStore(mongo),
-        thread_lists=ThreadLists(mongo),
-        typing=TypingStore(cache, keys, clock, visibility),
-        watchers=WatcherStore(cache, keys, clock),
-        revocations=RevocationStore(mongo),
-        event_streams=EventStreamStore(cache, keys),
-        threads=threads,
-        reply_places=ReplyPlaces(threads, conversations, outbox, sending_rights, clock),
-        thread_recipients=ThreadRecipients(conversations, channel_rights, policies),
-        preview_cache=PreviewCache(mongo, clock),
-        host_turns=HostTurns(cache, keys),
-        stale_caches=stale_caches,
-        incomplete_deliveries=IncompleteDeliveries(mongo),
-        changed_messages=ChangedMessages(mongo),
-        rate_limits=RateLimits(cache, keys, rates or RatesPerMinute()),
-        channel_sync=ChannelSync(cache, sessions, clocks),
-        clocks=clocks,
-        policies=policies,
-        policy_changes=policy_changes,
-        thread_access=thread_access,
-        channel_rights=channel_rights,
-        channel_sessions=ChannelSessions(conversations, channel_rights),
-        channel_mentions=ChannelMentions(mongo, policies, channel_rights),
-        channel_places=ChannelPlaces(conversations, outbox, sending_rights),
-        channel_follows=channel_follows,
-        channel_claims=ChannelClaims(mongo),
-        channel_announcements=ChannelAnnouncements(mongo),
-        channel_member_lists=ChannelMemberLists(mongo),
-        channel_removal=ChannelRemoval(mongo, contents, conversations, clock),
-        workspaces=workspaces,
-        first_screens=FirstScreenReads(
-            cache,
-            sessions,
-            KnownWorkspaces(cache, clocks, stamps, policies, workspaces, user_workspaces),
-            presence_records,
-            settings_records,
-        ),
-        user_workspaces=user_workspaces,
-        memberships=MembershipStore(mongo, user_workspaces, locks, channel_follows, stamps),
-        member_search=member_search,
-        invites=InviteStore(mongo),
-        devices=DeviceStore(mongo),
-        notification_settings=NotificationSettingsStore(settings_rows, settings_records, cache, note_stored),
-        noted_conversations=NotedConversations(cache, keys, clock),
-        push_intents=PushIntents(cache, keys, clock),
-        files=files,
-        file_removals=FileRemovals(mongo),
-        file_claims=file_claims,
-        message_files=MessageFiles(file_claims, files, messages, outbox, cache, clock),
-        workspace_removal=WorkspaceRemoval(mongo, clock, contents, webhooks),
-        blobs=GridFSBlobs(mongo) if blobs is None else blobs,
-        presence=presence,
-        presence_records=presence_records,
-        visibility=visibility,
-        server_times=ServerTimes(cache, keys, clock),
-        online_members=OnlineMembers(cache, keys),
-        voice=VoiceStore(cache, keys, clock),
-        search_index=index if has_search else None,
-        unindexed_messages=unindexed_messages,
-        index_states=deployment.index_states,
-        search_completeness=SearchCompleteness(unindexed_messages, deployment.index_states, clock),
-        webhooks=webhooks,
-        webhook_registry=WebhookRegistry(webhooks),
-        webhook_notes=EventNotes(cache, keys),
-        webhook_log=EventLog(mongo, deployment.owner),
-        webhook_deliveries=DeliveryStore(mongo, deployment.owner),
-        incoming_webhooks=incoming_webhooks,
-    )
+    bans: BanStore
+    blocks: BlockStore
+    retention: Retention
+    expired_removal: ExpiredRemoval
+    audit: AuditLog
+    reports: ReportStore
+    content_rules: ContentRules
+    audit_reads: AuditReads
+    jobs: JobStore

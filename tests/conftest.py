@@ -68,14 +68,27 @@ _LONGEST = {
     )
 }
 
+_ROOT = Path(__file__).parent.parent
+
+SLOW = tuple((_ROOT / "tests" / "slow_tests.txt").read_text().split())
+"""Folders, modules and tests that `make test` leaves to `make slow`. Most start processes or wait for real time."""
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tests, and run the slowest files first: at the end, others would wait for them."""
+    """Mark the slow tests, leave out the long ones, and run the slowest files first: others would wait for them."""
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker(pytest.mark.slow)
     if os.environ.get("CONFAB_TEST_LONG") != "1":
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
     items.sort(key=lambda item: _LONGEST.get(item.path.name, len(_LONGEST)))
+
+
+def is_slow(test: str) -> bool:
+    """Return whether the list of slow tests names a test, its module or one of its folders."""
+    return any(test.startswith(name) and (name[-1] == "/" or test[len(name) :][:1] in ("", ":", "[")) for name in SLOW)
 
 
 def pytest_collection_finish() -> None:

@@ -18,6 +18,8 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent, register
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import (
+    AUDIT,
+    BANS,
     CHANNELS,
     DEVICES,
     INVITES,
@@ -34,7 +36,9 @@ from store.mongo.writes import Command
 
 Document = Mapping[str, Any]
 
-RANGED = {CHANNELS, DEVICES, INVITES, MEMBERS, REACTIONS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS, WORKSPACES_OF}
+RANGED = {
+    AUDIT, BANS, CHANNELS, DEVICES, INVITES, MEMBERS, REACTIONS, RECEIPTS, SESSIONS, WORKSPACE_MEMBERS, WORKSPACES_OF
+}  # fmt: skip
 """Collections whose rows are grouped by owner, the first word of their `_id`s."""
 
 EXCEPTIONS: dict[str, str] = {
@@ -61,6 +65,8 @@ EXCEPTIONS: dict[str, str] = {
     "files {'rm':": "files that may be removed are looked for every ten seconds (file_removals.py)",
     "files {'ta':": "files with superfluous blobs are looked for every ten seconds (file_removals.py)",
     "files {'st':": "files without an answer of the scanner are looked for every ten seconds (file_store.py)",
+    "blocks {'pa'": "blocks of servers that died are looked for once a second (block_rows.py)",
+    "blocks {'b.u'": "the blockers of a user are listed on every shard, a page on each (block_rows.py)",
     "search {}": "the end of a rebuild goes through the whole index (mongo_search_index.py)",
     "search {'_id': {'$gt'": "the end of a rebuild goes through the whole index (mongo_search_index.py)",
     "users {}": "the demo checks once whether there are users (begin_demo)",

@@ -28,7 +28,7 @@ from bench.meter import cpu_seconds
 from bench.search.texts import Language, Texts
 from server.embedded import EmbeddedServers
 from store.base.ids import ConversationId, MessageId, UserId
-from store.mongo.collections import BY_NEWEST, BY_TERM
+from store.mongo.index_fields import BY_NEWEST, BY_TERM
 from store.search.filter_terms import sender_term
 from store.search.index_rows import IndexedMessage, places_in, rows_of
 from store.text.words import terms_of

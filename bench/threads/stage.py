@@ -100,11 +100,16 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(
-    name: str, prepare: Callable[[MongoClient[Row]], None], profile: Path | None = None
+    name: str,
+    prepare: Callable[[MongoClient[Row]], None],
+    profile: Path | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Stage]:
     """Start databases and a server for the time of the block.
 
     prepare: writes data before the server starts. profile: where the server writes the statistics of cProfile.
+    settings: of the server, by field name.
     """
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="confab-bench-"))
@@ -114,7 +119,8 @@ async def open_stage(
         with EmbeddedServers(folder / "databases") as databases:
             with MongoClient[Row](databases.mongo_url) as mongo:
                 prepare(mongo)
-            server = start_server(databases, ports.pick_free(), folder / "server.log", name, python=python)
+            log = folder / "server.log"
+            server = start_server(databases, ports.pick_free(), log, name, settings=settings, python=python)
             try:
                 await until_ready(server)
                 print(f"a server with data after {time.monotonic() - began:.0f} s", flush=True)

@@ -10,6 +10,7 @@ from resolvers.base.file_addresses import FileAddresses
 from resolvers.base.known_audiences import KnownAudiences
 from resolvers.base.known_parents import KnownParents
 from resolvers.base.work_budgets import WorkBudgets
+from resolvers.content_rules.content_hook import ContentHook
 from resolvers.files.inspection.inspector import Inspector
 from resolvers.push.push_service import PushService
 from resolvers.voice.media.media_server import MediaServer
@@ -17,6 +18,8 @@ from store.base.ids import UserId
 from store.devices.device import PushPlatform
 from store.redis.request_scope import RequestScope
 from store.store import Store
+from subscriptions.blocks.blocker_cache import BlockerCache
+from subscriptions.blocks.subscriber_blocks import SubscriberBlocks
 from subscriptions.delivery.announcements.pins import PinAnnouncements
 from subscriptions.delivery.coalescing.reaction_events import ReactionEvents
 from subscriptions.delivery.coalescing.thread_events import ThreadEvents
@@ -27,6 +30,7 @@ from subscriptions.delivery.push.stale_notifications import StaleNotifications
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_notifier import ReceiptNotifier
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
+from subscriptions.delivery.reports.opened_reports import OpenedReports
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
 from subscriptions.presence.changed_memberships import ChangedMemberships
@@ -34,8 +38,10 @@ from subscriptions.presence.connected_devices import ConnectedDevices
 from subscriptions.presence.live_servers import LiveServers
 from subscriptions.presence.online_users import OnlineUsers
 from subscriptions.presence.presence_hub import PresenceHub
+from subscriptions.realtime.bans.banned_users import BannedUsers
 from subscriptions.realtime.bus import Bus
 from subscriptions.realtime.replay import Replayer
+from subscriptions.realtime.revocations import Revocations
 from subscriptions.realtime.shared.shared_events import SharedEvents
 from subscriptions.realtime.shared.watches import Watches
 from subscriptions.realtime.typing_notifier import TypingNotifier
@@ -84,7 +90,11 @@ class Confab:
     memberships: ChangedMemberships
     voice: VoiceChanges
     voice_devices: VoiceDevices
+    subscriber_blocks: SubscriberBlocks
+    blocker_cache: BlockerCache
     stale_notifications: StaleNotifications
+    bans: BannedUsers
+    """Users who are banned from the whole deployment."""
     limits: Limits
     addresses: FileAddresses
     public_url: str
@@ -93,6 +103,9 @@ class Confab:
     """Notes events for outgoing webhooks."""
     find_refusal: Callable[[str], Awaitable[str | None]]
     """Returns why events may not be sent to an address; None: they may."""
+    reports: OpenedReports
+    revocations: Revocations
+    """Knows whose tokens are refused, and who is being erased."""
     work: WorkBudgets = field(default_factory=WorkBudgets)
     catch_ups: CatchUps = field(default_factory=CatchUps)
     known_parents: KnownParents = field(default_factory=KnownParents)
@@ -100,6 +113,8 @@ class Confab:
     inspector: Inspector = field(default_factory=Inspector)
     media: MediaServer | None = None
     """Carries sound and pictures of voice channels; None: none is set up."""
+    content_hook: ContentHook | None = None
+    """Judges messages and edits; None: none is set up."""
     push_services: Mapping[PushPlatform, PushService] = field(default_factory=dict)
     """The push services that are set up."""
     web_push_public_key: str | None = None
@@ -107,12 +122,12 @@ class Confab:
     allow_loopback: bool = False
     """Addresses that users give for pushes and webhooks may be on loopback, for development."""
 
-    def request_scope(self, user: UserId | None) -> RequestScope:
-        """Return the context in which an operation of a user is executed.
+    def request_scope(self, user: UserId | None, acted_by: UserId | None = None) -> RequestScope:
+        """Return the context in which an operation of a user is executed. acted_by: who acts for the user.
 
         Its reads of MongoDB wait in the read queue of this user. While Redis is unavailable, it has its own cache.
         """
-        return RequestScope(user)
+        return RequestScope(user, acted_by)
 
     @property
     def uses_fallback(self) -> bool:

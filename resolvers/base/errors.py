@@ -15,6 +15,9 @@ ConfabError
 ├── OwnerCannotLeave         OWNER_CANNOT_LEAVE
 ├── PrivateCannotDelete      PRIVATE_CANNOT_DELETE
 ├── SlowModeActive           SLOW_MODE               retryable
+├── Blocked                  BLOCKED
+├── Banned                   BANNED
+├── Rejected                 REJECTED
 ├── Archived                 ARCHIVED
 ├── LimitReached             LIMIT_REACHED
 ├── FileTooLarge             TOO_LARGE
@@ -132,6 +135,26 @@ class SlowModeActive(ConfabError):
 
     code = "SLOW_MODE"
     retryable = True
+
+
+class Blocked(ConfabError):
+    """Raised when a user writes privately to somebody who blocked them."""
+
+    code = "BLOCKED"
+
+
+class Banned(ConfabError):
+    """Raised when a user is banned from a workspace, or from the whole deployment."""
+
+    code = "BANNED"
+
+
+class Rejected(ConfabError):
+    """Raised for a message that a content rule does not allow."""
+
+    code = "REJECTED"
+    times_out_sender = False
+    """True: the sender has to get a time-out."""
 
 
 class Archived(ConfabError):

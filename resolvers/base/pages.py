@@ -33,6 +33,8 @@ class Page(Generic[T]):
     edges: list[Edge[T]]
     has_next: bool
     has_previous: bool
+    end_position: tuple[str, *tuple[str | int, ...]] | None = None
+    """Where the next page begins, if that may be after the last item."""
 
     @property
     def start_cursor(self) -> str | None:
@@ -41,7 +43,9 @@ class Page(Generic[T]):
 
     @property
     def end_cursor(self) -> str | None:
-        """The cursor of the last item, if there is one."""
+        """The cursor of the last item, or of the next page, if there is one."""
+        if self.end_position is not None:
+            return encode_page(*self.end_position)
         return self.edges[-1].cursor if self.edges else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from resolvers.base.errors import InvalidInput
 
 LATEST_MS = 253_402_300_799_999
@@ -18,3 +20,14 @@ def check_time(time_ms: int | None, field: str) -> None:
     """Raise InvalidInput for a time before 1970, or one that DateTime cannot express. None is no time."""
     if time_ms is not None and not 0 <= time_ms <= LATEST_MS:
         raise InvalidInput(f"{field} must be between the years 1970 and 9999", field=field)
+
+
+def iso_text(time_ms: int) -> str:
+    """Return a time in the form of DateTime: ISO 8601 in UTC with milliseconds."""
+    time = datetime.fromtimestamp(time_ms // 1000, UTC)
+    return f"{time:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
+
+
+def iso_text_or_none(time_ms: int | None) -> str | None:
+    """Return a time in the form of DateTime; None if there is none."""
+    return iso_text(time_ms) if time_ms is not None else None

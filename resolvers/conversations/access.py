@@ -9,7 +9,7 @@ from typing import NamedTuple
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotAMember, NotFound
 from resolvers.conversations.channel_access import find_channel_rights
-from resolvers.conversations.visibility import SeqRange, is_visible, thread_ranges, visible_ranges
+from resolvers.conversations.visibility import SeqRange, above_floor, is_visible, thread_ranges, visible_ranges
 from store.base.ids import (
     ConversationId,
     ConversationKind,
@@ -28,6 +28,9 @@ from store.store import Store
 
 NO_GROUP = ConversationId("g_0")
 """The id of a group that never exists. It is read where the answer must take as long as for one that does."""
+
+_ALL_SEQS = 1 << 53
+"""Greater than every seq."""
 
 
 class Access(NamedTuple):
@@ -189,6 +192,27 @@ async def list_shown_groups(
     return {group: a.head for group, a in access.items() if a is not None}
 
 
+async def is_expired(store: Store, conversation: ConversationId, seq: int) -> bool:
+    """Return whether a message is expired. A reply is if its parent message is. One round trip if cached."""
+    return seq <= (await find_floors(store, [conversation]))[conversation]
+
+
+async def find_floors(store: Store, conversations: Collection[ConversationId]) -> dict[ConversationId, int]:
+    """Return the seq up to which the messages of each conversation are expired. One round trip if all are cached.
+
+    All replies of a thread are expired if its parent message is, else none.
+    """
+    places = {conversation: parse_thread(conversation) for conversation in conversations}
+    heads = await store.conversations.find_many({c if place is None else place.parent for c, place in places.items()})
+    floors = {conversation: head.floor_seq for conversation, head in heads.items()}
+    return {
+        conversation: floors.get(conversation, 0)
+        if place is None
+        else (_ALL_SEQS if place.seq <= floors.get(place.parent, 0) else 0)
+        for conversation, place in places.items()
+    }
+
+
 def may_be_in(viewer: UserId, conversation: str) -> bool:
     """Return whether an id names a group, a channel, a private conversation of the viewer, or a thread in one."""
     kind = kind_of(conversation)
@@ -208,10 +232,11 @@ def access_from(found: FoundConversation) -> Access | None:
         return judged
     if head.kind is ConversationKind.PRIVATE:
         # A private conversation exists from its first message on.
-        return Access(head, [(1, None)]) if head.newest is not None else None
+        return Access(head, above_floor([(1, None)], head.floor_seq)) if head.has_begun else None
     if member is None or head.group is None or head.dismissed:
         return None
-    return Access(head, visible_ranges(member, full_history=head.group.full_history), member)
+    ranges = visible_ranges(member, full_history=head.group.full_history, floor_seq=head.floor_seq)
+    return Access(head, ranges, member)
 
 
 def no_conversation(field: str = "conversationId") -> NotFound:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resolvers.base.errors import Archived, Forbidden
-from resolvers.conversations.visibility import SeqRange, not_empty
+from resolvers.conversations.visibility import SeqRange, above_floor
 from store.base.ids import ConversationId, UserId
 from store.channels.channel_rights import ChannelRights
 from store.channels.sending.sending_rights import SendingRefusal, judge_writing
@@ -51,8 +51,11 @@ async def readable_ranges(store: Store, rights: ChannelRights, head: Head) -> li
 
 
 async def history_ranges(store: Store, rights: ChannelRights, head: Head) -> list[SeqRange]:
-    """Return the ranges of a channel that are readable with READ_HISTORY, to a user who can see it."""
+    """Return the ranges of a channel that are readable with READ_HISTORY, to a user who can see it.
+
+    Expired messages are readable to nobody.
+    """
     ranges = rights.whole_history.ranges
     if ranges is None:
-        return [(await store.channel_rights.find_start(rights, head.seq), None)]
-    return not_empty(ranges)
+        ranges = [(await store.channel_rights.find_start(rights, head.seq), None)]
+    return above_floor(ranges, head.floor_seq)

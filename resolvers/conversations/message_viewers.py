@@ -25,6 +25,8 @@ async def list_readers(
     head = await store.conversations.find(conversation)
     if head is None or head.group is None or head.has_ended:
         return []
+    if min(seqs) <= head.floor_seq:
+        return []
     members = await store.conversations.find_present_members(conversation)
     if head.group.full_history:
         return members.current_members()
@@ -65,9 +67,9 @@ async def select_viewers(store: Store, message: Message, users: Collection[UserI
     snapshot = await store.conversations.find_group_snapshot(deciding, list(users))
     if snapshot is None or snapshot.head.group is None:
         return []
-    full_history = snapshot.head.group.full_history
+    full_history, floor_seq = snapshot.head.group.full_history, snapshot.head.floor_seq
     ranges = {
-        user: visible_ranges(member, full_history=full_history)
+        user: visible_ranges(member, full_history=full_history, floor_seq=floor_seq)
         for user, member in snapshot.members.items()
         if member.is_current
     }

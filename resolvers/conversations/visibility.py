@@ -11,14 +11,19 @@ SeqRange = tuple[int, int | None]
 """First and last readable seq, ends included; None: no end."""
 
 
-def visible_ranges(member: Member, *, full_history: bool) -> list[SeqRange]:
-    """Return the ranges that a member or former member of a group may read, oldest first.
+def visible_ranges(member: Member, *, full_history: bool, floor_seq: int) -> list[SeqRange]:
+    """Return the ranges that a member or former member of a group may read, oldest first: none up to the floor.
 
     With FULL history members read everything, and former members everything up to their last departure.
     """
     if full_history:
-        return not_empty([(1, member.intervals[-1][1])])
-    return not_empty(member.intervals)
+        return above_floor([(1, member.intervals[-1][1])], floor_seq)
+    return above_floor(member.intervals, floor_seq)
+
+
+def above_floor(ranges: Sequence[SeqRange], floor_seq: int) -> list[SeqRange]:
+    """Return what is left of ranges without expired messages: those up to the floor (ADR 99)."""
+    return not_empty([(max(first, floor_seq + 1), last) for first, last in ranges])
 
 
 def not_empty(ranges: Sequence[SeqRange]) -> list[SeqRange]:

@@ -18,7 +18,7 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, NotFound, Unavailable
 from resolvers.base.rate_limits import check_rate
 from resolvers.files.blob_writing import INSPECTED, blob_name, is_direct, write_blob
-from resolvers.files.inspection.results import Rejected
+from resolvers.files.inspection.results import RejectedFile
 from resolvers.files.inspection.scanner import Clean, Infected
 from resolvers.files.uploading import find_own
 from store.base.errors import StoreError
@@ -82,8 +82,8 @@ async def _complete(app: Confab, file: File, uploaded: BlobInfo) -> File | None:
             return None
         _compare(file, size, checksum)
         inspected = await app.inspector.inspect(path, file.type_hint, file.filename)
-        state = FileState.REJECTED if isinstance(inspected, Rejected) else await _scan(app, file, path)
-        if isinstance(inspected, Rejected) or state is FileState.REJECTED:
+        state = FileState.REJECTED if isinstance(inspected, RejectedFile) else await _scan(app, file, path)
+        if isinstance(inspected, RejectedFile) or state is FileState.REJECTED:
             return await app.store.files.store_content(file.id, uploaded.name, FileState.REJECTED, None)
         name, content_path = uploaded.name, inspected.path
         if content_path is None and is_direct(uploaded.name):

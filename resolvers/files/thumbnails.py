@@ -16,7 +16,7 @@ import structlog
 from resolvers.base.errors import A_MOMENT_MS, Unavailable
 from resolvers.files.blob_writing import blob_name, write_blob
 from resolvers.files.inspection.inspector import Inspector
-from resolvers.files.inspection.results import Rejected, Scaled
+from resolvers.files.inspection.results import RejectedFile, Scaled
 from store.base.clock import Clock
 from store.base.errors import StoreError
 from store.base.ids import FileId, UserId
@@ -116,7 +116,7 @@ class Thumbnails:
             except BlobMissing:
                 return None
             scaled = await self._inspector.scale(path, width)
-            if isinstance(scaled, Rejected):
+            if isinstance(scaled, RejectedFile):
                 self._remember_impossible((file.id, width))
                 return None
             return await self._store(file, width, scaled)

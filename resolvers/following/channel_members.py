@@ -15,6 +15,7 @@ from resolvers.following.following import (
 )
 from resolvers.users.users import check_user_ids
 from resolvers.workspaces.channel_decisions import change_channel, no_channel, show_channel, too_many_followed
+from store.audit.audit_note import AuditNote
 from store.base.errors import Superseded
 from store.base.ids import UserId
 from store.channels.channel_follows import USERS_AT_ONCE
@@ -47,7 +48,7 @@ async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequen
         if len(found) < len(wanted):
             raise NotAMember("userIds must name members of the workspace", field="userIds")
         if rights.channel.kind is ChannelKind.PRIVATE:
-            return await _decide_to_add(app, rights, wanted)
+            return await _decide_to_add(app, actor, rights, wanted)
         viewers = await app.store.channel_rights.find_viewers(rights.channel.id, wanted, rights.policy.version)
         if len(viewers) < len(wanted):
             raise NotAMember("userIds must name members who can see the channel", field="userIds")
@@ -64,7 +65,7 @@ async def add_to_channel(app: Confab, actor: UserId, channel: str, users: Sequen
                 return
             place = await find_place(app, seen.channel.id)
             try:
-                await let_follow(app, seen.policy, part, place)
+                await let_follow(app, seen.policy, part, place, _added(actor, seen, part))
             except Superseded:
                 seen = await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide)
                 raise
@@ -87,7 +88,14 @@ async def _find_new_followers(
     return new, known
 
 
-async def _decide_to_add(app: Confab, rights: ChannelRights, users: Sequence[UserId]) -> ProposedPolicyChange | None:
+def _added(actor: UserId, rights: ChannelRights, users: Sequence[UserId]) -> list[AuditNote]:
+    channel = {"channelId": rights.channel.id}
+    return [AuditNote(actor, "addToChannel", rights.policy.workspace, user, after=channel) for user in users]
+
+
+async def _decide_to_add(
+    app: Confab, actor: UserId, rights: ChannelRights, users: Sequence[UserId]
+) -> ProposedPolicyChange | None:
     channel, policy, now_ms = rights.channel.id, rights.policy, app.store.clock.now_ms()
     new, known = await _find_new_followers(app, rights, users)
     if not new:
@@ -105,6 +113,7 @@ async def _decide_to_add(app: Confab, rights: ChannelRights, users: Sequence[Use
         channel_members=frozenset((channel, user) for user in new),
         follows=frozenset(Follow(user, channel, True) for user in new),
         writes=join_writes(policy.workspace, place, members, now_ms),
+        audit=_added(actor, rights, new),
     )
 
 
@@ -132,6 +141,7 @@ async def remove_from_channel(app: Confab, actor: UserId, channel: str, user: st
             channel_members=frozenset({(name, target)}),
             follows=frozenset({Follow(target, name, False)}),
             writes=leave_writes(rights.policy, [(name, member, head.seq)], app.store.clock.now_ms()),
+            audit=[AuditNote(actor, "removeFromChannel", rights.policy.workspace, target, before={"channelId": name})],
         )
 
     return await show_channel(app, actor, await change_channel(app, actor, channel, Permission.INVITE_MEMBERS, decide))

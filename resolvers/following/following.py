@@ -11,6 +11,7 @@ from resolvers.conversations.access import Access, access_conversation
 from resolvers.sessions.follow_events import follow_entry, publish_all_follows
 from resolvers.workspaces.changes import change_as_member
 from resolvers.workspaces.channel_decisions import no_channel, show_channel, too_many_followed
+from store.audit.audit_note import AuditNote
 from store.base.errors import Superseded
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import workspace_of_channel
@@ -56,13 +57,18 @@ async def follow_channel(app: Confab, user: UserId, channel: str, *, follow: boo
     return await repeat_while_superseded(change)
 
 
-async def let_follow(app: Confab, policy: Policy, users: Sequence[UserId], place: ChannelPlace) -> None:
+async def let_follow(
+    app: Confab, policy: Policy, users: Sequence[UserId], place: ChannelPlace, notes: Sequence[AuditNote] = ()
+) -> None:
     """Make users follow a channel that is not PRIVATE, and that they can see under a policy.
 
+    notes: entries of the audit log for those targets who do not follow it yet.
     Raises Archived, LimitReached, and Superseded: judge their rights again. Then nothing was changed.
     """
     try:
-        changed = await app.store.channel_follows.follow(policy, users, place, follow_entry)
+        rows = zip(notes, app.store.audit.entry_rows(*notes), strict=True)
+        audit = {UserId(note.target or ""): row for note, row in rows}
+        changed = await app.store.channel_follows.follow(policy, users, place, follow_entry, audit)
     except TooManyFollowedChannels as error:
         raise too_many_followed() from error
     except ChannelArchived as error:

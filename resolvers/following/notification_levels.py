@@ -6,6 +6,7 @@ is set, that of the next larger one is in force: `inherited_levels`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from resolvers.base.app import Confab
@@ -21,37 +22,37 @@ from store.sessions.fields import Field, NotificationLevel, SyncReason
 from store.sessions.session import Session
 from store.sessions.session_lists import followed_list
 from store.sessions.user_transactions import UserTransaction
-from store.workspaces.user_workspaces import WorkspaceNotifications, notifications_write
+from store.workspaces.user_workspaces import notifications_write
 
 _FIELD = "id"
 
+_SESSION_FIELDS: dict[str, Field[Any]] = {
+    "level": Session.notification_level,
+    "suppresses_everyone": Session.suppresses_everyone,
+}
+"""The fields of a session for those of WorkspaceNotifications."""
+
 
 async def set_notification_level(
-    app: Confab, user: UserId, target: str, level: NotificationLevel | None, suppress_everyone: bool | None
+    app: Confab, user: UserId, target: str, values: Mapping[str, Any]
 ) -> NotificationLevel:
     """Set what the user is notified of in a conversation or workspace. Return the level that is in force there then.
 
-    level, suppress_everyone: None removes the setting: that of the next larger one is in force. Raises NotFound, and
-    InvalidInput for a gateway.
+    values: the fields of WorkspaceNotifications to set; others stay as they are. None removes a setting: that of the
+    next larger one is in force. Raises NotFound, and InvalidInput for a gateway.
     """
     if is_workspace_id(target):
-        wanted = WorkspaceNotifications(level, suppress_everyone)
-        return await _set_in_workspace(app, user, target, wanted)
-    values: dict[Field[Any], Any] = {
-        Session.notification_level: level.value if level is not None else None,
-        Session.suppresses_everyone: suppress_everyone,
-    }
+        return await _set_in_workspace(app, user, target, values)
+    stored = {_SESSION_FIELDS[name]: value for name, value in values.items()}
     session = await set_fields(
-        app, user, target, SyncReason.NOTIFICATIONS, values, gateways=False, channels=True, argument=_FIELD
+        app, user, target, SyncReason.NOTIFICATIONS, stored, gateways=False, channels=True, argument=_FIELD
     )
-    if level is not None:
-        return level
+    if session.notification_level is not None:
+        return session.notification_level
     return (await find_inherited_levels(app, user, [session.conversation]))[session.conversation]
 
 
-async def _set_in_workspace(
-    app: Confab, user: UserId, target: str, wanted: WorkspaceNotifications
-) -> NotificationLevel:
+async def _set_in_workspace(app: Confab, user: UserId, target: str, values: Mapping[str, Any]) -> NotificationLevel:
     """Set what the user is notified of in a workspace.
 
     The sessions of followed channels without a level of their own change with it, as one event.
@@ -61,15 +62,16 @@ async def _set_in_workspace(
     snapshot = await app.store.sessions.list_followed(user, followed_list(workspace))
     names = [session.conversation for session in snapshot.sessions]
     of_user = (await app.store.notification_settings.read(user)).level
-    in_force = wanted.level or of_user
 
-    async def work(transaction: UserTransaction) -> None:
+    async def work(transaction: UserTransaction) -> NotificationLevel:
         before = (await app.store.user_workspaces.find_notifications(user, [workspace])).get(workspace)
         if before is None:
             # The user has left meanwhile.
             raise no_workspace(_FIELD)
+        wanted = before._replace(**values)
+        in_force = wanted.level or of_user
         if before == wanted:
-            return
+            return in_force
         write = notifications_write(user, workspace, wanted)
         places = {}
         if in_force is not (before.level or of_user):
@@ -77,12 +79,12 @@ async def _set_in_workspace(
             places = await app.store.channel_sessions.find_places(user, inheriting)
         if not places:
             await app.store.mongo.write([write])
-            return
+            return in_force
         # A field of the sessions has to differ, so that their ticks move and the user's devices learn of it.
-        values = {Session.workspace_level_at_ms: transaction.at}
-        change = AcknowledgeMany([(ChannelChange(name, (0, 0), values=values), None) for name in places])
+        moved = {Session.workspace_level_at_ms: transaction.at}
+        change = AcknowledgeMany([(ChannelChange(name, (0, 0), values=moved), None) for name in places])
         heads = {name: place.head for name, place in places.items()}
         await commit(app, transaction, [Decision(change, SyncReason.NOTIFICATIONS)], [write], heads)
+        return in_force
 
-    await app.store.user_transactions.run(user, names, work)
-    return in_force
+    return await app.store.user_transactions.run(user, names, work)

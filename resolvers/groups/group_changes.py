@@ -11,6 +11,7 @@ from resolvers.base.errors import GroupFull, InvalidInput, PrivateCannotDelete
 from resolvers.base.metadata import encode_metadata
 from resolvers.base.names import accept_name
 from resolvers.base.rate_limits import check_rate
+from resolvers.blocks.checks import without_blockers
 from resolvers.conversations.access import Access, access_conversation, no_conversation
 from resolvers.groups.group_decisions import GroupDecision, access_group, carry_out, view_group
 from resolvers.groups.group_rules import (
@@ -24,6 +25,7 @@ from resolvers.groups.group_rules import (
     check_target,
 )
 from resolvers.users.users import access_users
+from store.audit.audit_note import AuditNote
 from store.base.ids import ConversationId, ConversationKind, UserId, is_user_id, kind_of
 from store.conversations.conversation import GroupSnapshot, Member
 from store.conversations.group_change import GroupEnd, GroupFields, ProposedChange
@@ -34,7 +36,7 @@ MAX_NAMED = 20
 
 
 async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequence[str]) -> Access:
-    """Make users members from now on. Users who are members already are ignored.
+    """Make users members from now on. Users who are members already, or have blocked the inviter, are ignored.
 
     Raises NotFound, NotAMember, GroupFull, RateLimited.
     """
@@ -43,6 +45,7 @@ async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequen
     if len(set(users)) > max_members:
         raise _group_full(max_members)
     wanted = await access_users(app, users, "userIds")
+    joining = set(await without_blockers(app, inviter, wanted))
     names = await _display_names(app, [inviter, *wanted[:MAX_NAMED]])
 
     def decide(snapshot: GroupSnapshot, _actor: Member) -> GroupDecision | None:
@@ -50,7 +53,11 @@ async def invite_members(app: Confab, inviter: UserId, group: str, users: Sequen
         if not new:
             return None
         if snapshot.head.member_count + len(new) > max_members:
+            # Users who are left out count here, so that the error does not reveal them.
             raise _group_full(max_members)
+        new = [user for user in new if user in joining]
+        if not new:
+            return None
         event = SystemEvent(SystemEventKind.MEMBERS_JOINED)
         return GroupDecision(ProposedChange(joining=tuple(new)), event, _invitation_text(names, inviter, new), new)
 
@@ -66,8 +73,13 @@ async def remove_member(app: Confab, actor: UserId, group: str, user: str) -> Ac
     def decide(snapshot: GroupSnapshot, member: Member) -> GroupDecision:
         check_removal(member, user, snapshot.members.get(target))
         text = f"{names[actor]} removed {names[target]}"
+        before = {"groupId": conversation, "role": snapshot.members[target].role}
         return GroupDecision(
-            ProposedChange(leaving=(target,)), SystemEvent(SystemEventKind.MEMBER_REMOVED), text, [target]
+            ProposedChange(leaving=(target,)),
+            SystemEvent(SystemEventKind.MEMBER_REMOVED),
+            text,
+            [target],
+            AuditNote(actor, "removeMember", target=target, before=before),
         )
 
     await carry_out(app, actor, conversation, [target], decide)
@@ -100,7 +112,9 @@ async def transfer_owner(app: Confab, actor: UserId, group: str, user: str) -> A
         check_target(member, user, snapshot.members.get(target))
         change = ProposedChange(roles=((actor, MEMBER), (target, OWNER)), fields={"owner": target})
         event = SystemEvent(SystemEventKind.OWNER_CHANGED)
-        return GroupDecision(change, event, f"{names[actor]} made {names[target]} the owner", [target])
+        owners = {"groupId": conversation, "ownerId": actor}, {"groupId": conversation, "ownerId": target}
+        note = AuditNote(actor, "transferOwner", None, target, *owners)
+        return GroupDecision(change, event, f"{names[actor]} made {names[target]} the owner", [target], note)
 
     await carry_out(app, actor, conversation, [target], decide)
     return await view_group(app, actor, conversation)
@@ -115,7 +129,11 @@ async def set_member_role(app: Confab, actor: UserId, group: str, user: str, rol
         if role not in (ADMIN, MEMBER):
             raise InvalidInput("role must be ADMIN or MEMBER; use transferOwner to make an owner", field="role")
         changed = check_target(member, user, snapshot.members.get(target))
-        return GroupDecision(ProposedChange(roles=((target, role),))) if changed.role != role else None
+        if changed.role == role:
+            return None
+        roles = {"groupId": conversation, "role": changed.role}, {"groupId": conversation, "role": role}
+        note = AuditNote(actor, "setMemberRole", None, target, *roles)
+        return GroupDecision(ProposedChange(roles=((target, role),)), audit=note)
 
     await carry_out(app, actor, conversation, [target], decide)
     return await view_group(app, actor, conversation)
@@ -158,10 +176,15 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
             fields["metadata"] = metadata
         if update.full_history is not None and update.full_history != info.full_history:
             fields["full_history"] = update.full_history
+        note = None
+        if "full_history" in fields:
+            before, after = _history_values(info.full_history), _history_values(fields["full_history"])
+            note = AuditNote(actor, "updateGroup", None, conversation, before, after)
         if "name" not in fields:
-            return GroupDecision(ProposedChange(fields=fields)) if fields else None
+            return GroupDecision(ProposedChange(fields=fields), audit=note) if fields else None
         event = SystemEvent(SystemEventKind.RENAMED, update.name)
-        return GroupDecision(ProposedChange(fields=fields), event, f"{names[actor]} renamed the group to {update.name}")
+        text = f"{names[actor]} renamed the group to {update.name}"
+        return GroupDecision(ProposedChange(fields=fields), event, text, audit=note)
 
     await carry_out(app, actor, conversation, [], decide)
     return await view_group(app, actor, conversation)
@@ -169,7 +192,8 @@ async def update_group(app: Confab, actor: UserId, group: str, update: GroupUpda
 
 async def dismiss_group(app: Confab, actor: UserId, group: str) -> None:
     """End a group, which then can't be read by anybody. Raises NotFound, NotAMember, Forbidden, RateLimited."""
-    await _end_group(app, actor, await access_group(app, actor, group), GroupEnd.DISMISSED, "groupId")
+    wanted = await access_group(app, actor, group)
+    await _end_group(app, actor, wanted, GroupEnd.DISMISSED, "groupId", "dismissGroup")
 
 
 async def delete_conversation(app: Confab, actor: UserId, conversation: str) -> None:
@@ -191,15 +215,22 @@ async def delete_conversation(app: Confab, actor: UserId, conversation: str) -> 
         raise InvalidInput("this does not apply to channels; use deleteChannel", field="conversationId")
     if access.member is None:
         raise PrivateCannotDelete("a private conversation can't be deleted; use deleteSession", field="conversationId")
-    await _end_group(app, actor, wanted, GroupEnd.DISSOLVED, "conversationId")
+    await _end_group(app, actor, wanted, GroupEnd.DISSOLVED, "conversationId", "deleteConversation")
 
 
-async def _end_group(app: Confab, actor: UserId, group: ConversationId, end: GroupEnd, argument: str) -> None:
-    def decide(_snapshot: GroupSnapshot, member: Member) -> GroupDecision:
+async def _end_group(
+    app: Confab, actor: UserId, group: ConversationId, end: GroupEnd, argument: str, action: str
+) -> None:
+    def decide(snapshot: GroupSnapshot, member: Member) -> GroupDecision:
         check_owner(member)
-        return GroupDecision(ProposedChange(fields={"end": end}))
+        note = AuditNote(actor, action, target=group, before={"memberCount": snapshot.head.member_count})
+        return GroupDecision(ProposedChange(fields={"end": end}), audit=note)
 
     await carry_out(app, actor, group, [], decide, argument)
+
+
+def _history_values(full_history: bool) -> dict[str, str]:
+    return {"historyVisibility": "FULL" if full_history else "SINCE_JOIN"}
 
 
 def _group_full(max_members: int) -> GroupFull:

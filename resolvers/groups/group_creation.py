@@ -11,6 +11,7 @@ from resolvers.base.errors import GroupFull, GroupTooSmall, NotFound, Unavailabl
 from resolvers.base.metadata import encode_metadata
 from resolvers.base.names import accept_name
 from resolvers.base.rate_limits import check_rate
+from resolvers.blocks.checks import without_blockers
 from resolvers.conversations.access import Access, access_conversation
 from resolvers.groups.group_rules import MEMBER, OWNER
 from resolvers.users.users import access_users, check_user_ids
@@ -42,7 +43,7 @@ class NewGroup:
 
 
 async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
-    """Create a group. All members have an ACTIVE session at once.
+    """Create a group. All members have an ACTIVE session at once. Users who have blocked the creator are left out.
 
     If the creator uses a key again, the first group is returned. Raises InvalidInput, NotFound, GroupTooSmall,
     GroupFull
@@ -56,7 +57,8 @@ async def create_group(app: Confab, creator: UserId, new: NewGroup) -> Access:
     if new.key is not None and (first := await _find_first(app, creator, new.key)) is not None:
         return first
     check_rate(app.store.rate_limits.group_changes, creator)
-    others = await access_users(app, [user for user in new.members if user != creator], "memberIds")
+    wanted = await access_users(app, [user for user in new.members if user != creator], "memberIds")
+    others = await without_blockers(app, creator, wanted)
     now = app.store.clock.now_ms()
     conversation = group_id(app.store.ids.next())
     info = GroupInfo(new.name, new.avatar_url, creator, new.full_history, now, new.sub_biz, metadata)

@@ -7,13 +7,14 @@ the later one is decided again on the result of the earlier one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import NotAMember, NotFound
 from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access, access_conversation
+from store.audit.audit_note import AuditNote
 from store.base.errors import Superseded
 from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, is_user_id, kind_of
 from store.conversations.conversation import GroupSnapshot, Member
@@ -29,13 +30,14 @@ class GroupDecision:
     """A change to make, and the SYSTEM message that announces it.
 
     `event`: None if no message announces the change. `text`: the text of the message. `about`: the users that it
-    mentions, who are the targets of the event.
+    mentions, who are the targets of the event. `audit`: the note for the audit log, stored with the change.
     """
 
     change: ProposedChange
     event: SystemEvent | None = None
     text: str = ""
     about: Sequence[UserId] = ()
+    audit: AuditNote | None = None
 
 
 Decide = Callable[[GroupSnapshot, Member], GroupDecision | None]
@@ -115,10 +117,14 @@ async def _try_to_carry_out(
         mentions=tuple(decision.about),
         system_event=decision.event,
     )
+    change = decision.change
+    if decision.audit is not None:
+        (row,) = store.audit.entry_rows(decision.audit)
+        change = replace(change, audit=row)
     # Without a primary, a reserved change would be made later, when the caller no longer expects it.
     store.mongo.require_primary()
     reserved = await store.outbox.reserve_change(
-        message, snapshot.version, decision.change, announced=decision.event is not None
+        message, snapshot.version, change, announced=decision.event is not None
     )
     if isinstance(reserved, Refusal):
         return False

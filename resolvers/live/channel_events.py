@@ -231,7 +231,9 @@ class _ChannelView:
         return None
 
     def show_ephemeral(self, event: EphemeralEvent) -> EphemeralEvent | None:
-        """Return the event of another user, if the subscriber looks at its conversation."""
+        """Return the event of another user, if the subscriber looks at its conversation and has not blocked them."""
+        if self._app.subscriber_blocks.has_blocked(self._user, event.user):
+            return None
         is_shown = event.conversation in self._visible and self._has_access(event.conversation)
         return event if is_shown and event.user != self._user else None
 

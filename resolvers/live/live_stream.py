@@ -175,7 +175,7 @@ class LiveStream:
         self._user = user
         self._hub = hub
         self._mailboxes = tuple(mailboxes)
-        self._on_close = on_close or _ignore
+        self._on_close = [on_close] if on_close is not None else []
         self._view = view
         self._catch_ups = catch_ups
         self._holds_part = False
@@ -345,6 +345,10 @@ class LiveStream:
             self._holds_part = False
             self._catch_ups.end_part(self._user)
 
+    def on_close(self, call: Callable[[], None]) -> None:
+        """Make `call` once too, when the stream is closed."""
+        self._on_close.append(call)
+
     def drop(self, position: Position) -> None:
         """Drop the events up to a position and those that wait. The subscriber has to start over."""
         self._waiting = None
@@ -360,8 +364,9 @@ class LiveStream:
         self._receiver = None
         for mailbox in self._mailboxes:
             self._hub.detach(mailbox)
-        on_close, self._on_close = self._on_close, _ignore
-        on_close()
+        calls, self._on_close = self._on_close, []
+        for call in calls:
+            call()
         if self._reading is not None:
             self._reading.cancel()
         self._release_part()

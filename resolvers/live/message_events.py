@@ -17,6 +17,7 @@ from resolvers.live.patient_reads import read_patiently
 from store.base.ids import UserId, parse_thread, without_thread
 from store.base.workspace_ids import is_in_workspace
 from subscriptions.realtime.events.base import EphemeralEvent, Event, MessageStreamEvent
+from subscriptions.realtime.events.messages import Mentioned
 from subscriptions.realtime.events.reactions import ReactionsChanged
 from subscriptions.realtime.mailboxes import Lagged, MailboxEvent, Position, QueueBudget
 from subscriptions.realtime.replay import sort_replay
@@ -77,8 +78,8 @@ class _MessageView:
         return self._select(event) if is_after(position, self._seen) else None
 
     def show_ephemeral(self, event: EphemeralEvent) -> EphemeralEvent | None:
-        """Return the event, if it belongs to the subscriber's conversation."""
-        return event if self._is_selected(event) else None
+        """Return the event, if it belongs to the subscriber's conversation. Typing of blocked users is not shown."""
+        return event if self._is_selected(event) and not self._has_blocked(event.user) else None
 
     def show_lagged(self, lagged: Lagged) -> Sequence[LiveEvent]:
         """Return the event that makes the client start over."""
@@ -129,6 +130,8 @@ class _MessageView:
         shown = event.message_event
         if shown is None or not self._is_selected(shown):
             return None
+        if isinstance(shown, Mentioned) and self._has_blocked(shown.message.sender):
+            return None
         if isinstance(shown, ReactionsChanged):
             return shown if self._newest.advance_reactions(shown.message) else None
         message = shown.full_message
@@ -136,6 +139,9 @@ class _MessageView:
             return shown if self._newest.advance(message) else None
         group = shown.full_group
         return shown if group is None or self._newest.advance_group(group) else None
+
+    def _has_blocked(self, other: UserId) -> bool:
+        return self._app.subscriber_blocks.has_blocked(self._user, other)
 
     def _is_selected(self, event: MessageStreamEvent) -> bool:
         return self._conversation is None or event.conversation == self._conversation

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -16,9 +16,10 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import RateLimited
 from resolvers.live.live_stream import LiveEvent, LiveEventReceiver, LivePayload
 from resolvers.live.patient_reads import read_patiently
-from resolvers.presence.audience import check_users, find_visible
+from resolvers.presence.audience import VisibleUsers, check_users, find_visible, presence_for_blocked
 from store.base.errors import StoreError
 from store.base.ids import UserId
+from store.blocks.block_store import ChangedBlock
 from store.messages.message import MessageKind
 from store.presence.shown_presence import ShownPresence, is_same
 from store.sessions.fields import SyncReason
@@ -65,6 +66,7 @@ class PresenceStream:
     __slots__ = (
         "_app",
         "_asked",
+        "_changed_blocks",
         "_is_closed",
         "_judged_at",
         "_judged_until",
@@ -90,6 +92,8 @@ class PresenceStream:
         self._mailbox = mailbox
         self._watch = app.presence.watch(self._listen)
         self._visible: set[UserId] = set()
+        self._changed_blocks: dict[UserId, ShownPresence | None] = {}
+        """Users who have blocked or unblocked the subscriber since the last judgement began."""
         self._pending: dict[UserId, PresenceState] = {}
         self._receiver: LiveEventReceiver | None = None
         self._ready: Callable[[], None] | None = None
@@ -102,10 +106,14 @@ class PresenceStream:
         mailbox.receive_with(self._note_event)
         mailbox.on_ready(self._empty_mailbox)
         app.memberships.listen(user, self._judge_soon)
+        app.blocker_cache.listen(user, self._note_block)
 
     async def begin(self) -> None:
         """Read the present state of all users, which are the first events. Raises StoreError: it may be repeated."""
-        self._visible = await find_visible(self._app, self._user, self._asked)
+        self._changed_blocks.clear()
+        audience = await find_visible(self._app, self._user, self._asked)
+        self._visible = audience.users
+        self._hide(audience.blockers)
         states = await self._watch.add([user for user in self._asked if user in self._visible])
         now_ms = self._app.store.clock.now_ms()
         self._pending = {user: states.get(user) or _never_seen(user, now_ms) for user in self._asked}
@@ -133,9 +141,12 @@ class PresenceStream:
         return None
 
     def still_shows(self, payload: LivePayload) -> bool:
-        """Return False for a user that the subscriber may not see any more. Another event follows."""
+        """Return False for what the subscriber may not see of a user any more. Another event follows."""
         assert isinstance(payload, PresenceState)
         user = payload.shown.user
+        hidden = self._watch.hidden.get(user)
+        if hidden is not None:
+            return is_same(payload.shown, hidden)
         return user in self._visible or payload.shown == ShownPresence(user)
 
     def drop(self, position: Position) -> None:
@@ -149,6 +160,7 @@ class PresenceStream:
         self._watch.close()
         self._app.hub.detach(self._mailbox)
         self._app.memberships.unlisten(self._user, self._judge_soon)
+        self._app.blocker_cache.unlisten(self._user, self._note_block)
         if self._timer is not None:
             self._timer.cancel()
         if self._judging is not None:
@@ -178,6 +190,22 @@ class PresenceStream:
             case MessageCreated(message=message) if message.kind is MessageKind.SYSTEM:
                 self._judge_soon()
         return True
+
+    def _note_block(self, change: ChangedBlock | None) -> None:
+        """Show another user as offline, or as they are. None: changes may have been missed."""
+        if change is None:
+            self._judge_soon()
+        elif change.blocker in self._asked:
+            block = change.block
+            shown = presence_for_blocked({change.blocker: block}) if block is not None else {}
+            self._changed_blocks[change.blocker] = shown.get(change.blocker)
+            self._hide(self._watch.hidden)
+
+    def _hide(self, hidden: Mapping[UserId, ShownPresence]) -> None:
+        """Hide users, and apply what has changed since they were read."""
+        present = {user: shown for user, shown in hidden.items() if user not in self._changed_blocks}
+        changed = {user: shown for user, shown in self._changed_blocks.items() if shown is not None}
+        self._watch.hide(present | changed)
 
     def _empty_mailbox(self) -> None:
         while (item := self._mailbox.take()) is not None:
@@ -221,23 +249,26 @@ class PresenceStream:
         self._judging = None
         self._set_timer(seconds)
 
-    async def _find_visible(self, now: float) -> Collection[UserId]:
+    async def _find_visible(self, now: float) -> VisibleUsers:
         """Return the users that may be shown from now on. Raises StoreError, and RateLimited if the time is not over.
 
         Without work units, nobody else is shown after that time: otherwise a subscriber who has used up the units
         would go on seeing users after they share nothing any more.
         """
+        self._changed_blocks.clear()
         try:
-            visible = await find_visible(self._app, self._user, self._asked)
+            audience = await find_visible(self._app, self._user, self._asked)
         except RateLimited:
             if now < self._judged_until:
                 raise
-            return {self._user}
+            return VisibleUsers({self._user}, self._watch.hidden)
         self._judged_until = now + JUDGE_SECONDS
-        return visible
+        return audience
 
-    async def _apply(self, visible: Collection[UserId]) -> None:
+    async def _apply(self, audience: VisibleUsers) -> None:
         """Show users from now on, or no longer."""
+        visible = audience.users
+        self._hide(audience.blockers)
         now_ms = self._app.store.clock.now_ms()
         removed = [user for user in self._asked if user in self._visible and user not in visible]
         self._visible.difference_update(removed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import ConfabError, Forbidden, NotFound, SlowModeActive, Unavailable
+from resolvers.content_rules.rejections import rejected
 from resolvers.conversations.access import no_conversation
 from resolvers.conversations.channel_access import writing_error
 from resolvers.messages.mention_errors import mentioned_outsider, unknown_role
@@ -52,6 +53,10 @@ def error_for(refusal: SendingRefusal, field: str = "conversationId") -> ConfabE
                 "mentioning a role that is not mentionable needs the permission MENTION_EVERYONE",
                 field="mentionRoleIds",
             )
+        case SendingRefusal.CONTENT:
+            return rejected()
+        case SendingRefusal.CONTENT_TIMEOUT:
+            return rejected(with_timeout=True)
         case SendingRefusal.UNKNOWN_ROLE:
             return unknown_role()
         case SendingRefusal.MENTIONS_OUTSIDER:

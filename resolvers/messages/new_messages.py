@@ -28,6 +28,7 @@ from store.base.ids import (
 )
 from store.base.workspace_ids import RoleId, is_in_workspace, workspace_of, workspace_of_channel
 from store.messages.message import MessageKind
+from store.users.erased_users import is_pseudonym
 
 MAX_MENTIONS = 5_000
 MAX_MENTIONED_ROLES = 250
@@ -68,6 +69,12 @@ class NewMessage:
 
 async def resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> Destination:
     """Return the conversation that a message goes to. Raises InvalidInput, NotFound, NotAMember."""
+    destination = await _resolve_destination(app, sender, new)
+    _refuse_erased(app, sender, without_thread(destination.conversation))
+    return destination
+
+
+async def _resolve_destination(app: Confab, sender: UserId, new: NewMessage) -> Destination:
     if [new.to_user, new.conversation, new.thread_of].count(None) != 2:
         raise InvalidInput("give exactly one of toUserId, conversationId and threadOf")
     if new.sub_biz is not None and new.to_user is None:
@@ -100,6 +107,17 @@ async def _resolve_conversation(app: Confab, sender: UserId, new: NewMessage) ->
     if new.kind is not MessageKind.SYSTEM and not may_be_in(sender, conversation):
         raise no_conversation()
     return conversation
+
+
+def _refuse_erased(app: Confab, sender: UserId, conversation: ConversationId) -> None:
+    """Raise NotFound for a private conversation whose other user was erased, or is being erased."""
+    for person in (parse_private(conversation) or ())[:2]:
+        if (
+            person is not None
+            and person != sender
+            and (is_pseudonym(person) or app.revocations.is_being_erased(person))
+        ):
+            raise no_conversation()
 
 
 def check_mentions(conversation: ConversationId, new: NewMessage) -> tuple[UserId, ...]:

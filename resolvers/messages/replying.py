@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import ConfabError, Forbidden, InvalidInput, NotFound, Unavailable
+from resolvers.blocks.checks import blocked_error
 from resolvers.conversations.access import access_conversation, left_conversation, no_conversation
 from resolvers.messages.channel_sending import error_for, slow_mode_error
 from resolvers.messages.history import find_with_access
@@ -103,6 +104,7 @@ async def access_thread_destination(
 
 
 async def _find_by_service(app: Confab, message: str) -> Message | None:
+    """Return a message. The reservation refuses replies to an expired one."""
     wanted = parse_message_id(message)
     return (await app.store.messages.find_by_ids([wanted])).get(wanted) if wanted is not None else None
 
@@ -142,8 +144,8 @@ async def reserve_in_thread(
         field: The input that has this id.
 
     Raises:
-        NotFound, NotAMember, Forbidden, Archived, SlowModeActive, InvalidInput, Unavailable, Unreachable: Nothing was
-            stored.
+        NotFound, NotAMember, Forbidden, Archived, SlowModeActive, Blocked, InvalidInput, Unavailable, Unreachable:
+            Nothing was stored.
     """
     place = await app.store.reply_places.reserve(message, parent)
     if isinstance(place, ReservedMessage):
@@ -165,6 +167,8 @@ def _error_for(refusal: Refusal | SendingRefusal | SlowModeWait, field: str) -> 
             return no_conversation(field)
         case Refusal.FORMER_MEMBER:
             return left_conversation(field)
+        case Refusal.BLOCKED:
+            return blocked_error()
         case Refusal.FORBIDDEN:
             return Forbidden("only the owner or an admin of the group may use mentionAll", field="mentionAll")
         case Refusal.MENTION_NOT_A_MEMBER:

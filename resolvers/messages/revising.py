@@ -7,13 +7,19 @@ from functools import partial
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_content
-from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout
+from resolvers.base.errors import Forbidden, InvalidInput, NotAMember, NotFound, RecallTimeout, Rejected
 from resolvers.base.rate_limits import check_rate
+from resolvers.blocks.checks import check_not_blocked
+from resolvers.content_rules.edit_judging import judge_edit
+from resolvers.content_rules.hook_judging import ask_hook
+from resolvers.content_rules.rejections import time_out_sender
 from resolvers.conversations.access import Access
 from resolvers.conversations.channel_access import check_may_write
-from resolvers.groups.group_rules import is_moderator
 from resolvers.messages.history import as_named, find_revisable
-from store.base.ids import UserId
+from resolvers.messages.recalling import may_moderate, recall
+from store.audit.audit_note import AuditNote
+from store.base.ids import UserId, message_id
+from store.base.workspace_ids import is_in_workspace, workspace_of_channel
 from store.messages.message import Message, MessageKind
 from store.previews.embed_updates import NewText
 from store.previews.links import find_links
@@ -25,7 +31,8 @@ _FIELD = "messageId"
 async def edit_message(app: Confab, user: UserId, message: str, content: str) -> Message:
     """Replace the content of the user's own message for all users who can see it. The same content changes nothing.
 
-    Raises InvalidInput, NotFound, NotAMember, Forbidden, Archived, RateLimited: then nothing was changed.
+    The new content is judged as that of a new message. Raises InvalidInput, NotFound, NotAMember, Forbidden, Archived,
+    RateLimited, Rejected: then nothing was changed.
     """
     # Messages with files may have no text, and whether this one has any is seen below.
     check_content(content, may_be_empty=True)
@@ -36,26 +43,42 @@ async def edit_message(app: Confab, user: UserId, message: str, content: str) ->
     if found.text == content:
         return await as_named(app, message, found)
     if not found.is_recalled:
-        new = _new_text(app, found, access, content)
-
-        async def check() -> int | None:
-            nonlocal new
-            present, allowed = await _access_editable(app, user, message)
-            new = _new_text(app, present, allowed, content)
-            return _judged_version(allowed)
-
-        found = await app.revisions.edit(found, lambda: new, user, check, _judged_version(access))
+        try:
+            found = await _edit(app, user, message, found, access, content)
+        except Rejected as error:
+            if error.times_out_sender:
+                await time_out_sender(app, user, found.conversation)
+            raise
         app.previews.begin(found)
     if found.is_recalled:
         raise InvalidInput("a recalled message can't be edited; send a new one", field=_FIELD)
     return await as_named(app, message, found)
 
 
-def _new_text(app: Confab, message: Message, access: Access, content: str) -> NewText:
-    """Return the text of an edit. Its links are previewed if the user may embed links now."""
+async def _edit(app: Confab, user: UserId, message: str, found: Message, access: Access, content: str) -> Message:
+    """Store and publish an edit of a message that was found by its id."""
+    edited = await ask_hook(app, found._replace(text=content), is_edit=True)
+    new = await _new_text(app, edited, access)
+
+    async def check() -> int | None:
+        nonlocal new
+        _, allowed = await _access_editable(app, user, message)
+        new = await _new_text(app, edited, allowed)
+        return _judged_version(allowed)
+
+    return await app.revisions.edit(found, lambda: new, user, check, _judged_version(access))
+
+
+async def _new_text(app: Confab, edited: Message, access: Access) -> NewText:
+    """Return the text of an edit, judged under the present rights and content rules. Raises Rejected.
+
+    Its links are previewed if the user may embed links now.
+    """
+    content = edited.text or ""
     may_embed = access.rights is None or access.rights.may(Permission.EMBED_LINKS)
-    due_ms = app.previews.due_ms(message.conversation, content) if may_embed else None
-    return NewText(content, tuple(find_links(content)), due_ms)
+    due_ms = app.previews.due_ms(edited.conversation, content) if may_embed else None
+    flag = await judge_edit(app, edited, access.rights) if access.rights is not None else edited.flag
+    return NewText(content, tuple(find_links(content)), due_ms, flag)
 
 
 async def suppress_embeds(app: Confab, user: UserId, message: str) -> Message:
@@ -83,22 +106,18 @@ async def recall_message(app: Confab, user: UserId, message: str) -> Message:
     if found.is_recalled:
         return await as_named(app, message, found)
     limit = app.limits.recall_seconds
-    if not _may_moderate(access) and app.store.clock.now_ms() - found.created_at_ms > limit * 1000:
+    if not may_moderate(access) and app.store.clock.now_ms() - found.created_at_ms > limit * 1000:
         raise RecallTimeout(f"a message can be recalled within {limit} s after it was sent", field=_FIELD)
     check = partial(_check, partial(_access_recallable, app, user, message))
-    recalled = await app.revisions.recall(found, user, check, _judged_version(access))
-    await app.pins.announce_recall(recalled)
-    copy = await app.store.copies.find(recalled)
-    if copy is not None:
-        await app.pins.announce_recall(copy)
-    return await as_named(app, message, recalled)
+    note = _moderation_note(user, found) if found.sender != user else None
+    return await as_named(app, message, await recall(app, found, user, check, _judged_version(access), note))
 
 
-def _may_moderate(access: Access) -> bool:
-    """Return whether a user may recall messages of others: in a group by role, in a channel with MANAGE_MESSAGES."""
-    if access.rights is not None:
-        return access.rights.may(Permission.MANAGE_MESSAGES)
-    return access.member is not None and is_moderator(access.member)
+def _moderation_note(moderator: UserId, message: Message) -> AuditNote:
+    place = {"messageId": message_id(message.id), "conversationId": message.conversation}
+    # The log never contains the text: admins read the entries of groups in which they are not members.
+    workspace = workspace_of_channel(message.conversation) if is_in_workspace(message.conversation) else None
+    return AuditNote(moderator, "recallMessage", workspace, message.sender, before=place)
 
 
 async def _check(access: Callable[[], Awaitable[tuple[Message, Access]]]) -> int | None:
@@ -113,7 +132,7 @@ def _judged_version(access: Access) -> int | None:
 async def _access_recallable(app: Confab, user: UserId, message: str) -> tuple[Message, Access]:
     """Return a message that the user may recall, apart from the time limit."""
     found, access = await _access_revisable(app, user, message)
-    if found.sender != user and not _may_moderate(access):
+    if found.sender != user and not may_moderate(access):
         raise Forbidden("only the sender or a moderator may recall a message", field=_FIELD)
     return found, access
 
@@ -131,6 +150,7 @@ async def _access_editable(app: Confab, user: UserId, message: str) -> tuple[Mes
     found, access = await _access_revisable(app, user, message)
     if found.sender != user:
         raise Forbidden("only the sender of a message may edit it", field=_FIELD)
+    check_not_blocked(access, user)
     if access.rights is not None:
         check_may_write(access.rights, _FIELD)
     return found, access

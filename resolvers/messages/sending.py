@@ -8,17 +8,22 @@ from resolvers.base.app import Confab
 from resolvers.base.checks import check_content, check_key, check_sub_biz
 from resolvers.base.errors import (
     Archived,
+    Blocked,
     ConfabError,
     Forbidden,
     InvalidInput,
     NotAMember,
     NotFound,
     RateLimited,
+    Rejected,
     SlowModeActive,
     Unavailable,
 )
 from resolvers.base.metadata import encode_metadata
 from resolvers.base.rate_limits import check_rate
+from resolvers.blocks.checks import blocked_error, check_not_blocked_by
+from resolvers.content_rules.hook_judging import ask_hook
+from resolvers.content_rules.rejections import time_out_sender
 from resolvers.conversations.access import left_conversation, no_conversation
 from resolvers.messages.attaching import check_attachments, claim_files
 from resolvers.messages.channel_sending import reserve_in_channel
@@ -41,6 +46,7 @@ from store.messages.outbox.outbox_store import Refusal
 from store.messages.system_events import CUSTOM
 from store.previews.embed import Embed
 from store.previews.message_embeds import NO_EMBEDS, MessageEmbeds
+from store.redis.request_scope import discard_request_cache
 from store.redis.single_flight import retry_until_true
 from store.sessions.session import Session, invalid_session
 from store.sessions.session_lists import is_channel
@@ -48,6 +54,19 @@ from store.store import Store
 from store.users.rate_limits import RateLimit
 
 _ATTEMPTS = 4
+
+_NOT_STORED = (
+    InvalidInput,
+    NotFound,
+    NotAMember,
+    Forbidden,
+    RateLimited,
+    SlowModeActive,
+    Archived,
+    Blocked,
+    Rejected,
+)
+"""Errors of messages that are certainly not stored, so that their keys can be used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +85,8 @@ async def send_message(app: Confab, sender: UserId, new: NewMessage, *, by_servi
     send SYSTEM messages to any conversation, and embeds.
 
     Raises:
-        InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited, SlowModeActive, Archived:
-            Nothing was stored.
+        InvalidInput, NotFound, NotAMember, Forbidden, IdempotencyConflict, RateLimited, SlowModeActive, Archived,
+            Rejected, Blocked: Nothing was stored.
         Unavailable, Unreachable: The message may have been stored. Sending it again with the same key is safe.
     """
     check_content(new.content, may_be_empty=bool(new.attachments))
@@ -118,8 +137,20 @@ async def send_once(
 
     rate: Counts messages with a key that were not sent before; None: counted already.
     """
+    try:
+        return await _send_unless_sent(app, message, new, destination, rate)
+    except Rejected as error:
+        # Only now: earlier, other messages to the conversation would have waited for it.
+        if error.times_out_sender:
+            await time_out_sender(app, message.sender, message.conversation)
+        raise
+
+
+async def _send_unless_sent(
+    app: Confab, message: Message, new: NewMessage, destination: Destination, rate: RateLimit | None
+) -> SendResult:
     if message.key is None or message.digest is None:
-        return await _send(app, message, new, destination)
+        return await _send(app, await ask_hook(app, message), new, destination)
     claim = Claim(message.id, message.conversation, message.digest)
     claimed = await claim_message(app, message, claim)
     if isinstance(claimed, Message):
@@ -129,9 +160,19 @@ async def send_once(
         if rate is not None:
             # Checked here only: replays are not limited.
             check_rate(rate, message.sender)
-        return await _send(app, message._replace(id=claimed), new, destination)
-    except (InvalidInput, NotFound, NotAMember, Forbidden, RateLimited, SlowModeActive, Archived):
+        judged = await _ask_hook(app, message._replace(id=claimed), claim)
+        return await _send(app, judged, new, destination)
+    except _NOT_STORED:
         await app.store.claims.release(message.sender, message.key, claim)
+        raise
+
+
+async def _ask_hook(app: Confab, message: Message, claim: Claim) -> Message:
+    """Ask the external hook about a message with a key, which can be used again if the hook does not answer."""
+    try:
+        return await ask_hook(app, message)
+    except Unavailable:
+        await app.store.claims.release(message.sender, message.key or "", claim)
         raise
 
 
@@ -198,6 +239,8 @@ async def _send_in_turn(app: Confab, message: Message, new: NewMessage, destinat
     claimed = await claim_files(app, message, new) if new.attachments else None
     if claimed is not None:
         message = message._replace(attachments=claimed.attachments)
+    # In the Redis fallback, what this request has read may be from before its turn, and from before a block.
+    discard_request_cache()
     try:
         with app.delivery.batch_window:
             reserved = await _reserve(app, message, new, destination)
@@ -240,6 +283,7 @@ async def _reserve(app: Confab, message: Message, new: NewMessage, destination: 
             continue
         if new.to_user is None:
             raise no_conversation()
+        await check_not_blocked_by(app, message.sender, UserId(new.to_user))
         await store.conversations.open_private(message.conversation, store.clock.now_ms())
     raise _not_loaded()
 
@@ -264,13 +308,15 @@ async def _reserve_when_settled(app: Confab, message: Message) -> ReservedMessag
     return place
 
 
-def refusal_error(refusal: Refusal) -> InvalidInput | NotFound | NotAMember | Forbidden | Unavailable:
+def refusal_error(refusal: Refusal) -> ConfabError:
     """Return the caller's error for a refused reservation."""
     match refusal:
         case Refusal.NOT_A_MEMBER:
             return no_conversation()
         case Refusal.FORMER_MEMBER:
             return left_conversation()
+        case Refusal.BLOCKED:
+            return blocked_error()
         case Refusal.FORBIDDEN:
             return Forbidden("only the owner or an admin of the group may use mentionAll", field="mentionAll")
         case Refusal.MENTION_NOT_A_MEMBER:

@@ -7,6 +7,7 @@ from functools import partial
 from resolvers.base.app import Confab
 from resolvers.base.errors import Archived, Forbidden, InvalidInput, LimitReached, NotAMember, NotFound
 from resolvers.base.rate_limits import check_rate
+from resolvers.blocks.checks import check_not_blocked
 from resolvers.conversations.access import Access
 from resolvers.groups.group_rules import is_moderator
 from resolvers.messages.history import find_readable
@@ -77,6 +78,9 @@ async def _access_pinnable(app: Confab, user: UserId, message: str, pinned: bool
     if not access.is_current:
         raise NotAMember("you are no longer in this conversation", field=_FIELD)
     guard = judge_pinning(access)
+    if pinned:
+        # The pin is announced by a message.
+        check_not_blocked(access, user)
     if record.kind is MessageKind.SYSTEM:
         raise InvalidInput("SYSTEM messages can't be pinned", field=_FIELD)
     if pinned and record.is_recalled:

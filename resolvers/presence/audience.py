@@ -5,14 +5,16 @@ Users who do not exist take the same reads as strangers, so the time does not te
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
 from store.base.ids import USER_ID_RULE, ConversationId, UserId, is_sender_id
 from store.base.workspace_ids import WorkspaceId
+from store.blocks.block_rows import Block
+from store.presence.shown_presence import ShownPresence
 
 MAX_USERS = 200
 """Users whose presence one call or one subscription shows."""
@@ -36,7 +38,20 @@ def check_users(ids: Sequence[str]) -> list[UserId]:
     return [UserId(user) for user in ids]
 
 
-async def find_visible(app: Confab, viewer: UserId, users: Collection[UserId]) -> set[UserId]:
+class VisibleUsers(NamedTuple):
+    """The users whose presence a viewer may see.
+
+    Attributes:
+        users: These users.
+        blockers: Users who have blocked the viewer, visible or not, with the presence that the viewer sees instead: as
+            if they had left when they blocked the viewer (ADR 95).
+    """
+
+    users: set[UserId]
+    blockers: Mapping[UserId, ShownPresence]
+
+
+async def find_visible(app: Confab, viewer: UserId, users: Collection[UserId]) -> VisibleUsers:
     """Return those of at most 200 users whose presence a viewer may see: their own, and of users they share with.
 
     Shared are private conversations, also those without a message, present memberships of groups, and workspaces.
@@ -45,10 +60,11 @@ async def find_visible(app: Confab, viewer: UserId, users: Collection[UserId]) -
     """
     unknown = set(users) - {viewer}
     if not unknown:
-        return set(users)
+        return VisibleUsers(set(users), {})
     store = app.store
     app.work.take(viewer, len(unknown))
-    partners, joined, groups = await store.mongo.gather(
+    blockers, partners, joined, groups = await store.mongo.gather(
+        store.blocks.rows.find_blockers(viewer, unknown),
         store.shared_conversations.list_partners(viewer, unknown),
         store.user_workspaces.list_joined(viewer),
         store.shared_conversations.list_groups(viewer),
@@ -62,17 +78,21 @@ async def find_visible(app: Confab, viewer: UserId, users: Collection[UserId]) -
         )
         unknown -= await _find_colleagues(app, viewer, existing, unknown)
         unknown -= await _find_in_groups(app, viewer, [group for group in groups if group not in ended], unknown)
-    # Users who have blocked the viewer will be left out here.
-    return set(users) - unknown
+    return VisibleUsers(set(users) - unknown, presence_for_blocked(blockers))
 
 
-async def find_visible_lately(app: Confab, viewer: UserId, users: Collection[UserId]) -> set[UserId]:
+async def find_visible_lately(app: Confab, viewer: UserId, users: Collection[UserId]) -> VisibleUsers:
     """Like `find_visible`, but users that the viewer could see within the last minute are not judged again."""
     now_ms = app.store.clock.now_ms()
     known = app.audiences.find(viewer, users, now_ms)
-    found = await find_visible(app, viewer, set(users) - known)
+    found = (await find_visible(app, viewer, set(users) - known)).users
     app.audiences.remember(viewer, found, now_ms)
-    return known | found
+    return VisibleUsers(known | found, presence_for_blocked(await app.blocker_cache.find(viewer, users)))
+
+
+def presence_for_blocked(blockers: Mapping[UserId, Block]) -> dict[UserId, ShownPresence]:
+    """Return the presence that a blocked user sees of each blocker."""
+    return {user: ShownPresence(user, last_active_at_ms=block.seen_ms) for user, block in blockers.items()}
 
 
 async def _find_colleagues(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resolvers.base.app import Confab
-from resolvers.presence.audience import MAX_USERS, check_users, find_visible, find_visible_lately
+from resolvers.presence.audience import MAX_USERS, VisibleUsers, check_users, find_visible, find_visible_lately
 from store.base.ids import UserId
 from store.presence.shown_presence import ShownPresence
 
@@ -17,7 +17,7 @@ async def list_presences(app: Confab, viewer: UserId, ids: Sequence[str]) -> lis
     Raises InvalidInput and RateLimited.
     """
     users = check_users(ids)
-    shown = await app.presence.read(await find_visible(app, viewer, set(users)))
+    shown = await _read(app, await find_visible(app, viewer, set(users)))
     return [shown.get(user) or ShownPresence(user) for user in users]
 
 
@@ -32,5 +32,11 @@ async def find_presences(
     find = find_visible_lately if in_event else find_visible
     shown = dict[UserId, ShownPresence]()
     for start in range(0, len(users), MAX_USERS):
-        shown |= await app.presence.read(await find(app, viewer, users[start : start + MAX_USERS]))
+        shown |= await _read(app, await find(app, viewer, users[start : start + MAX_USERS]))
     return [shown.get(user) for user in users]
+
+
+async def _read(app: Confab, audience: VisibleUsers) -> dict[UserId, ShownPresence]:
+    """Return the presence of visible users. Blockers are read too, so that the time reveals nothing."""
+    shown = await app.presence.read(audience.users)
+    return {user: audience.blockers.get(user, each) for user, each in shown.items()}

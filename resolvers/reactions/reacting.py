@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from resolvers.base.app import Confab
 from resolvers.base.emoji import check_emoji
 from resolvers.base.errors import Archived, ConfabError, Forbidden, InvalidInput, LimitReached, NotAMember
 from resolvers.base.rate_limits import check_rate
+from resolvers.blocks.checks import check_not_blocked
 from resolvers.conversations.access import Access
 from resolvers.groups.group_rules import is_moderator
 from resolvers.messages.history import as_named, find_revisable, no_message
-from store.base.ids import UserId
+from store.audit.audit_note import AuditNote
+from store.base.ids import UserId, message_id
+from store.base.workspace_ids import is_in_workspace, workspace_of_channel
 from store.messages.message import Message
 from store.reactions.reaction_draft import (
     MOST_EMOJI,
@@ -74,14 +79,25 @@ async def _judge(
         raise NotAMember("you are no longer in this conversation", field=_FIELD)
     if access.rights is not None and access.rights.channel.is_archived:
         raise Archived("this channel is archived: it does not change any more", field=_FIELD)
+    if kind is ReactionChangeKind.ADD:
+        check_not_blocked(access, user)
     if kind is ReactionChangeKind.CLEAR and not _may_clear(access):
         raise Forbidden("you may not remove the reactions of others here", field=_FIELD)
     if wanted.is_recalled:
         raise _error_for(ReactionRefusal.RECALLED)
+    row = _audit_row(app, user, wanted, emoji) if kind is ReactionChangeKind.CLEAR else None
     if access.rights is None:
-        return wanted, ReactionChange(kind, user, emoji)
+        return wanted, ReactionChange(kind, user, emoji, audit=row)
     may_introduce = access.rights.may(Permission.ADD_REACTIONS)
-    return wanted, ReactionChange(kind, user, emoji, may_introduce, access.rights.policy.version)
+    return wanted, ReactionChange(kind, user, emoji, may_introduce, access.rights.policy.version, row)
+
+
+def _audit_row(app: Confab, user: UserId, message: Message, emoji: str | None) -> Mapping[str, Any]:
+    conversation = message.conversation
+    cleared = {each.emoji: each.user_count for each in message.reactions if emoji in (None, each.emoji)}
+    workspace = workspace_of_channel(conversation) if is_in_workspace(conversation) else None
+    before = {"conversationId": conversation, "reactions": cleared}
+    return app.store.audit.entry_rows(AuditNote(user, "clearReactions", workspace, message_id(message.id), before))[0]
 
 
 async def _judge_again(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_encodable
-from resolvers.base.cursors import encode_page
 from resolvers.base.errors import InvalidInput, Unavailable
 from resolvers.base.pages import Edge, Page, PageSizes
 from resolvers.search.search_cursors import SearchCursors
@@ -43,18 +42,6 @@ class SearchResults:
     indexed_up_to_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class _UnfinishedPage(Page[FoundMessage]):
-    """A page of a search that reached its time limit. `stopped_at`: the cursor at which the next page continues."""
-
-    stopped_at: str
-
-    @property
-    def end_cursor(self) -> str:
-        """Cursor of the position at which the search stopped. It may be after the last result."""
-        return self.stopped_at
-
-
 async def search_messages(
     app: Confab, viewer: UserId, query: str, given: SearchFilter, first: int | None, after: str | None, sizes: PageSizes
 ) -> SearchResults:
@@ -88,8 +75,8 @@ async def search_messages(
     has_more = len(run.found) > size
     page = Page(edges, has_next=has_more, has_previous=start is not None)
     if run.timed_out and run.last_read is not None and not has_more:
-        stopped_at = encode_page(*cursors.position(run.last_read, earlier + len(edges)))
-        page = _UnfinishedPage(edges, has_next=True, has_previous=start is not None, stopped_at=stopped_at)
+        stopped_at = cursors.position(run.last_read, earlier + len(edges))
+        page = Page(edges, has_next=True, has_previous=start is not None, end_position=stopped_at)
     return SearchResults(
         page,
         total_at_least=earlier + len(edges) + has_more,

@@ -136,7 +136,7 @@ async def set_fields(
 
     def decide(session: Session) -> SetFields | None:
         change = SetFields([session.conversation], values)
-        return change if change.is_needed(session) else None
+        return change if values and change.is_needed(session) else None
 
     return await _change_session(
         app, user, conversation, reason, decide, gateways=gateways, channels=channels, argument=argument

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import Archived, Forbidden, LimitReached, NotAMember, NotFound
@@ -11,8 +12,10 @@ from resolvers.base.rate_limits import check_rate
 from resolvers.conversations.access import Access
 from resolvers.groups.group_rules import is_moderator
 from resolvers.threads.threads import find_thread
+from store.audit.audit_note import AuditNote
 from store.base.errors import Superseded
 from store.base.ids import ConversationId, MessageId, UserId, parse_thread
+from store.base.workspace_ids import is_in_workspace, workspace_of_channel
 from store.conversations.conversation import GroupSnapshot
 from store.conversations.conversation_fields import MAX_FOLLOWERS
 from store.conversations.group_change import GroupFields, ProposedChange
@@ -49,6 +52,16 @@ async def follow_thread(app: Confab, user: UserId, thread: str, *, follow: bool)
     return await _change(app, user, thread, decide)
 
 
+async def end_follow(app: Confab, user: UserId, thread: str) -> None:
+    """End the follow of a thread, without a check of the user's rate. Raises NotFound, NotAMember, Unreachable."""
+
+    def decide(_access: Access, seen: GroupSnapshot) -> ProposedChange | None:
+        member = seen.members.get(user)
+        return ProposedChange(leaving=(user,)) if member is not None and member.is_current else None
+
+    await _change(app, user, thread, decide)
+
+
 async def lock_thread(app: Confab, user: UserId, thread: str, *, locked: bool) -> Access:
     """Let only moderators and the sender of the parent message write in a thread, or everybody again.
 
@@ -63,9 +76,19 @@ async def lock_thread(app: Confab, user: UserId, thread: str, *, locked: bool) -
         if not may_manage(access) and not sent_parent:
             raise Forbidden("only a moderator or the sender of the thread's message may lock it", field=_FIELD)
         assert seen.head.thread is not None
-        return ProposedChange(fields=GroupFields(locked=locked)) if seen.head.thread.is_locked != locked else None
+        if seen.head.thread.is_locked == locked:
+            return None
+        # Only moderators leave an entry. Senders may lock the threads of their own messages.
+        row = _audit_row(app, user, seen.head.conversation, locked=locked) if may_manage(access) else None
+        return ProposedChange(fields=GroupFields(locked=locked), audit=row)
 
     return await _change(app, user, thread, decide, needs_moderator=not sent_parent)
+
+
+def _audit_row(app: Confab, user: UserId, thread: ConversationId, *, locked: bool) -> Mapping[str, Any]:
+    workspace = workspace_of_channel(thread) if is_in_workspace(thread) else None
+    note = AuditNote(user, "lockThread", workspace, thread, {"isLocked": not locked}, {"isLocked": locked})
+    return app.store.audit.entry_rows(note)[0]
 
 
 def may_manage(access: Access) -> bool:

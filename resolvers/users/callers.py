@@ -56,3 +56,9 @@ def act_as(caller: Caller, user: str | None, field: str) -> Caller:
         return caller
     # The token's name and picture are not those of the user.
     return replace(caller, user_id=UserId(user), acted_by=caller.token_user, name=None, picture=None)
+
+
+def check_is_admin(caller: Caller) -> None:
+    """Raise Forbidden unless the caller's token has role admin."""
+    if caller.role is not CallerRole.ADMIN:
+        raise Forbidden("only callers with role admin may do this for the whole deployment")

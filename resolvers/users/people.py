@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from resolvers.base.app import Confab
 from resolvers.base.checks import check_encodable
@@ -39,6 +39,8 @@ async def search_users(
 ) -> Page[User]:
     """Return a page of people that the viewer may start a conversation with, in order of names.
 
+    Users that the viewer has blocked are left out.
+
     An empty query finds the people who share a conversation or workspace with the viewer, even if there is a directory.
     Without a directory no other users are read, so that the response time reveals nothing about them. With a workspace
     only its members are found, also by nickname.
@@ -48,18 +50,19 @@ async def search_users(
     size = check_page_size(first, "first")
     position = decode_page_text("p", after, "after")
     wanted = check_query(query)
+    without = {viewer} | (await app.store.blocks.read(viewer)).users
     if workspace is not None:
-        found, has_more = await _find_members(app, viewer, workspace, wanted, position, size)
+        found, has_more = await _find_members(app, viewer, workspace, without, wanted, position, size)
         return _page(found, size, position, has_more=has_more)
     search = app.store.user_search
     if wanted is not None and search.has_directory:
-        results = await search.find_all(viewer, wanted, position, size)
+        results = await search.find_all(without, wanted, position, size)
         return _page(results.found, size, position, has_more=results.has_more)
     joined = [entry.workspace for entry in await app.store.user_workspaces.list_joined(viewer)]
     parts = await asyncio.gather(
-        _find_partners(app, viewer, wanted, position, size),
+        _find_partners(app, viewer, without, wanted, position, size),
         *(
-            _list_members(app, viewer, each, wanted, position, size)
+            _list_members(app, each, without, wanted, position, size)
             for each in await app.store.workspaces.find_many(joined)
         ),
     )
@@ -78,29 +81,45 @@ def _page(found: Sequence[FoundUser], size: int, position: str | None, *, has_mo
 
 
 async def _find_partners(
-    app: Confab, viewer: UserId, wanted: SearchQuery | None, position: str | None, size: int
+    app: Confab,
+    viewer: UserId,
+    without: Collection[UserId],
+    wanted: SearchQuery | None,
+    position: str | None,
+    size: int,
 ) -> _Found:
-    partners = await _list_partners(app, viewer)
+    partners = (await _list_partners(app, viewer)).difference(without)
     app.work.take(viewer, SEARCH_UNITS * len(partners))
     results = await app.store.user_search.find_among(partners, wanted, position, size)
     return results.found, results.has_more
 
 
 async def _find_members(
-    app: Confab, viewer: UserId, workspace: str, wanted: SearchQuery | None, position: str | None, size: int
+    app: Confab,
+    viewer: UserId,
+    workspace: str,
+    without: Collection[UserId],
+    wanted: SearchQuery | None,
+    position: str | None,
+    size: int,
 ) -> _Found:
     """Return members of a workspace of the viewer. Raises NotFound."""
     known = WorkspaceId(workspace)
     version = await app.store.policies.current_version(known) if is_workspace_id(workspace) else None
     if version is None or await app.store.policies.find_member(known, viewer, version) is None:
         raise NotFound("there is no such workspace", field="workspaceId")
-    return await _list_members(app, viewer, known, wanted, position, size)
+    return await _list_members(app, known, without, wanted, position, size)
 
 
 async def _list_members(
-    app: Confab, viewer: UserId, workspace: WorkspaceId, wanted: SearchQuery | None, position: str | None, size: int
+    app: Confab,
+    workspace: WorkspaceId,
+    without: Collection[UserId],
+    wanted: SearchQuery | None,
+    position: str | None,
+    size: int,
 ) -> _Found:
-    results = await app.store.member_search.find_users(workspace, viewer, wanted, position, size)
+    results = await app.store.member_search.find_users(workspace, without, wanted, position, size)
     users = await app.store.users.find_many(member.facts.user for member in results.found)
     found = [
         FoundUser(users[member.facts.user], member.position) for member in results.found if member.facts.user in users

@@ -20,8 +20,10 @@ MAX_USERS = 1_000
 async def sign_in(app: Confab, caller: Caller) -> None:
     """Create the caller if needed. A name and a picture that are not set are taken from the token.
 
-    No round trip after the first call.
+    No round trip after the first call. Raises Forbidden for a user who is being erased.
     """
+    if app.revocations.is_being_erased(caller.user_id):
+        raise Forbidden("this user is being erased")
     if await app.store.users.ensure(caller.user_id, caller.name, caller.picture):
         await _announce(app, [caller.user_id])
 
@@ -61,6 +63,8 @@ async def upsert_users(app: Confab, caller: Caller, users: Sequence[User]) -> li
     if len({user.id for user in users}) != len(users):
         raise InvalidInput("give each user once", field="id")
     accepted = [_accept_user(user) for user in users]
+    if any(app.revocations.is_being_erased(user.id) for user in accepted):
+        raise Forbidden("one of these users is being erased; try again after an hour", field="id")
     if accepted:
         await app.store.users.upsert_many(accepted)
         await _announce(app, [user.id for user in accepted])

@@ -15,12 +15,13 @@ from resolvers.voice.voice_rights import (
     find_rights,
     parse_channel,
 )
+from store.audit.audit_note import AuditNote, notes_if_changed
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.channels.channel_rights import ChannelRights
 from store.voice.voice_rights import FLAGS_OF_RIGHTS, flags_of_rights
 from store.voice.voice_state import VoiceState, flags
-from store.voice.voice_store import VoiceConditions, VoiceOutcome, VoiceRefusal
+from store.voice.voice_store import VoiceChange, VoiceConditions, VoiceOutcome, VoiceRefusal
 from store.workspaces.permissions import Permission
 
 
@@ -93,6 +94,46 @@ async def _moderate(
         entering = await _check_move(app, caller, user, workspace, target, version)
         version, of_rights = min(version, entering.policy.version), flags_of_rights(entering)
     conditions = VoiceConditions(channel=channel, version=version)
+    notes = await _find_notes(app, caller, workspace, channel, user, moderation)
+    # Voice states are in Redis only, so the entry is stored before the change.
+    entries = await app.store.audit.record(*notes) if notes else []
+    outcome = await _change(app, workspace, user, moderation, target, of_rights, conditions)
+    if entries and not isinstance(outcome, VoiceChange):
+        await app.store.audit.withdraw(entries)
+    return outcome
+
+
+async def _find_notes(
+    app: Confab,
+    caller: UserId,
+    workspace: WorkspaceId,
+    channel: ConversationId,
+    user: UserId,
+    moderation: Moderation,
+) -> tuple[AuditNote, ...]:
+    """Return the audit note with the values that the change replaces; none if there is nothing to change."""
+    reading = await app.store.voice.read(workspace, [channel])
+    state = next((each for each in reading.states if each.user == user and each.channel == channel), None)
+    if state is None:
+        return ()
+    before = {"channelId": channel, "mute": state.muted, "deaf": state.deafened}
+    after = before | {
+        "channelId": None if moderation.disconnect else moderation.move_to or channel,
+        "mute": state.muted if moderation.mute is None else moderation.mute,
+        "deaf": state.deafened if moderation.deaf is None else moderation.deaf,
+    }
+    return notes_if_changed(caller, "moderateVoice", workspace, user, before, after)
+
+
+async def _change(
+    app: Confab,
+    workspace: WorkspaceId,
+    user: UserId,
+    moderation: Moderation,
+    target: ConversationId | None,
+    of_rights: int,
+    conditions: VoiceConditions,
+) -> VoiceOutcome:
     if moderation.disconnect:
         return await app.voice.end(workspace, user, conditions)
     set_flags = flags(muted=moderation.mute, deafened=moderation.deaf) | of_rights

@@ -5,7 +5,7 @@ from __future__ import annotations
 from resolvers.base.app import Confab
 from resolvers.base.errors import Forbidden, NotFound
 from resolvers.users.callers import Caller, CallerRole
-from resolvers.workspaces.access import access_workspace, check_right
+from resolvers.workspaces.access import access_scope
 from store.base.workspace_ids import WorkspaceId
 from store.webhooks.webhook import Webhook, parse_webhook_id
 from store.workspaces.permissions import Permission
@@ -16,13 +16,7 @@ async def check_may_manage(app: Confab, caller: Caller, workspace: str | None) -
 
     Raises Forbidden, and NotFound if the caller is not in the workspace.
     """
-    if workspace is None:
-        if caller.role is not CallerRole.ADMIN:
-            raise Forbidden("only callers with role admin may manage webhooks of the whole deployment")
-        return None
-    access = await access_workspace(app, caller.user_id, workspace)
-    check_right(app, access, Permission.MANAGE_WEBHOOKS)
-    return access.info.id
+    return await access_scope(app, caller, workspace, Permission.MANAGE_WEBHOOKS)
 
 
 async def access_webhook(app: Confab, caller: Caller, id: str) -> Webhook:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import Forbidden, NotFound
+from resolvers.users.callers import Caller, check_is_admin
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.workspaces.permissions import NOTHING, Permission
@@ -77,6 +78,21 @@ async def access_of_info(app: Confab, viewer: UserId, info: WorkspaceInfo) -> Wo
     if policy is None:
         return None
     return WorkspaceAccess(info, policy, await policies.find_member(info.id, viewer, info.version))
+
+
+async def access_scope(
+    app: Confab, caller: Caller, workspace: str | None, permission: Permission
+) -> WorkspaceId | None:
+    """Return the workspace in which a caller has a permission; None: the whole deployment, which is for role admin.
+
+    Raises Forbidden, and NotFound if the caller is not in the workspace.
+    """
+    if workspace is None:
+        check_is_admin(caller)
+        return None
+    access = await access_workspace(app, caller.user_id, workspace)
+    check_right(app, access, permission)
+    return access.info.id
 
 
 def check_right(app: Confab, access: WorkspaceAccess, permission: Permission) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import LimitReached
+from resolvers.workspaces.audit_values import category_values
 from resolvers.workspaces.changes import change_as_member, require
 from resolvers.workspaces.channel_decisions import (
     accept_channel_name,
@@ -13,6 +14,7 @@ from resolvers.workspaces.channel_decisions import (
     no_category,
     workspace_of_category,
 )
+from store.audit.audit_note import AuditNote, notes_if_changed
 from store.base.ids import UserId
 from store.base.workspace_ids import CategoryId, category_id
 from store.channels.positions import place_category, remove_category
@@ -37,7 +39,10 @@ async def create_category(
             raise LimitReached(f"a workspace has at most {MAX_CATEGORIES} categories")
         category = ChannelCategory(category_id(policy.workspace, app.store.ids.next()), accepted, 0)
         made.append(category.id)
-        return ProposedPolicyChange(replace(policy, categories=place_category(policy.categories, category, position)))
+        categories = place_category(policy.categories, category, position)
+        values = category_values(categories[category.id])
+        note = AuditNote(actor, "createCategory", policy.workspace, category.id, after=values)
+        return ProposedPolicyChange(replace(policy, categories=categories), audit=[note])
 
     after = await change_as_member(app, actor, workspace, decide)
     return after, after.categories[made[-1]]
@@ -57,7 +62,9 @@ async def update_category(
         categories = {**policy.categories, wanted: renamed}
         if position is not None:
             categories = place_category(policy.categories, renamed, position)
-        return ProposedPolicyChange(replace(policy, categories=categories))
+        values = category_values(before), category_values(categories[wanted])
+        notes = notes_if_changed(actor, "updateCategory", policy.workspace, wanted, *values)
+        return ProposedPolicyChange(replace(policy, categories=categories), audit=notes)
 
     after = await change_as_member(app, actor, workspace_of_category(category), decide, "categoryId")
     return after, after.categories[wanted]
@@ -71,7 +78,8 @@ async def delete_category(app: Confab, actor: UserId, category: str) -> bool:
         gone = _find(app, policy, facts, wanted)
         categories = {id: each for id, each in policy.categories.items() if id != wanted}
         channels = remove_category(policy.channels, gone)
-        return ProposedPolicyChange(replace(policy, categories=categories, channels=channels))
+        note = AuditNote(actor, "deleteCategory", policy.workspace, wanted, before=category_values(gone))
+        return ProposedPolicyChange(replace(policy, categories=categories, channels=channels), audit=[note])
 
     await change_as_member(app, actor, workspace_of_category(category), decide, "categoryId")
     return True

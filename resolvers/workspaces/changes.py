@@ -20,15 +20,24 @@ DecideAsMember = Callable[[Policy, MemberFacts], Awaitable[ProposedPolicyChange 
 
 
 async def change_as_member(
-    app: Confab, actor: UserId, workspace: str, decide: DecideAsMember, field: str = "workspaceId"
+    app: Confab,
+    actor: UserId,
+    workspace: str,
+    decide: DecideAsMember,
+    field: str = "workspaceId",
+    *,
+    has_rate: bool = True,
 ) -> Policy:
     """Make a change, and return the policy after it. When this returns, no server uses the rights before the change.
+
+    has_rate: The change counts towards the actor's rate.
 
     Raises NotFound if the actor is not a member, RateLimited, and what `decide` raises.
     """
     if not is_workspace_id(workspace):
         raise no_workspace(field)
-    check_rate(app.store.rate_limits.workspace_changes, actor)
+    if has_rate:
+        check_rate(app.store.rate_limits.workspace_changes, actor)
     wanted = WorkspaceId(workspace)
 
     async def decide_as_member(policy: Policy) -> ProposedPolicyChange | None:

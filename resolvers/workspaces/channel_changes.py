@@ -8,6 +8,7 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import Forbidden, InvalidInput
 from resolvers.base.metadata import encode_metadata
 from resolvers.conversations.access import Access
+from resolvers.workspaces.audit_values import channel_values
 from resolvers.workspaces.channel_creation import check_default
 from resolvers.workspaces.channel_decisions import (
     accept_channel_name,
@@ -18,6 +19,7 @@ from resolvers.workspaces.channel_decisions import (
     find_category,
     show_channel,
 )
+from store.audit.audit_note import AuditNote, notes_if_changed
 from store.base.ids import MessageId, UserId
 from store.channels.announcements import Announcement
 from store.channels.channel_rights import ChannelRights
@@ -74,6 +76,7 @@ async def update_channel(app: Confab, actor: UserId, channel: str, update: Chann
         return ProposedPolicyChange(
             replace(rights.policy, channels=channels),
             writes=_announce(app, rights.policy, actor, before, after),
+            audit=_notes(actor, "updateChannel", rights.policy, before, channels[after.id]),
         )
 
     return await show_channel(app, actor, await change_channel(app, actor, channel, _MANAGE, decide))
@@ -155,9 +158,15 @@ async def archive_channel(app: Confab, actor: UserId, channel: str, *, archived:
         return ProposedPolicyChange(
             replace(rights.policy, channels={**rights.policy.channels, after.id: after}),
             writes=_announce(app, rights.policy, actor, before, after),
+            audit=_notes(actor, "archiveChannel", rights.policy, before, after),
         )
 
     return await show_channel(app, actor, await change_channel(app, actor, channel, _MANAGE, decide))
+
+
+def _notes(actor: UserId, action: str, policy: Policy, before: Channel, after: Channel) -> tuple[AuditNote, ...]:
+    values = channel_values(before), channel_values(after)
+    return notes_if_changed(actor, action, policy.workspace, before.id, *values)
 
 
 async def delete_channel(app: Confab, actor: UserId, channel: str) -> bool:
@@ -171,6 +180,15 @@ async def delete_channel(app: Confab, actor: UserId, channel: str) -> bool:
         return ProposedPolicyChange(
             replace(rights.policy, channels=channels),
             writes=removal_writes([rights.channel.id], app.store.clock.now_ms()),
+            audit=[
+                AuditNote(
+                    actor,
+                    "deleteChannel",
+                    rights.policy.workspace,
+                    rights.channel.id,
+                    before=channel_values(rights.channel),
+                )
+            ],
         )
 
     await change_channel(app, actor, channel, _MANAGE, decide)

@@ -11,6 +11,7 @@ from resolvers.base.metadata import encode_metadata
 from resolvers.conversations.access import Access, access_conversation
 from resolvers.users.users import check_user_ids
 from resolvers.workspaces.access import no_permission
+from resolvers.workspaces.audit_values import channel_values
 from resolvers.workspaces.changes import change_as_member, require
 from resolvers.workspaces.channel_decisions import (
     accept_channel_name,
@@ -20,6 +21,7 @@ from resolvers.workspaces.channel_decisions import (
     find_category,
     too_many_followed,
 )
+from store.audit.audit_note import AuditNote
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import channel_id
 from store.channels.channel_rows import creation_writes
@@ -88,10 +90,13 @@ async def create_channel(app: Confab, creator: UserId, new: NewChannel) -> Acces
             member_count=len(followers),
         )
         made.append(channel.id)
+        channels = place_channel(policy.channels, channel, new.position)
+        values = channel_values(channels[channel.id]) | {"memberIds": followers}
         return ProposedPolicyChange(
-            replace(policy, channels=place_channel(policy.channels, channel, new.position)),
+            replace(policy, channels=channels),
             channel_members=frozenset((channel.id, user) for user in followers) if is_private else frozenset(),
             writes=creation_writes(channel.id, creator, followers, new.key, record.created_at_ms),
+            audit=[AuditNote(creator, "createChannel", policy.workspace, channel.id, after=values)],
         )
 
     made: list[ConversationId] = []

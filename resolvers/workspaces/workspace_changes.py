@@ -11,13 +11,17 @@ from resolvers.base.metadata import encode_metadata
 from resolvers.base.names import accept_name
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.workspaces.access import no_workspace
+from resolvers.workspaces.audit_values import workspace_values
 from resolvers.workspaces.changes import change_as_member, require, require_owner
+from store.audit.audit_note import AuditNote, notes_if_changed
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.permissions import Permission
 from store.workspaces.policy import MemberFacts, Policy
-from store.workspaces.workspace_info import Plan, WorkspaceInfo, update_of_info
+from store.workspaces.workspace_info import Plan, WorkspaceInfo, update_of_info, with_due_time
+
+MAX_RETENTION_DAYS = 36_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class ProfileUpdate:
     sets_icon: bool = False
     is_open: bool | None = None
     plan: Plan | None = None
+    retention_days: int | None = None
+    """0: messages are kept."""
     metadata: object = None
     """A JSON value."""
 
@@ -40,6 +46,7 @@ class ProfileUpdate:
             icon_url=self.icon_url if self.sets_icon else info.icon_url,
             is_open=info.is_open if self.is_open is None else self.is_open,
             plan=info.plan if self.plan is None else self.plan,
+            retention_days=info.retention_days if self.retention_days is None else self.retention_days or None,
             metadata=info.metadata if metadata is None else metadata,
         )
 
@@ -47,23 +54,33 @@ class ProfileUpdate:
 async def update_workspace(app: Confab, caller: Caller, workspace: str, update: ProfileUpdate) -> WorkspaceInfo:
     """Change a workspace. A service may change the plan of any workspace; all else needs MANAGE_WORKSPACE.
 
+    If messages expire by it, no server shows them any more when this returns.
+
     Raises InvalidInput, NotFound, Forbidden and RateLimited.
     """
     if update.name is not None:
         update = replace(update, name=accept_name(update.name, "name"))
     check_avatar_url(update.icon_url, "iconUrl")
+    check_retention_days(update.retention_days)
     metadata = encode_metadata(update.metadata)
+
+    actor = caller.user_id
 
     async def decide(policy: Policy) -> ProposedPolicyChange | None:
         # Every change of the profile raises the policy version, so another one makes this one be decided again.
         info = await app.store.workspaces.find(policy.workspace)
         if info is None:
             raise no_workspace()
-        changes = update_of_info(info, update.applied_to(info, metadata))
-        return ProposedPolicyChange(policy, workspace=changes) if changes else None
+        updated = update.applied_to(info, metadata)
+        changes = update_of_info(info, updated)
+        values = workspace_values(info), workspace_values(updated)
+        notes = notes_if_changed(actor, "updateWorkspace", policy.workspace, policy.workspace, *values)
+        if updated.retention_days != info.retention_days:
+            changes = with_due_time(changes, updated)
+        return ProposedPolicyChange(policy, workspace=changes, audit=notes) if changes else None
 
-    async def decide_as_member(policy: Policy, actor: MemberFacts) -> ProposedPolicyChange | None:
-        require(app, policy, actor, Permission.MANAGE_WORKSPACE)
+    async def decide_as_member(policy: Policy, facts: MemberFacts) -> ProposedPolicyChange | None:
+        require(app, policy, facts, Permission.MANAGE_WORKSPACE)
         if update.plan is not None and caller.role is not CallerRole.SERVICE:
             raise Forbidden("only callers with role service may set the plan", field="plan")
         return await decide(policy)
@@ -73,11 +90,19 @@ async def update_workspace(app: Confab, caller: Caller, workspace: str, update: 
         if not found:
             raise no_workspace()
     else:
-        await change_as_member(app, caller.user_id, workspace, decide_as_member)
+        await change_as_member(app, actor, workspace, decide_as_member)
+    if update.retention_days:
+        await app.store.retention.apply_to_workspace(WorkspaceId(workspace))
     info = await app.store.workspaces.find(WorkspaceId(workspace))
     if info is None:
         raise no_workspace()
     return info
+
+
+def check_retention_days(days: int | None) -> None:
+    """Raise InvalidInput unless messages may expire after this time; 0: they are kept; None: no change."""
+    if days is not None and not 0 <= days <= MAX_RETENTION_DAYS:
+        raise InvalidInput(f"give 1 to {MAX_RETENTION_DAYS} days, or 0 to keep messages", field="retentionDays")
 
 
 async def transfer_workspace(app: Confab, actor: UserId, workspace: str, user: str) -> WorkspaceInfo:
@@ -90,7 +115,9 @@ async def transfer_workspace(app: Confab, actor: UserId, workspace: str, user: s
         target = await app.store.policies.find_member(policy.workspace, UserId(user), policy.version)
         if target is None:
             raise NotAMember("this user is not a member of the workspace", field="userId")
-        return ProposedPolicyChange(replace(policy, owner=target.user))
+        owners = {"ownerId": policy.owner}, {"ownerId": target.user}
+        note = AuditNote(actor, "transferWorkspace", policy.workspace, target.user, *owners)
+        return ProposedPolicyChange(replace(policy, owner=target.user), audit=[note])
 
     await change_as_member(app, actor, workspace, decide)
     info = await app.store.workspaces.find(WorkspaceId(workspace))
@@ -111,6 +138,12 @@ async def delete_workspace(app: Confab, actor: UserId, workspace: str) -> None:
         if info is None:
             raise no_workspace()
         fields, writes = app.store.workspaces.deletion_writes(info)
-        return ProposedPolicyChange(policy, workspace=fields, writes=writes, deletes=True)
+        values = workspace_values(info) | {"ownerId": info.owner, "memberCount": info.member_count}
+        # The workspace's own log is removed with it.
+        notes = [
+            AuditNote(actor, "deleteWorkspace", log, policy.workspace, before=values)
+            for log in (policy.workspace, None)
+        ]
+        return ProposedPolicyChange(policy, workspace=fields, writes=writes, deletes=True, audit=notes)
 
     await change_as_member(app, actor, workspace, decide)

@@ -15,6 +15,8 @@ from resolvers.base.names import accept_name
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.people import check_query
+from resolvers.workspaces.audit_values import workspace_values
+from store.audit.audit_note import AuditNote
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id, workspace_id
 from store.workspaces.user_workspaces import TooManyWorkspaces
@@ -75,7 +77,13 @@ async def create_workspace(app: Confab, creator: UserId, new: NewWorkspace) -> C
     (reading,) = await app.store.clocks.read([info.id])
     try:
         await app.store.workspaces.insert(
-            info, user.name if user is not None else None, new.key, app.limits.max_workspaces_per_user
+            info,
+            user.name if user is not None else None,
+            new.key,
+            app.limits.max_workspaces_per_user,
+            app.store.audit.entry_rows(
+                AuditNote(creator, "createWorkspace", info.id, info.id, after=workspace_values(info))
+            ),
         )
     except DomainTaken as error:
         raise InvalidInput("another workspace has this domain", field="domain") from error

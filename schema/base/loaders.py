@@ -24,6 +24,7 @@ from schema.base.viewers import TrackedViewer
 from schema.compiler import then
 from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, kind_of, parse_thread
 from store.base.workspace_ids import WorkspaceId
+from store.blocks.block_rows import BlockRow
 from store.conversations.conversation import Head
 from store.messages.message import Message
 from store.presence.shown_presence import ShownPresence
@@ -169,6 +170,11 @@ class Loaders:
         """Messages by conversation and seq, for a viewer who may not read them any more."""
         return BatchLoader(self._load_withheld_messages)
 
+    @cached_property
+    def blocks(self) -> BatchLoader[UserId, BlockRow]:
+        """The users that the viewer has blocked, by the viewer."""
+        return BatchLoader(self._load_blocks)
+
     def user(self, user: UserId) -> User | Awaitable[User]:
         """Return a user; without waiting if this process has the user in memory."""
         return self._app.store.users.find_shown(user) or self.users.find(user)
@@ -183,6 +189,9 @@ class Loaders:
 
     async def _load_users(self, users: list[UserId]) -> list[User]:
         return await self._app.store.users.list_shown(users)
+
+    async def _load_blocks(self, users: list[UserId]) -> list[BlockRow]:
+        return [await self._app.store.blocks.read(user) for user in users]
 
     async def _load_presences(self, users: list[UserId]) -> list[ShownPresence | None]:
         return await find_presences(self._app, self._viewer.id, users, in_event=self._viewer.is_shared)
@@ -237,6 +246,9 @@ class Loaders:
 
     async def _find_readable(self, conversation: ConversationId, seq: int) -> Message | None:
         place = parse_thread(conversation)
+        head = await self.heads.load(conversation if place is None else place.parent)
+        if head is None or (seq if place is None else place.seq) <= head.floor_seq:
+            return None
         if place is None:
             may_read = await self._may_all_read(conversation, [seq])
             return await self.messages.load((conversation, seq)) if may_read else None

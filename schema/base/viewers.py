@@ -11,6 +11,7 @@ from resolvers.users.callers import Caller
 from store.base.ids import ConversationId, UserId
 from store.channels.channel_rights import ChannelRightsFinder
 from store.reactions.reaction_summary import ReactionSummary
+from subscriptions.blocks.subscriber_blocks import SubscriberBlocks
 
 NEEDS_TOKEN = (
     "this needs a token: Authorization: Bearer <token>, as a header, on a WebSocket in the payload of connection_init"
@@ -81,6 +82,18 @@ class ViewerMayRead:
         return self.rights.may_read(caller.user_id, self.channel, self.seq)
 
 
+@dataclass(frozen=True, slots=True)
+class ViewerHasBlocked:
+    """True if the viewer, who has a subscription here, has blocked a user."""
+
+    subscriber_blocks: SubscriberBlocks
+    user: UserId
+
+    def value_for(self, caller: Caller) -> Hashable:
+        """Look the user up in the caller's list."""
+        return self.subscriber_blocks.has_blocked(caller.user_id, self.user)
+
+
 IDENTITY = ViewerIdentity()
 
 
@@ -138,6 +151,13 @@ class TrackedViewer:
         if self.is_shared:
             self._depend_on(ViewerHasReacted(summary))
         return summary.has(self._authenticated().user_id)
+
+    def has_blocked(self, subscriber_blocks: SubscriberBlocks, user: UserId) -> bool:
+        """Return True if the viewer of an event has blocked a user. Raises Unauthenticated without a token."""
+        fact = ViewerHasBlocked(subscriber_blocks, user)
+        if self.is_shared:
+            self._depend_on(fact)
+        return bool(fact.value_for(self._authenticated()))
 
     def may_read_in(self, rights: ChannelRightsFinder, channel: ConversationId, seq: int) -> bool:
         """Return True if the viewer is known to be able to read the message at a seq of a channel.

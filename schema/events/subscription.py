@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import strawberry
 
 from resolvers.live import channel_events, message_events, presence_events, session_sync, workspace_events
+from resolvers.live.block_list_stream import open_with_block_list
 from schema.base.context import Info
 from schema.base.scalars import Cursor
 from schema.events.channels import PositionInput, channel_event_from, channel_event_union
@@ -28,7 +31,9 @@ class Subscription:
     async def sync_session(self, info: Info, since: Cursor | None = None) -> Source:
         """Subscribe to changes of sessions."""
         context = info.context
-        stream = await session_sync.sync_session(context.app, context.viewer, since, context.queue_budget)
+        app, viewer = context.app, context.viewer
+        open_stream = partial(session_sync.sync_session, app, viewer, since, context.queue_budget)
+        stream = await open_with_block_list(app, viewer, open_stream)
         return Source(context, stream, SyncSessionType.from_event)
 
     @strawberry.subscription(
@@ -44,9 +49,9 @@ class Subscription:
     ) -> Source:
         """Subscribe to message events."""
         context = info.context
-        stream = await message_events.message_events(
-            context.app, context.viewer, since, conversation_id, context.queue_budget
-        )
+        app, viewer = context.app, context.viewer
+        open_stream = partial(message_events.message_events, app, viewer, since, conversation_id, context.queue_budget)
+        stream = await open_with_block_list(app, viewer, open_stream)
         return Source(context, stream, message_event_from)
 
     @strawberry.subscription(
@@ -61,7 +66,9 @@ class Subscription:
         """Subscribe to what happens in channels."""
         context = info.context
         positions = [position.to_position() for position in channels]
-        stream = await channel_events.channel_events(context.app, context.viewer, positions, context.queue_budget)
+        app, viewer = context.app, context.viewer
+        open_stream = partial(channel_events.channel_events, app, viewer, positions, context.queue_budget)
+        stream = await open_with_block_list(app, viewer, open_stream)
         return Source(context, stream, channel_event_from)
 
     @strawberry.subscription(
@@ -75,7 +82,9 @@ class Subscription:
         """Subscribe to what changes in workspaces."""
         context = info.context
         positions = [position.to_position() for position in workspaces]
-        stream = await workspace_events.workspace_events(context.app, context.viewer, positions, context.queue_budget)
+        app, viewer = context.app, context.viewer
+        open_stream = partial(workspace_events.workspace_events, app, viewer, positions, context.queue_budget)
+        stream = await open_with_block_list(app, viewer, open_stream)
         return Source(context, stream, workspace_event_from)
 
     @strawberry.subscription(

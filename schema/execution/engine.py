@@ -21,9 +21,11 @@ from resolvers.base.pages import PageSizes
 from resolvers.base.rate_limits import check_rate
 from resolvers.live.thread_watches import watch_threads
 from resolvers.users.callers import Caller
+from schema.audit.acting_for import note_acting_for
 from schema.base.context import Context
-from schema.base.errors import ErrorCode, format_error, refusal_for, refused
+from schema.base.errors import format_error, refusal_for, refused
 from schema.base.loaders import Loaders
+from schema.base.results import await_response, format_result, is_unavailable
 from schema.base.viewers import NEEDS_TOKEN, TrackedViewer
 from schema.compiler import MeasuredResult, ResultTooLarge
 from schema.events.source import Source
@@ -174,11 +176,14 @@ class Engine:
         """Execute an operation once, with these page sizes. Raises ResultTooLarge."""
         user = _user_of(context)
         ids = prepared.list_ids_with_rev(request.variables)
-        with self._app.request_scope(user), self._slices.operation(user):
+        with self._app.request_scope(user, _actor_of(context)), self._slices.operation(user):
             own = self._context(context, sizes)
             if ids and user is not None:
                 # Before anything is read: a position may not be later than what is read.
                 own.loaders.watched_since = await watch_threads(self._app, user, ids)
+            if prepared.kind == "mutation":
+                names = prepared.document, prepared.operation_name
+                await note_acting_for(self._app, context.caller, self._schema, *names, request.variables)
             if prepared.compiled is not None:
                 yield_control = partial(self._slices.next, user)
                 result: Any = prepared.compiled.execute(
@@ -199,7 +204,7 @@ class Engine:
             elif result.data is None:
                 # A variable does not fit its type: nothing was executed.
                 self._charge(context, -taken)
-            return _format_result(result, context.request_id)
+            return format_result(result, context.request_id)
 
     async def subscribe(
         self, prepared: OperationHandle, request: GraphQLRequest, context: ConnectionContext
@@ -287,8 +292,8 @@ class Engine:
         with self._app.request_scope(user):
             outcome = execute_once()
             if isinstance(outcome, ExecutionResult):
-                response = _format_result(outcome, request_id)
-                if not _is_unavailable(response):
+                response = format_result(outcome, request_id)
+                if not is_unavailable(response):
                     return encode(response)
             # The task stays in the request scope in which the execution began.
             return asyncio.create_task(self._finish_event(outcome, execute_once, request_id, user))
@@ -299,8 +304,8 @@ class Engine:
         """Await an execution. Execute again while a database is unavailable; between executions it holds no slot."""
         deadline = asyncio.get_running_loop().time() + _EVENT_RETRY_SECONDS
         while True:
-            response = await _response(outcome, request_id)
-            if not _is_unavailable(response):
+            response = await await_response(outcome, request_id)
+            if not is_unavailable(response):
                 return encode(response)
             if asyncio.get_running_loop().time() > deadline:
                 raise RequestRefused(response["errors"])
@@ -380,21 +385,5 @@ def _user_of(context: ConnectionContext) -> UserId | None:
     return context.caller.user_id if isinstance(context.caller, Caller) else None
 
 
-async def _response(outcome: Any, request_id: str) -> Json:
-    """Return a result in the form that transports send. Raises RequestRefused if nothing was executed."""
-    return _format_result(await outcome if hasattr(outcome, "__await__") else outcome, request_id)
-
-
-def _format_result(result: ExecutionResult, request_id: str) -> Json:
-    errors = result.errors or []
-    if result.data is None and errors and all(error.path is None for error in errors):
-        raise refused(errors)
-    response: Json = {"data": result.data}
-    if errors:
-        response["errors"] = [format_error(error, request_id) for error in errors]
-    return response
-
-
-def _is_unavailable(response: Json) -> bool:
-    codes = [error["extensions"]["code"] for error in response.get("errors", ())]
-    return ErrorCode.UNAVAILABLE.value in codes
+def _actor_of(context: ConnectionContext) -> UserId | None:
+    return context.caller.acted_by if isinstance(context.caller, Caller) else None

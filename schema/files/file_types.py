@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import Self
 
@@ -86,6 +87,11 @@ class AttachmentType(Node):
     def of_message(cls, attachment: Attachment) -> Self:
         """Return a file of a message that the viewer may read."""
         return cls._from(shown_attachment(attachment))
+
+    @classmethod
+    def without_bytes(cls, attachment: Attachment) -> Self:
+        """Return a file of a message that the viewer may not read: it has no address."""
+        return cls._from(replace(shown_attachment(attachment), has_bytes=False))
 
     @classmethod
     async def of_owner(cls, context: Context, file: File) -> Self:

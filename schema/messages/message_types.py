@@ -101,6 +101,10 @@ def _prefetch_deliveries(context: Context, messages: Sequence[MessageType]) -> a
     )
 
 
+def _prefetch_blocks(context: Context, _messages: Sequence[MessageType]) -> asyncio.Future[None] | None:
+    return context.loaders.blocks.prefetch([context.viewer]) if not context.tracked_viewer.is_shared else None
+
+
 @strawberry.type(name="Message")
 class MessageType(Node):
     record: strawberry.Private[Message]
@@ -245,6 +249,16 @@ class MessageType(Node):
     )
     def embeds(self) -> list[EmbedType]:
         return embeds_of(self.record) if self.record.embeds.items else []
+
+    @strawberry.field(
+        description="The caller has blocked the sender: show it collapsed.", metadata=prefetched_by(_prefetch_blocks)
+    )
+    def is_from_blocked(self, info: Info) -> bool:
+        context, sender = info.context, self.record.sender
+        if context.tracked_viewer.is_shared:
+            return context.tracked_viewer.has_blocked(context.app.subscriber_blocks, sender)
+        blocked: Any = then(context.loaders.blocks.find(context.viewer), lambda row: sender in row.users)
+        return blocked
 
 
 def message_from(message: Message) -> MessageType:

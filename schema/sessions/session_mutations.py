@@ -120,8 +120,10 @@ class SessionMutations:
         self,
         info: Info,
         id: strawberry.ID,
-        level: NotificationLevel | None = None,
-        suppress_everyone: bool | None = None,
+        level: NotificationLevel | None = strawberry.UNSET,
+        suppress_everyone: bool | None = strawberry.UNSET,
     ) -> NotificationLevel:
         context = info.context
-        return await set_notification_level(context.app, context.viewer, id, level, suppress_everyone)
+        arguments = {"level": level, "suppresses_everyone": suppress_everyone}
+        values = {name: value for name, value in arguments.items() if value is not strawberry.UNSET}
+        return await set_notification_level(context.app, context.viewer, id, values)

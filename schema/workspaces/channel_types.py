@@ -186,8 +186,7 @@ class ChannelType(Conversation, Node):
         description="Messages so far that count as unread until read. unreadCount is this minus Session.readCount."
     )
     def message_count(self) -> int:
-        newest = self.access.head.newest
-        return newest.n if newest is not None else 0
+        return self.access.head.newest_n
 
     @strawberry.field
     def pin_count(self, info: Info) -> int:

@@ -41,6 +41,7 @@ class UpdateWorkspaceInput:
     icon_url: str | None = strawberry.UNSET
     is_open: bool | None = None
     plan: WorkspacePlan | None = None
+    retention_days: int | None = None
     metadata: JSON | None = None
 
     def to_update(self) -> ProfileUpdate:
@@ -51,6 +52,7 @@ class UpdateWorkspaceInput:
             sets_icon=self.icon_url is not strawberry.UNSET,
             is_open=self.is_open,
             plan=None if self.plan is None else self.plan.value,
+            retention_days=self.retention_days,
             metadata=self.metadata,
         )
 

@@ -13,7 +13,7 @@ from resolvers.base.pages import Edge, Page
 from resolvers.workspaces.access import WorkspaceAccess, find_access, no_workspace
 from resolvers.workspaces.channels import list_categories, list_channels
 from resolvers.workspaces.membership.invites import Preview
-from resolvers.workspaces.membership.members import list_members
+from resolvers.workspaces.membership.members import count_online, list_members
 from resolvers.workspaces.revs import read_with_rev
 from schema.base.context import Context, Info
 from schema.base.list_sizes import holds
@@ -52,6 +52,11 @@ class WorkspaceType(Node):
     plan: WorkspacePlan = reads("record.plan")
     is_open: bool = reads("record.is_open", description="Anyone may join without an invitation.")
     member_count: int = reads("record.member_count")
+    retention_days: int | None = reads(
+        "record.retention_days",
+        description="Messages older than this are deleted; null: kept. In updateWorkspace 0 means kept; 1 to 36500 "
+        "else.",
+    )
     created_at: DateTime = reads("record.created_at_ms")
 
     @classmethod
@@ -105,7 +110,9 @@ class WorkspaceType(Node):
     async def online_count(self, info: Info) -> int:
         context = info.context
         access = await context.loaders.workspaces.load(self.record.id)
-        return await context.app.online.count(self.record.id) if access is not None and access.facts else 0
+        if access is None or access.facts is None:
+            return 0
+        return await count_online(context.app, self.record.id, access.facts.user)
 
     @strawberry.field(description="Null to non-members.")
     def viewer(self, info: Info) -> WorkspaceMember | None:

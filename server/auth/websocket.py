@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from resolvers.base.errors import Forbidden, InvalidInput, RateLimited, Unauthenticated, Unavailable
+from resolvers.base.errors import Banned, Forbidden, InvalidInput, RateLimited, Unauthenticated, Unavailable
 from resolvers.users.callers import Caller, act_as
 from server.auth.acting import ACT_AS_KEY, parse_act_as_payload
 from server.auth.authenticator import bearer_token
@@ -30,6 +30,7 @@ def websocket_authenticator(
     count_connection: Callable[[Caller], None] = lambda caller: None,
     check_caller: Callable[[None], None] = lambda caller: None,
     connect_device: ConnectDevice | None = None,
+    check_acting: Callable[[Caller], None] = lambda caller: None,
 ) -> Authenticate:
     """Return a function that authenticates the payload of a connection_init.
 
@@ -39,8 +40,8 @@ def websocket_authenticator(
     `deviceType` name the device of that user which connects.
 
     Close codes:
-        4403: a token is needed, is refused, or may not act for users; the reason says why. Clients reconnect, possibly
-            with a new token.
+        4403: a token is needed, is refused, or may not act for users, or the user is banned; the reason says why.
+            Clients reconnect, possibly with a new token.
         4400: `actAs` is not a user id, `deviceId` not the id of a device, or `deviceType` not a type. Clients give up.
         1013: the process is overloaded, the token cannot be checked at the moment, or `count_connection` raised
             RateLimited because the user opens too many connections. In the last case the reason says when to retry.
@@ -67,19 +68,19 @@ def websocket_authenticator(
             if load_shedding.is_full:
                 raise _refuse(load_shedding)
             # Outside the count: the client is not known yet, and a key may have to be fetched first.
-            caller = act_as(await authenticate(token), user, ACT_AS_KEY)
+            caller = await admit(token, user)
             if not load_shedding.enter():
                 raise _refuse(load_shedding)
             try:
                 count_connection(caller)
                 await sign_in(caller)
                 # A revocation during sign_in has closed only the connections that existed by then.
-                caller = act_as(await authenticate(token), user, ACT_AS_KEY)
+                caller = await admit(token, user)
             finally:
                 load_shedding.leave()
         except RequestRefused as refusal:
             raise ConnectionRefusedByAuth(NEEDS_TOKEN) from refusal
-        except (Unauthenticated, Forbidden) as refusal:
+        except (Unauthenticated, Forbidden, Banned) as refusal:
             raise ConnectionRefusedByAuth(FORBIDDEN.because(refusal.message)) from refusal
         except InvalidInput as invalid:
             raise ConnectionRefusedByAuth(INVALID_MESSAGE.because(invalid.message)) from invalid
@@ -91,6 +92,12 @@ def websocket_authenticator(
         return Authenticated(
             caller, caller.expires_at, caller.user_id, caller.acted_by, connect_as(caller.user_id, given)
         )
+
+    async def admit(token: str, user: str | None) -> Caller:
+        caller = act_as(await authenticate(token), user, ACT_AS_KEY)
+        if caller.acted_by is not None:
+            check_acting(caller)
+        return caller
 
     def connect_as(user: UserId, given: GivenDevice) -> Callable[[Callable[[Close], None]], DeviceConnection] | None:
         if connect_device is None:

@@ -16,6 +16,7 @@ from server.errors import CommandError, short_reason
 from server.settings import Settings
 from store.base.clock import DeploymentClock
 from store.base.errors import StoreError
+from store.build import build_store
 from store.checking.check import Difference, Objects
 from store.checking.check_run import SETTLE_SECONDS, CheckResult, CheckRun, OnProgress
 from store.checking.registry import CHECKS
@@ -25,7 +26,6 @@ from store.mongo.migrations import NewerData, check_version
 from store.mongo.paced_reads import PacedMongo, RowPace
 from store.redis.cache import Cache
 from store.scripts import read_scripts
-from store.store import build_store
 
 ALL_RIGHT, DIFFERENT = 0, 1
 """Exit codes. An error message ends with 2."""

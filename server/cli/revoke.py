@@ -10,11 +10,12 @@ from server.errors import CommandError
 from server.settings import Settings
 from store.base.errors import StoreError
 from store.base.ids import USER_ID_RULE, UserId, is_user_id
+from store.base.repeated_read import CHECK_SECONDS
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.users.revocation_store import RevocationStore
-from subscriptions.realtime.revocations import CHECK_SECONDS, announce_revocations
+from subscriptions.realtime.revocations import announce_revocations
 
 
 async def revoke_tokens(settings: Settings, user: str, now: float) -> str:

@@ -1,4 +1,4 @@
-"""Runs the workers of a deployment in a process without HTTP: pushes and webhooks."""
+"""Runs the workers of a deployment in a process without HTTP: pushes, webhooks and jobs."""
 
 from __future__ import annotations
 

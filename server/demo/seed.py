@@ -14,13 +14,15 @@ from resolvers.groups.group_rules import ADMIN
 from resolvers.messages.new_messages import NewMessage
 from resolvers.messages.revising import edit_message, recall_message
 from resolvers.messages.sending import send_message
+from resolvers.pins.pinning import pin_message
 from resolvers.sessions.reading import mark_read
 from resolvers.sessions.receiving import ack_delivered
 from resolvers.sessions.session_changes import assign_category, mute_session, pin_session, set_unread
 from resolvers.users.callers import Caller, CallerRole
 from resolvers.users.users import upsert_users
+from server.demo.moderation_seed import ban_demo_spammer, open_demo_reports
 from server.demo.workspace_seed import archive_demo_channels, create_demo_workspace, report_by_webhook
-from server.demo.workspace_world import CHANNEL_STEPS, LAKE
+from server.demo.workspace_world import CHANNEL_STEPS, GENERAL, LAKE
 from server.demo.world import (
     ALICE,
     BOOKS,
@@ -39,7 +41,7 @@ from server.demo.world import (
 from server.services import open_services
 from server.settings import UNLIMITED, Settings
 from store.base.clock import SystemClock
-from store.base.ids import ConversationId, UserId, message_id, private_id
+from store.base.ids import ConversationId, UserId, message_id, private_id, thread_id
 from store.deployment.chat_imports import ImportStore
 from store.messages.message import Message, MessageKind
 from store.mongo.client import Mongo
@@ -123,6 +125,10 @@ class _DemoBuilder:
             await self.app.store.deployment.worker_numbers.lease(self.app.store.ids, self.data_center)
             if number == 1:
                 await self._add_late_members()
+            if number == 3:
+                await ban_demo_spammer(self.app, channels[GENERAL])
+            if number == 5:
+                await open_demo_reports(self.app, channels[GENERAL], self.sent[channels[LAKE]][0])
             steps_by_conversation: dict[ConversationId, list[Dialogue | ReadUpTo]] = defaultdict(list)
             for step in (*steps, *CHANNEL_STEPS.get(number, ())):
                 steps_by_conversation[self._find_conversation(step.where, step.sub_biz)].append(step)
@@ -166,23 +172,29 @@ class _DemoBuilder:
 
     async def _send_line(self, dialogue: Dialogue, conversation: ConversationId, line: str) -> None:
         name, _, text = line.partition(": ")
-        sender, sent = UserId(name), self.sent[conversation]
+        sender, parent = UserId(name), None
+        if dialogue.under is not None:
+            parent = next(message for message in self.sent[conversation] if message.text == dialogue.under)
+            conversation = thread_id(conversation, parent.seq)
+        sent = self.sent[conversation]
         recalled = text.endswith(" =x")
-        text, _, edited = text.removesuffix(" =x").partition(" => ")
+        pinned = text.endswith(" =p")
+        text, _, edited = text.removesuffix(" =x").removesuffix(" =p").partition(" => ")
         replies, text = text.startswith(">"), text.removeprefix(">")
         mention, text = text[1:].split(" ", 1) if text.startswith("@") else ("", text)
         in_group = dialogue.where in self.groups
         peer = next((user for user in dialogue.where.split() if user != sender), None)
         new = NewMessage(
-            None if in_group else peer,
-            conversation if in_group else None,
+            None if in_group or parent else peer,
+            conversation if in_group and not parent else None,
             text,
             kind=MessageKind.BOT_COMMAND if text.startswith("/") else MessageKind.TEXT,
             mentions=(mention,) if mention not in ("", "all") else (),
             mention_all=mention == "all",
             reply_to=message_id(sent[-1].id) if replies else None,
-            key=f"demo {dialogue.where} {dialogue.sub_biz or ''} {len(sent)}",
+            key=f"demo {dialogue.where} {dialogue.sub_biz or ''} {dialogue.under or ''} {len(sent)}",
             sub_biz=dialogue.sub_biz,
+            thread_of=message_id(parent.id) if parent else None,
         )
         assert new.key is not None
         message = await self.app.store.messages.find_by_key(conversation, sender, new.key, 0) if self.resumed else None
@@ -194,6 +206,9 @@ class _DemoBuilder:
         if recalled:
             owner = next(group.owner for group in GROUPS if group.name == dialogue.where)
             await recall_message(self.app, owner, message_id(message.id))
+        if pinned:
+            # Alice may pin in her private conversations, her groups and her workspace.
+            await pin_message(self.app, ALICE, message_id(message.id))
 
     async def _arrange_sessions(self) -> None:
         """Pin, mute and categorize sessions of Alice."""

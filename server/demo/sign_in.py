@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from resolvers.users.callers import CallerRole
 from server.auth.authenticator import issue_token
 from server.demo.world import DEMO_PEOPLE
 from server.settings import DEVELOPMENT_SECRET, Settings
@@ -29,7 +30,7 @@ def issues_tokens(settings: Settings) -> bool:
 def sign_in_routes(settings: Settings) -> list[Route]:
     """Return the routes GET /dev/people, which lists users, and POST /dev/sign-in, which returns a token.
 
-    The body of the second is {"userId": …}.
+    The body of the second is {"userId": …}, with "role": "service" or "admin" for a token of that role.
     """
     names = {str(person.id): person.name or person.id for person in DEMO_PEOPLE}
 
@@ -41,12 +42,15 @@ def sign_in_routes(settings: Settings) -> list[Route]:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return JSONResponse({"error": "Send the body as application/json."}, 415, headers=_NO_STORE)
         try:
-            user = (await request.json())["userId"]
+            body = await request.json()
+            user, role = body["userId"], body.get("role", CallerRole.USER)
         except (ValueError, TypeError, KeyError, RecursionError):
-            user = None
+            user, role = None, CallerRole.USER
         if not isinstance(user, str) or user not in names:
             return JSONResponse({"error": f"userId should be one of {', '.join(names)}."}, 400, headers=_NO_STORE)
-        token = issue_token(settings, user, name=names[user], ttl_seconds=TOKEN_SECONDS)
+        if not isinstance(role, str) or role not in list(CallerRole):
+            return JSONResponse({"error": f"role should be one of {', '.join(CallerRole)}."}, 400, headers=_NO_STORE)
+        token = issue_token(settings, user, CallerRole(role), names[user], TOKEN_SECONDS)
         answer = {"token": token, "userId": user, "expiresAt": int((time.time() + TOKEN_SECONDS) * 1000)}
         return JSONResponse(answer, headers=_NO_STORE)
 

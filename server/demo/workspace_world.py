@@ -73,6 +73,16 @@ STATION_VALUES = (
     ("Path", "open all the way round", False),
 )
 
+TRAIN = "The 8:12 from platform 3, on Saturday."
+BOOTS = "Whose red boots are these, in front of the station?"
+"""Messages with threads."""
+
+BOAT_SPAM = "Motor boats at half price! Every lake needs one. Call before Sunday."
+BAN_REASON = "Advertising, after a warning"
+LOTTERY_SPAM = "Congratulations! You have won a mountain. Send your bank details to collect it today."
+SPAM_NOTE = "I got the same message privately."
+OUTDATED_NOTE = "This train has been cancelled. Please pin the new time."
+
 CHANNEL_STEPS: Mapping[int, tuple[Dialogue, ...]] = {
     0: (
         Dialogue(
@@ -87,7 +97,7 @@ carol: Then we need another way. I archive this channel when we have one.
         Dialogue(
             GENERAL,
             """
-alice: Welcome, hikers! The lake has a channel, photos go here.
+alice: Welcome, hikers! The lake has a channel, photos go here. =p
 dave: I took the train to the wrong lake once. It was lovely.
 erin: >Which one?
 dave: I still do not know.
@@ -106,12 +116,31 @@ carol: Then I take the back, and the plasters.
         Dialogue(
             LAKE,
             """
-bob: @all The 8:12 from platform 3, on Saturday.
+bob: @all The 8:12 from platform 3, on Saturday. =p
 dave: I'll be on platform 2, out of habit.
 alice: /forecast saturday lake
 trailbot: >Saturday at the lake: dry until four, 19 degrees, light wind from the west.
 erin: @alice Are you bringing the sandwiches?
 """,
+        ),
+        Dialogue(
+            LAKE,
+            """
+dave: Platform 3. I am writing it on my hand.
+alice: >Which hand? You lost a glove last time.
+dave: The left one. It is still here.
+""",
+            under=TRAIN,
+        ),
+    ),
+    4: (
+        Dialogue(
+            LAKE,
+            """
+bob: The railway says it leaves at 8:20 now.
+carol: Then I sleep until 8:05.
+""",
+            under=TRAIN,
         ),
     ),
     5: (
@@ -121,6 +150,15 @@ erin: @alice Are you bringing the sandwiches?
 erin: Whose red boots are these, in front of the station?
 carol: Mine. They have character.
 """,
+        ),
+        Dialogue(
+            GENERAL,
+            """
+alice: I saw them walk past the bakery on Thursday.
+carol: They go where they want.
+erin: @alice Did they buy anything?
+""",
+            under=BOOTS,
         ),
     ),
 }

@@ -9,6 +9,8 @@ from store.users.user import User
 
 ALICE, BOB, CAROL, DAVE, ERIN = (UserId(name) for name in ("alice", "bob", "carol", "dave", "erin"))
 BOT, BAKERY, CYCLES = UserId("trailbot"), UserId("bakery"), UserId("cycles")
+BOATS, LOTTERY = UserId("boats"), UserId("lottery")
+"""Strangers who advertise in the workspace."""
 
 DEMO_PEOPLE = (
     User(ALICE, "Alice Archer", None, False),
@@ -23,6 +25,8 @@ OTHERS = (
     User(BOT, "Trail Bot", None, True),
     User(BAKERY, "Corner Bakery", None, False),
     User(CYCLES, "Cycle Repair", None, False),
+    User(BOATS, "Boat Bargains", None, False),
+    User(LOTTERY, "Lucky Lottery", None, False),
 )
 
 BOOKS, HIKE, OFFICE = "Book club", "Weekend hike", "Office"
@@ -55,12 +59,15 @@ class Dialogue:
     `where` is a group, a channel with `#`, or the two users of a private conversation.
 
     Before the text, `@<user> ` mentions a user, `@all ` everybody, `>` replies to the previous line, and `/` marks a
-    bot command. After the text, ` => <text>` edits the message, and ` =x` recalls it as the group's owner.
+    bot command. After the text, ` => <text>` edits the message, ` =x` recalls it as the group's owner, and ` =p` pins
+    it as Alice.
     """
 
     where: str
     lines: str
     sub_biz: str | None = None
+    under: str | None = None
+    """The lines are replies in the thread of the message with this text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +117,7 @@ bob: I'll ask at the library.
             Dialogue(
                 BOOKS,
                 """
-carol: Welcome to the book club! One book a month, cake at every meeting.
+carol: Welcome to the book club! One book a month, cake at every meeting. =p
 dave: What is the first book?
 carol: Something short. We start with novellas and see who stays.
 alice: I stay for the cake.
@@ -143,7 +150,7 @@ alice: The 8:12.
 bob: In the morning?
 alice: Bob.
 bob: I am only asking for the minutes.
-alice: Platform 3.
+alice: Platform 3. =p
 bob: I'll set three alarms.
 alice: Set four.
 bob: What do we eat?
@@ -174,7 +181,7 @@ carol: There is. What was said before you joined is above: this group shows its 
             Dialogue(
                 WITH_DAVE,
                 """
-alice: Here are the numbers: 24 seats, 3 years, 5 % off.
+alice: Here are the numbers: **24 seats**, **3 years**, _5 % off_.
 dave: 5 % is generous.
 alice: They asked for 10.
 dave: Then it is perfect.
@@ -218,7 +225,7 @@ bob: I'll tell her that they have character.
 alice: Bring tape.
 bob: Tape is on the list. The list is on the fridge.
 alice: Send me a photo of the list.
-bob: It says: map, compass, stove, coffee, lighter (!), tape, socks, socks, socks.
+bob: It says: map, compass, stove, coffee, lighter (!), tape, socks, socks, socks. =p
 alice: You are ready.
 """,
             ),
@@ -230,7 +237,7 @@ carol: The lake, please. My knees still remember the ridge.
 bob: Lake it is. I bring the stove and the coffee.
 alice: @bob Bob, you are my favourite person.
 carol: Train at 8:12 from platform 2, then an hour on foot. \
-=> Train at 8:12 from platform 3, then an hour on foot. Who has the map?
+=> Train at 8:12 from platform 3, then an hour on foot. Who has the map? =p
 bob: >Me. And dry socks for whoever falls in this time.
 """,
             ),
@@ -317,6 +324,16 @@ alice: I have the sandwiches. Pickle first, as ordered.
 bob: Four alarms are set.
 carol: What are you two up to? You are so quiet.
 """,
+            ),
+            Dialogue(
+                HIKE,
+                """
+bob: How many sandwiches?
+alice: Eleven.
+carol: For three people. I like you.
+alice: One is for the ducks.
+""",
+                under="I have the sandwiches. Pickle first, as ordered.",
             ),
             Dialogue(OFFICE, "dave: The new coffee machine speaks Italian only.\nerin: So does my heart."),
         ),

@@ -22,6 +22,7 @@ log = structlog.get_logger(__name__)
 STATUS = {
     "UNAUTHENTICATED": 401,
     "FORBIDDEN": 403,
+    "BANNED": 403,
     "NOT_FOUND": 404,
     "TOO_LARGE": 413,
     "RATE_LIMITED": 429,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import mimetypes
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -20,6 +24,11 @@ STATIC = Path(__file__).parents[1] / "static"
 """Output folder of the build. Each page has a folder with index.html, and files whose names contain a content hash."""
 
 _WORKER = "sw.js"
+_COMPRESSIBLE = frozenset({".css", ".js", ".json", ".svg", ".webmanifest"})
+_MOST_COMPRESSED = 64
+"""Files whose compressed content is kept in memory. A build has fewer that browsers ask for."""
+
+_VARY = {"vary": "accept-encoding"}
 _CACHE_FOREVER = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
 # Its address never changes, so a cached one would stay for as long as it may be cached. It loads nothing but icons.
 _WORKER_HEADERS = {
@@ -96,7 +105,17 @@ class StaticPage:
         # `{name}` matches no slash, so the path cannot leave the folder.
         if path.name.startswith(".") or path.suffix == ".html" or path.name == _WORKER or not _is_file(path):
             raise HTTPException(404)
-        return FileResponse(path, headers=_CACHE_FOREVER)
+        kind, _ = mimetypes.guess_type(path.name)
+        if path.suffix not in _COMPRESSIBLE or "gzip" not in request.headers.get("accept-encoding", ""):
+            return FileResponse(path, headers=_CACHE_FOREVER | _VARY)
+        body = await asyncio.to_thread(_compressed, path, path.stat().st_mtime_ns)
+        return Response(body, media_type=kind, headers=_CACHE_FOREVER | _VARY | {"content-encoding": "gzip"})
+
+
+@lru_cache(maxsize=_MOST_COMPRESSED)
+def _compressed(path: Path, _changed_ns: int) -> bytes:
+    """Return the content of a file, compressed once for all requests."""
+    return gzip.compress(path.read_bytes())
 
 
 def _is_file(path: Path) -> bool:

@@ -20,6 +20,7 @@ from resolvers.base.app import Confab
 from resolvers.push.worker.push_worker import PushWorker
 from resolvers.webhooks.outgoing.webhook_parts import WebhookParts
 from server.observability.buckets import buckets_of
+from server.observability.content_hook_metrics import collect_content_hook
 from server.observability.limit_metrics import LimitSources, collect_limits
 from server.observability.presence_metrics import collect_presence
 from server.observability.push_metrics import WaitingPushes, collect_pushes, measure_pushes
@@ -98,6 +99,7 @@ class Metrics(Collector):
         yield from collect_presence(self._sources.app)
         yield from collect_search(self._sources.app.store, self._sources.indexing, self._waiting)
         yield from collect_pushes(self._sources.push_worker, self._waiting_pushes)
+        yield from collect_content_hook(self._sources.app.content_hook)
         yield from collect_webhooks(self._sources.webhooks, self._sources.app.store.clock.now_ms())
         yield from self._collect_databases()
         yield from self._collect_connections()

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable
+from contextlib import suppress
 
 from resolvers.base.errors import A_MOMENT_MS, RateLimited
 from server.overload.load_shedding import LoadShedding
 from store.base.fair_queue import FairQueue, QueueFull
 from subscriptions.transport.engine import RequestRefused, make_error
+
+_LONGEST_WAIT_SECONDS = 3.0
+"""Less than the time in which another server expects an answer."""
+
+_CHECK_SECONDS = 0.01
 
 FREE_OPERATIONS = 32
 """While fewer operations run in the process, every operation starts at once."""
@@ -63,6 +70,13 @@ class OperationQueue:
                 )
                 raise RequestRefused([error]) from None
         self._load_shedding.begin_operation()
+
+    async def wait_for(self, user: Hashable) -> None:
+        """Wait until no operation of a user runs or waits, at most 3 s: some end only with their connection."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_WAIT_SECONDS):
+                while self._queue.count_work(user):  # noqa: ASYNC110  # rare: an event for each end would cost all others
+                    await asyncio.sleep(_CHECK_SECONDS)
 
     def leave(self, user: Hashable) -> None:
         """Report the end of an operation."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from server.settings.blob_store import check_s3_secret, find_blob_store_problems
+from server.settings.content_hook import check_hook_secret, find_content_hook_problems
 from server.settings.errors import SettingsError
 from server.settings.fields import DEVELOPMENT_SECRET, SECRET_FIELDS, Settings
 from server.settings.media_server import find_media_server_problems
@@ -96,6 +97,7 @@ def find_contradictions(settings: Settings) -> list[str]:
     problems += find_blob_store_problems(settings)
     problems += find_media_server_problems(settings)
     problems += find_push_problems(settings)
+    problems += find_content_hook_problems(settings)
     if "jwt_audience_claim" in settings.model_fields_set and not settings.jwt_audience:
         problems.append("CONFAB_JWT_AUDIENCE_CLAIM is set without CONFAB_JWT_AUDIENCE: set the accepted audiences.")
     if settings.otel_endpoint is not None and importlib.util.find_spec("opentelemetry") is None:
@@ -159,6 +161,7 @@ SECRET_FILES: tuple[tuple[str, str, Callable[[str], object]], ...] = (
     ("livekit_api_secret_file", "livekit_api_secret", _parse_secret_file),
     ("s3_secret_key_file", "s3_secret_key", lambda text: check_s3_secret(SecretStr(text.strip()))),
     ("vapid_private_key_file", "vapid_private_key", lambda text: check_vapid_key(SecretStr(text.strip()))),
+    ("content_hook_secret_file", "content_hook_secret", lambda text: check_hook_secret(SecretStr(text.strip()))),
     ("apns_key_file", "apns_key", lambda text: check_apns_key(SecretStr(text.strip()))),
     ("fcm_credentials_file", "fcm_credentials", lambda text: check_fcm_credentials(SecretStr(text.strip()))),
 )

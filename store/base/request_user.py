@@ -1,4 +1,4 @@
-"""The user in whose read queue the current task waits (ADR 52).
+"""The user of the operation that the current task belongs to, and who acts for that user (ADR 42, ADR 52).
 
 `RequestScope` sets it where an operation begins. Tasks that are started in the operation inherit it.
 """
@@ -11,6 +11,9 @@ from store.base.ids import UserId
 
 request_user: ContextVar[UserId | None] = ContextVar("request_user", default=None)
 """The user whose operation runs; None for work of no user, or of several."""
+
+request_actor: ContextVar[UserId | None] = ContextVar("request_actor", default=None)
+"""The service or admin who acts for the user of the operation; None if users act for themselves (ADR 42)."""
 
 
 class SharedWork:

@@ -15,12 +15,9 @@ from store.messages.message import message_from
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import (
-    BY_CHANNEL,
-    BY_PARENT,
     CONVERSATIONS,
     MEMBERS,
     MESSAGES,
-    PLACE,
     REACTIONS,
     SESSIONS,
     at_place,
@@ -28,6 +25,7 @@ from store.mongo.collections import (
     parse_session_row_id,
     reactions_of,
 )
+from store.mongo.index_fields import BY_CHANNEL, BY_PARENT, PLACE
 from store.redis.cache import Cache, Call
 from store.search.search_index import SearchIndex
 from store.sessions.changes import INVALIDATE, ForgetChannel, LoggedChange, logged_change

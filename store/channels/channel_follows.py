@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from store.base.errors import Fenced, Refused, Superseded
@@ -29,6 +30,7 @@ from store.channels.follow_rows import (
 from store.conversations.conversation import Member
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import (
+    AUDIT,
     CHANNELS,
     MEMBERS,
     SESSIONS,
@@ -121,7 +123,12 @@ class ChannelFollows:
         return full
 
     async def follow(
-        self, policy: Policy, users: Collection[UserId], place: ChannelPlace, entry: Entry
+        self,
+        policy: Policy,
+        users: Collection[UserId],
+        place: ChannelPlace,
+        entry: Entry,
+        audit: Mapping[UserId, Document] = MappingProxyType({}),
     ) -> dict[UserId, ChangedFollow]:
         """Let up to USERS_AT_ONCE members follow a channel that is not PRIVATE, all or none.
 
@@ -130,6 +137,7 @@ class ChannelFollows:
             users: The users. Those who follow it already are skipped.
             place: The channel, and its newest message.
             entry: For the users' logs.
+            audit: Rows of the audit log, for users who do not follow it yet.
 
         Returns the changes of those who did not follow it.
 
@@ -156,6 +164,8 @@ class ChannelFollows:
                 await self._mongo.bulk_write(MEMBERS, members, session=session)
                 sessions = [follow_session(user, place, locks[user].at) for user in new]
                 await self._mongo.bulk_write(SESSIONS, sessions, session=session)
+                if rows_of_log := [audit[user] for user in new if user in audit]:
+                    await self._mongo.insert_many(AUDIT, rows_of_log, session=session)
                 await self._count(place.id, len(new), session)
 
             try:

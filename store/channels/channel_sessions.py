@@ -74,20 +74,33 @@ def _is_incomplete(session: Session) -> bool:
 
 def with_head(session: Session, head: Head) -> Session:
     """Return a session in a channel, or in a thread that is not followed, with what the head says."""
-    newest = head.newest
-    seq, n = (newest.seq, newest.n) if newest is not None else (0, 0)
-    return with_newest(session, seq, n, head.written_at_ms, head.mentions_all)
+    floor = head.floor_seq, head.floor_n
+    return with_newest(session, head.seq, head.newest_n, head.written_at_ms, head.mentions_all, floor)
 
 
-def with_newest(session: Session, seq: int, n: int, written_at_ms: int, mentions_all: Sequence[int] = ()) -> Session:
-    """Return such a session with the place of the newest message, and the messages that mention everybody."""
+def with_newest(
+    session: Session,
+    seq: int,
+    n: int,
+    written_at_ms: int,
+    mentions_all: Sequence[int] = (),
+    floor: tuple[int, int] = (0, 0),
+) -> Session:
+    """Return such a session with the place of the newest message, and the messages that mention everybody.
+
+    floor: seq and n up to which messages are expired.
+    """
     seq, n = max(seq, session.acknowledged_seq), max(n, session.read_n)
     record = dict(session.record) | {
         Session.write_seq.stored: seq,
         Session.n.stored: n,
         Session.write_ts.stored: max(session.write_ts, written_at_ms),
     }
-    mentions = {found for found in (*session.mentions, *mentions_all) if session.acknowledged_seq < found <= seq}
+    mentions = {
+        found for found in (*session.mentions, *mentions_all) if max(session.acknowledged_seq, floor[0]) < found <= seq
+    }
+    if floor[0]:
+        record |= {Session.floor_seq.stored: floor[0], Session.floor_n.stored: floor[1]}
     record.pop(Session.mentions.stored, None)
     if mentions:
         record[Session.mentions.stored] = sorted(mentions)[-MAX_UNREAD_MENTIONS:]
@@ -96,6 +109,6 @@ def with_newest(session: Session, seq: int, n: int, written_at_ms: int, mentions
 
 def new_session(user: UserId, head: Head) -> Session:
     """Return the session of a user who has none in a channel or thread, with everything read. It is not stored."""
-    seq, n = (head.newest.seq, head.newest.n) if head.newest is not None else (0, 0)
+    seq, n = head.seq, head.newest_n
     record = record_of(acknowledged_seq=seq, read_n=n, received_seq=seq)
     return with_head(Session(user, head.conversation, record), head)

@@ -40,8 +40,7 @@ class ChannelPlace(NamedTuple):
     @classmethod
     def of(cls, head: Head) -> ChannelPlace:
         """Return the place of the newest message that a head knows."""
-        newest = head.newest
-        return cls(head.conversation, newest.seq if newest else 0, newest.n if newest else 0)
+        return cls(head.conversation, head.seq, head.newest_n)
 
 
 def follow_session(user: UserId, place: ChannelPlace, at: int) -> UpdateOne:

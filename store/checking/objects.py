@@ -8,7 +8,8 @@ from store.base.ids import ConversationId, ConversationKind, kind_of, without_th
 from store.base.workspace_ids import workspace_of_channel
 from store.checking.check import Objects, Scope
 from store.mongo.client import Mongo
-from store.mongo.collections import BY_ID, CHANNELS, WORKSPACES, workspace_row_id
+from store.mongo.collections import CHANNELS, WORKSPACES, workspace_row_id
+from store.mongo.index_fields import BY_ID
 from store.workspaces.workspace_fields import WorkspaceField
 
 _NAMES_PER_QUERY = 1_000

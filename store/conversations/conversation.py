@@ -101,8 +101,24 @@ class Head:
     """Channels only: changes with every change of the messages up to `seq`; 0: not known."""
     pin_count: int | None = None
     """Channels only: number of pinned messages; None: not known."""
+    blocked: frozenset[UserId] = frozenset()
+    """Private conversations only: the people in it who are blocked by the other one."""
+    floor_seq: int = 0
+    """Messages up to this seq are expired (ADR 99). `newest` and `mentions_all` have none of them."""
+    floor_n: int = 0
+    """Countable messages up to `floor_seq`."""
     thread: ThreadInfo | None = None
     """Threads only. `member_count` is the number of followers, and `version` that of changes of the thread."""
+
+    @property
+    def newest_n(self) -> int:
+        """Countable messages up to `seq`, expired ones included."""
+        return self.newest.n if self.newest is not None else self.floor_n
+
+    @property
+    def has_begun(self) -> bool:
+        """True if a message was stored in it, expired ones included."""
+        return self.newest is not None or self.floor_seq > 0
 
     @property
     def reply_count(self) -> int:

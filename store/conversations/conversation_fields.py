@@ -23,6 +23,12 @@ class ConversationField:
     """Time of the newest countable message's commit."""
     MENTIONS_ALL = "ma"
     """seqs of the newest messages that mention everybody."""
+    FLOOR_SEQ = "fl"
+    """The floor: messages up to this seq are expired. Nobody reads them any more. It only grows. Absent: none."""
+    FLOOR_N = "fn"
+    """Countable messages up to FLOOR_SEQ."""
+    OLDEST_AT = "fo"
+    """No message after the floor was sent before this time. Only groups and private conversations."""
     PINS = "pi"
     """Pinned messages, the latest pin last: documents with the fields of `PinField`."""
     PIN_VERSION = "pk"
@@ -81,8 +87,8 @@ class ConversationField:
 class HeadField:
     """Fields of a head in Redis (a hash) that differ from the document's.
 
-    KIND, SEQ, N, MOVED_AT, WRITTEN_AT, MEMBER_COUNT, END, ENDED_AT, GROUP_VERSION and PIN_VERSION are the same. SEQ and
-    N count reserved messages here.
+    KIND, SEQ, N, MOVED_AT, WRITTEN_AT, MEMBER_COUNT, END, ENDED_AT, GROUP_VERSION, PIN_VERSION, FLOOR_SEQ and FLOOR_N
+    are the same. SEQ and N count reserved messages here.
     """
 
     NEWEST_SEQ = "ls"
@@ -102,6 +108,10 @@ class HeadField:
     """Threads only: PARENT_SEQ of the newest reserved message (`MessageField`)."""
     PARTICIPANTS = "pp"
     """Threads only: seq of the newest reply and user, of the latest repliers, latest first (JSON)."""
+    BLOCKED = "bl"
+    """Private conversations only: those of the two people that the other one has blocked, each between spaces. Absent
+    if a server loaded the head that knows no blocks.
+    """
     PIN_COUNT = "pt"
     """Channels only: number of pinned messages. Absent if a server loaded the head that knows no pins."""
     CONTENTS_VERSION = "cv"

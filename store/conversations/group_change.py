@@ -9,6 +9,7 @@ from typing import Any, TypedDict, cast
 
 import orjson
 
+from store.audit.audit_entry import to_json
 from store.base.ids import UserId
 from store.conversations.conversation_fields import ConversationField
 from store.conversations.group_info import GroupInfo, GroupState, group_info_from
@@ -78,6 +79,8 @@ class ProposedChange:
     roles: tuple[tuple[UserId, str], ...] = ()
     """Members and their new roles."""
     fields: GroupFields = field(default_factory=GroupFields)
+    audit: Mapping[str, Any] | None = None
+    """The row of an entry of the audit log, stored in the transaction of the change."""
 
     def member_actions(self) -> list[str]:
         """Return users and actions in turn: join, leave, or a role, as `change_group.lua` takes them."""
@@ -87,6 +90,10 @@ class ProposedChange:
     def fields_json(self) -> bytes:
         """Return the fields by stored name (JSON)."""
         return orjson.dumps(to_stored(self.fields))
+
+    def audit_json(self) -> bytes:
+        """Return the entry of the audit log (JSON); empty: none."""
+        return to_json(dict(self.audit)) if self.audit is not None else b""
 
 
 class ChangeField:
@@ -108,6 +115,8 @@ class ChangeField:
     WRITTEN_AT = "w"
     NEWEST_SEQ = "s"
     """Threads only: newest reserved seq before the change."""
+    AUDIT = "a"
+    """The row of an entry of the audit log (JSON in JSON)."""
 
 
 _F = ChangeField
@@ -127,6 +136,7 @@ class GroupChange:
     `announced`: a message belongs to it: the SYSTEM message that announces it, or in a thread the reply that causes it.
     `written_at_ms`: time at which the newest countable message before it became durable, as far as Redis has it.
     `newest_seq`: threads only: newest reserved seq before the change; None: the change is that of a group.
+    `audit`: the row (JSON) of an entry of the audit log, stored with the change; empty: none.
     """
 
     version: int
@@ -140,6 +150,7 @@ class GroupChange:
     announced: bool = True
     written_at_ms: int = 0
     newest_seq: int | None = None
+    audit: str = ""
 
     @property
     def is_of_thread(self) -> bool:
@@ -183,6 +194,7 @@ class GroupChange:
             _F.JOINED: self.joined, _F.LEFT: self.left, _F.FIELDS: to_stored(self.fields), _F.SUB_BIZ: self.sub_biz,
             _F.SILENT: not self.announced, _F.WRITTEN_AT: self.written_at_ms,
             _F.GROUP: self.group.to_fields() if self.group is not None else None, _F.NEWEST_SEQ: self.newest_seq,
+            _F.AUDIT: self.audit,
         }  # fmt: skip
         numbers = (_F.MEMBER_COUNT, _F.NEWEST_SEQ)
         return orjson.dumps(
@@ -205,4 +217,5 @@ def group_change_from(record: dict[str, Any]) -> GroupChange:
         announced=not record.get(_F.SILENT, False),
         written_at_ms=record.get(_F.WRITTEN_AT, 0),
         newest_seq=record.get(_F.NEWEST_SEQ),
+        audit=record.get(_F.AUDIT, ""),
     )

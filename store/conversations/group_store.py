@@ -11,6 +11,7 @@ import orjson
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
+from store.audit.audit_entry import from_json
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, UserId
 from store.conversations.conversation import Member
@@ -23,6 +24,7 @@ from store.messages.message_fields import MessageField
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
 from store.mongo.collections import (
+    AUDIT,
     CLAIMS,
     CONVERSATIONS,
     MEMBERS,
@@ -32,6 +34,7 @@ from store.mongo.collections import (
     member_row_id,
     session_row_id,
 )
+from store.reports.flag_reports import FlagReports
 from store.sessions.changes import new_row
 from store.sessions.row_writes import message_updates
 from store.threads.membership_changes import session_changes
@@ -44,7 +47,8 @@ CLAIM_SECONDS = 24 * 3600
 class GroupStore:
     """Groups in MongoDB."""
 
-    def __init__(self, mongo: Mongo) -> None:
+    def __init__(self, mongo: Mongo, flag_reports: FlagReports) -> None:
+        self._flag_reports = flag_reports
         self._mongo = mongo
         self._origins = OriginStore(mongo)
 
@@ -113,11 +117,14 @@ class GroupStore:
                     document[MessageField.GROUP_STATE] = change.state.to_fields()
                 await self._mongo.insert_one(MESSAGES, document, session=session)
                 await self._origins.insert(message, session)
+                await self._flag_reports.insert(message, session)
             if change.member_records:
                 await self._mongo.bulk_write(MEMBERS, _member_updates(message.conversation, change), session=session)
             rows = _session_updates(message, await self._with_write_time(message.conversation, change, session), at_ms)
             if rows:
                 await self._mongo.bulk_write(SESSIONS, rows, session=session)
+            if change.audit:
+                await self._mongo.insert_one(AUDIT, from_json(change.audit), session=session)
             if message.kind.countable:
                 await self._update_as_message(CommittedMessage(reserved, at_ms), session)
             # Last, because every message in the group writes the head too, and waits while this transaction locks it.

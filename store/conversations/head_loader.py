@@ -10,16 +10,18 @@ from typing import Any
 
 import orjson
 
-from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
+from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 from store.base.request_user import SharedWork
 from store.base.workspace_ids import workspace_of_channel
+from store.blocks.block_rows import BlockRows
 from store.conversations.conversation import member_from
 from store.conversations.conversation_fields import MAX_PARTICIPANTS, ConversationField, HeadField, MemberField
 from store.conversations.group_info import group_info_from
 from store.messages.message import message_from
 from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_ID, CONVERSATIONS, MEMBERS, MESSAGES, WORKSPACES, members_of
+from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, WORKSPACES, members_of
+from store.mongo.index_fields import BY_ID
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.redis.single_flight import CLAIM_MS, SingleFlight, retry_until_true
@@ -44,6 +46,7 @@ class HeadLoader:
         self._mongo = mongo
         self._cache = cache
         self._keys = keys
+        self._blocks = BlockRows(mongo)
         self._flights = SingleFlight()
 
     async def load(self, conversations: Sequence[ConversationId], *, with_members: bool) -> set[ConversationId]:
@@ -102,9 +105,10 @@ class HeadLoader:
         )
         groups = [c for c in conversations if kind_of(c) in _WITH_MEMBERS] if with_members else []
         threads = [c for c in conversations if kind_of(c) is ConversationKind.THREAD] if not with_members else []
-        found, policy_versions, *members = await self._mongo.gather(
+        found, policy_versions, blocked, *members = await self._mongo.gather(
             heads,
             self._read_policy_versions(conversations),
+            self._find_blocked(conversations),
             *(self._mongo.find(MEMBERS, members_of(c)) for c in groups),
             *(self._find_participants(c) for c in threads),
         )
@@ -116,12 +120,28 @@ class HeadLoader:
                 del rows[channel]
             else:
                 rows[channel][HeadField.POLICY_VERSION] = version
+        for private in blocked.keys() & rows.keys():
+            rows[private][HeadField.BLOCKED] = "".join(f" {user} " for user in blocked[private])
         return rows, dict(zip((*groups, *threads), members, strict=True))
 
     async def _find_participants(self, thread: ConversationId) -> list[Document]:
         replied = members_of(thread) | {MemberField.LAST_REPLY: {"$exists": True}}
         latest_first = [(MemberField.LAST_REPLY, -1)]
         return await self._mongo.find(MEMBERS, replied, sort=latest_first, limit=MAX_PARTICIPANTS, hint=BY_ID)
+
+    async def _find_blocked(self, conversations: Sequence[ConversationId]) -> dict[ConversationId, list[UserId]]:
+        """Return the people in private conversations that the other one has blocked, for each of the conversations.
+
+        A block that follows cancels the load, which then reads again.
+        """
+        pairs = {c: people[:2] for c in conversations if (people := parse_private(c)) is not None}
+        if not pairs:
+            return {}
+        blocked_by = await self._blocks.find_within(user for pair in pairs.values() for user in pair)
+        return {
+            conversation: [user for user, other in (pair, pair[::-1]) if user in blocked_by.get(other, ())]
+            for conversation, pair in pairs.items()
+        }
 
     async def _read_policy_versions(self, conversations: Sequence[ConversationId]) -> dict[str, int]:
         """Return the policy versions of the workspaces that the channels among the conversations belong to.
@@ -168,10 +188,11 @@ def head_fields(row: Document) -> dict[str, Any]:
     if newest:
         # A server may have died after storing a message and before updating its head, so `messages` decides.
         seq, n = max(seq, newest.seq), max(n, newest.n)
+    floor_seq = row.get(ConversationField.FLOOR_SEQ, 0)
     fields: dict[str, Any] = {
         ConversationField.SEQ: seq,
         ConversationField.N: n,
-        HeadField.NEWEST_SEQ: newest.seq if newest else 0,
+        HeadField.NEWEST_SEQ: max(newest.seq if newest else 0, floor_seq),
         ConversationField.MOVED_AT: row.get(ConversationField.MOVED_AT, 0),
         ConversationField.WRITTEN_AT: row.get(ConversationField.WRITTEN_AT, 0),
         ConversationField.KIND: row[ConversationField.KIND],
@@ -180,8 +201,11 @@ def head_fields(row: Document) -> dict[str, Any]:
         HeadField.CONTENTS_VERSION: secrets.randbits(48),
         ConversationField.GROUP_VERSION: row.get(ConversationField.GROUP_VERSION, 0),
     }
-    if newest:
+    if newest and newest.seq > floor_seq:
         fields[HeadField.NEWEST] = newest.to_json()
+    if floor_seq:
+        fields[ConversationField.FLOOR_SEQ] = floor_seq
+        fields[ConversationField.FLOOR_N] = row[ConversationField.FLOOR_N]
     if row.get(ConversationField.END):
         fields[ConversationField.END] = row[ConversationField.END]
         fields[ConversationField.ENDED_AT] = row[ConversationField.ENDED_AT]
@@ -190,8 +214,9 @@ def head_fields(row: Document) -> dict[str, Any]:
     if row[ConversationField.KIND] == "C":
         fields[ConversationField.PIN_VERSION] = row.get(ConversationField.PIN_VERSION, 0)
         fields[HeadField.PIN_COUNT] = len(row.get(ConversationField.PINS, ()))
-    if HeadField.POLICY_VERSION in row:
-        fields[HeadField.POLICY_VERSION] = row[HeadField.POLICY_VERSION]
+    for of_kind in (HeadField.POLICY_VERSION, HeadField.BLOCKED):
+        if of_kind in row:
+            fields[of_kind] = row[of_kind]
     if row[ConversationField.KIND] == "G":
         fields[HeadField.GROUP] = orjson.dumps(group_info_from(row).to_fields())
     if row[ConversationField.KIND] == "T":

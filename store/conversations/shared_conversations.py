@@ -12,7 +12,6 @@ from store.conversations.conversation import member_from
 from store.conversations.conversation_fields import ConversationField, MemberField
 from store.mongo.client import Mongo
 from store.mongo.collections import (
-    BY_ID,
     CONVERSATIONS,
     MEMBERS,
     SESSIONS,
@@ -21,6 +20,7 @@ from store.mongo.collections import (
     parse_session_row_id,
     session_row_id,
 )
+from store.mongo.index_fields import BY_ID
 from store.sessions.fields import LAST_READABLE_SEQ
 
 _ONLY_ID = {"_id": 1}

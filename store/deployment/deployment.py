@@ -7,6 +7,7 @@ Fields of the row `deployment` {_id 1}, in addition to those of `redis_generatio
     lost   ms: when Redis last lost its contents
     mend   ms: messages stored since then have to be checked by loss recovery; absent if there is nothing to check
     fkey   random, in hexadecimal digits: signs addresses of files, unless a setting has the key (ADR 76)
+    ekey   random, in hexadecimal digits: key of the names of erased users (ADR 94)
     search the state of the index of messages: see `store/search/index_state.py`
 """
 
@@ -86,6 +87,8 @@ class Deployment:
         self._check_lock = asyncio.Lock()
         self.file_address_key: bytes | None = None
         """Key of addresses of files, the same on all servers; None until `open` has read it."""
+        self.erased_user_key: bytes | None = None
+        """Key of the names of erased users, the same on all servers; None until `open` has read it."""
         self.redis_epoch = ""
         self.redis_lost_at_ms = 0
         """Time at which Redis last lost its contents. 0: never."""
@@ -125,10 +128,13 @@ class Deployment:
         # Rows of earlier versions have no key.
         without_key = {"_id": 1, "fkey": {"$exists": False}}
         await self._mongo.update_one(DEPLOYMENT, without_key, {"$set": {"fkey": secrets.token_hex(32)}})
+        without_key = {"_id": 1, "ekey": {"$exists": False}}
+        await self._mongo.update_one(DEPLOYMENT, without_key, {"$set": {"ekey": secrets.token_hex(32)}})
         row = await self._time.report()
         self._clock.advance_to(row["time"])
         self.name = row["name"]
         self.file_address_key = bytes.fromhex(row["fkey"])
+        self.erased_user_key = bytes.fromhex(row["ekey"])
         try:
             await self.check_redis()
         except Unreachable:

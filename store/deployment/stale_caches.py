@@ -63,6 +63,11 @@ class StaleCaches:
         self._stale_conversations[conversation] = time.monotonic()
         self._limit()
 
+    def add_dropped_conversation(self, conversation: ConversationId) -> None:
+        """Remember a conversation whose head was dropped, unless it was dropped in the deployment's own Redis."""
+        if not self._cache.is_shared:
+            self.add_conversation(conversation)
+
     def add_settings_unless_applied(self, user: UserId, is_applied: bool) -> None:
         """Remember a user who changed presence or notifications, unless the deployment's own Redis has the change."""
         if not is_applied or not self._cache.is_shared:

@@ -134,16 +134,16 @@ class File:
     conversation: ConversationId
     filename: str
     size: int
-    sha256: str | None
-    type_hint: str | None
-    description: str | None
-    spoiler: bool
-    state: FileState
-    blobs: tuple[str, ...]
-    content: FileContent | None
-    message: MessageId | None
-    is_bound: bool
-    remove_at_ms: int | None
+    sha256: str | None = None
+    type_hint: str | None = None
+    description: str | None = None
+    spoiler: bool = False
+    state: FileState = FileState.UPLOADING
+    blobs: tuple[str, ...] = ()
+    content: FileContent | None = None
+    message: MessageId | None = None
+    is_bound: bool = False
+    remove_at_ms: int | None = None
     key: str | None = None
     digest: str | None = None
     uploaded: BlobInfo | None = None

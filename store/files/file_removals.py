@@ -11,7 +11,8 @@ from typing import Any
 from store.files.file import File, FileField, FileState, file_from
 from store.files.file_store import WRITE_MARGIN_MS
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_REMOVAL, BY_TIDYING, FILES
+from store.mongo.collections import FILES
+from store.mongo.index_fields import BY_REMOVAL, BY_TIDYING
 
 _F = FileField
 

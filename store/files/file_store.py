@@ -18,7 +18,8 @@ from store.base.snowflakes import created_at_ms
 from store.files.blobs.base import BlobInfo
 from store.files.file import File, FileContent, FileField, FileState, file_from
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_OWNER_AND_REMOVAL, BY_SCANNING, CLAIMS, FILES
+from store.mongo.collections import CLAIMS, FILES
+from store.mongo.index_fields import BY_OWNER_AND_REMOVAL, BY_SCANNING
 
 _F = FileField
 
@@ -128,6 +129,11 @@ class FileStore:
         """
         query = {_F.OWNER: owner, _F.REMOVE_AT: {"$gt": now_ms}}
         return len(await self._find(query, BY_OWNER_AND_REMOVAL, most, {_F.ID: 1}))
+
+    async def list_unbound(self, owner: UserId, limit: int) -> list[File]:
+        """Return files of a user that no stored message has. On a sharded cluster this query goes to every shard."""
+        query = {_F.OWNER: owner, _F.REMOVE_AT: {"$exists": True}}
+        return [file_from(row) for row in await self._find(query, BY_OWNER_AND_REMOVAL, limit)]
 
     async def discard(self, file: File) -> None:
         """Remove a file that was just created and has no blobs."""

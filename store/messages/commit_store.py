@@ -20,6 +20,7 @@ from store.mongo.writes import Write
 from store.receipts.receipt_marks import ReceiptKind, ReceiptMark, mark_row, progress_updates
 from store.redis.cache import Call
 from store.redis.keys import Keys
+from store.reports.flag_reports import FlagReports
 from store.sessions import row_writes
 from store.threads.reply_writes import is_reply, reply_updates
 
@@ -27,7 +28,8 @@ from store.threads.reply_writes import is_reply, reply_updates
 class CommitStore:
     """Writes batches of messages to MongoDB. `sizes` and `seconds` measure the batches."""
 
-    def __init__(self, mongo: Mongo, keys: Keys) -> None:
+    def __init__(self, mongo: Mongo, keys: Keys, flag_reports: FlagReports) -> None:
+        self._flag_reports = flag_reports
         self._mongo = mongo
         self._keys = keys
         self._origins = OriginStore(mongo)
@@ -65,13 +67,14 @@ class CommitStore:
         messages = [reserved.message for reserved in batch]
         inserts = [Write.inserts(MESSAGES, [message.to_document() for message in messages])]
         inserts += self._origins.prepare_writes(messages)
+        inserts += self._flag_reports.prepare_writes(messages)
         all_new = [CommittedMessage(reserved, at_ms) for reserved, at_ms in zip(batch, timestamps_ms, strict=True)]
         dependent = [] if messages_first else self._dependent_writes(all_new)
         collided = set((await self._mongo.write([*inserts, *dependent]))[0].duplicates)
         durable, displaced = await self._resolve(batch, collided, timestamps_ms) if collided else (all_new, [])
         if messages_first and durable:
             await self._mongo.write(self._dependent_writes(durable))
-        return durable, displaced
+        return [without_flag(committed) for committed in durable], displaced
 
     def _dependent_writes(self, durable: Sequence[CommittedMessage]) -> list[Write]:
         """Return the writes to heads, sessions, receipts and memberships."""
@@ -118,6 +121,8 @@ class CommitStore:
             else:
                 raise Unreachable("the message at a taken place is not on a majority of servers yet")
         await self._take_back_mentions(displaced, occupied)
+        # A report names the place of its message.
+        await self._flag_reports.take_back(reserved.message for reserved in displaced)
         return durable, displaced
 
     async def _find_collisions(self, messages: Sequence[Message]) -> list[Document]:
@@ -163,6 +168,14 @@ class CommitStore:
             self._keys.conversation(message.conversation),
             (*place, *changed, replier, message.n, message.parent_seq),
         )
+
+
+def without_flag(committed: CommittedMessage) -> CommittedMessage:
+    """Return a durable message without its flag: the report about it is durable too."""
+    reserved = committed.reserved
+    if reserved.message.flag is None:
+        return committed
+    return replace(committed, reserved=replace(reserved, message=reserved.message._replace(flag=None)))
 
 
 def _read_mark(message: Message) -> ReceiptMark:

@@ -11,6 +11,7 @@ import orjson
 from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, bucket_of, kind_of, message_id
 from store.base.snowflakes import created_at_ms
 from store.base.workspace_ids import RoleId
+from store.content_rules.content_flag import ContentFlag, flag_from
 from store.conversations.group_change import GroupChange
 from store.files.file import Attachment, FileId, attachment_from
 from store.messages.broadcasts import BroadcastOf, broadcast_of_from
@@ -91,6 +92,8 @@ class Message(NamedTuple):
     """Of a message from an incoming webhook: name and picture given for it. None for those of the webhook's user."""
     recalled_files: tuple[FileId, ...] = ()
     """Files of a recalled message, which have to be removed. Only in messages that were read from MongoDB."""
+    flag: ContentFlag | None = None
+    """A report about the message is not stored yet. Only in messages that are not durable."""
 
     @property
     def own_files(self) -> tuple[FileId, ...]:
@@ -240,7 +243,10 @@ class Message(NamedTuple):
 
     def to_json(self) -> bytes:
         """Return the record kept in Redis and sent between servers."""
-        return orjson.dumps(self.to_fields() | {_F.RECORD_ID: str(self.id), _F.SEQ: self.seq, _F.N: self.n})
+        fields = self.to_fields() | {_F.RECORD_ID: str(self.id), _F.SEQ: self.seq, _F.N: self.n}
+        if self.flag is not None:
+            fields[_F.FLAG] = self.flag.to_stored()
+        return orjson.dumps(fields)
 
     def to_document(self) -> dict[str, Any]:
         """Return the document kept in MongoDB."""
@@ -295,6 +301,7 @@ def message_from(fields: dict[str, Any]) -> Message:
         is_silent=bool(fields.get(_F.SILENT, False)),
         author=(author[0], author[1]) if (author := fields.get(_F.AUTHOR)) else None,
         recalled_files=recalled_files,
+        flag=flag_from(fields[_F.FLAG]) if _F.FLAG in fields else None,
     )
 
 

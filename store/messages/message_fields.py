@@ -69,6 +69,8 @@ class MessageField:
     """True if nobody gets a push for it."""
     AUTHOR = "an"
     """[name, picture]: what the sender, an incoming webhook, gave to be shown as the author. Either may be null."""
+    FLAG = "fl"
+    """`ContentFlag.to_stored`. Redis only, in the outbox."""
     GROUP_CHANGED_AT = "ga"
     """Time at which the group change that a SYSTEM message announces became durable (ms). MongoDB only."""
     GROUP_STATE = "gs"

@@ -12,7 +12,8 @@ from store.messages.message import Message, MessageKind, message_from
 from store.messages.message_fields import MessageField
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
-from store.mongo.collections import BY_ID, MESSAGES, PLACE, at_place, between_places
+from store.mongo.collections import MESSAGES, at_place, between_places
+from store.mongo.index_fields import BY_ID, PLACE
 
 _MAX_RANGES = 250
 """Conversations that one query reads at most."""
@@ -71,6 +72,20 @@ class MessageStore:
         query = {MessageField.SENDER: sender, MessageField.KEY: key, MessageField.ID: {"$gte": first_id_at(since_ms)}}
         row = await self._mongo.find_one(MESSAGES, query | await self.origins.query_of_key(conversation, sender, key))
         return message_from(row) if row else None
+
+    async def find_recalled_contents(
+        self, places: Sequence[tuple[ConversationId, int]]
+    ) -> dict[MessageId, tuple[str, str | None]]:
+        """Return the stored text and metadata (JSON) of recalled messages. For their senders only."""
+        if not places:
+            return {}
+        names = (MessageField.TEXT, MessageField.METADATA)
+        query = {"$or": [at_place(*place) for place in places], MessageField.RECALLED_AT: {"$exists": True}}
+        rows = await self._mongo.find(MESSAGES, query, projection=dict.fromkeys(names, 1))
+        return {
+            MessageId(row[MessageField.ID]): (row.get(MessageField.TEXT, ""), row.get(MessageField.METADATA))
+            for row in rows
+        }
 
     async def list_between(
         self, conversation: ConversationId, ranges: Sequence[tuple[int, int]], limit: int, *, newest_first: bool

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from store.base.ids import ConversationId
 from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import MESSAGES, PLACE, between_places
+from store.mongo.collections import MESSAGES, between_places
+from store.mongo.index_fields import PLACE
 
 _MAX_BOUNDARIES = 20_000
 """Boundaries that a process keeps. Each takes about 200 bytes."""

@@ -6,6 +6,7 @@ delivered. So another server can finish it if this one dies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,12 +19,13 @@ from store.files.file_claims import FileClaims
 from store.messages.message import Message, message_from
 from store.messages.message_fields import MessageField
 from store.messages.outbox.outbox_entries import OutboxField, entry_values
-from store.mongo.client import Mongo
-from store.mongo.collections import CONVERSATIONS, MESSAGES, at_place
+from store.mongo.client import Document, Mongo
+from store.mongo.collections import AUDIT, CONVERSATIONS, MESSAGES, at_place
 from store.pins.pin_store import NOT_PINNED, PinStore
 from store.previews.embed_updates import NewText, edit_stages
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
+from store.reports.flag_reports import FlagReports
 
 
 class RevisionKind(StrEnum):
@@ -137,7 +139,16 @@ def is_counted_reply(message: Message) -> bool:
 class RevisionStore:
     """Changes messages in MongoDB, which orders the changes: each is one step on one document."""
 
-    def __init__(self, mongo: Mongo, cache: Cache, keys: Keys, pins: PinStore, files: FileClaims) -> None:
+    def __init__(
+        self,
+        mongo: Mongo,
+        cache: Cache,
+        keys: Keys,
+        pins: PinStore,
+        files: FileClaims,
+        flag_reports: FlagReports,
+    ) -> None:
+        self._flag_reports = flag_reports
         self._mongo = mongo
         self._files = files
         self._pins = pins
@@ -164,7 +175,8 @@ class RevisionStore:
     async def edit(self, message: Message, new: NewText, sender: UserId, at_ms: int) -> Message | None:
         """Change the text of a message of the sender, and remove the previews of links that are gone.
 
-        Returns the message after the change. None if the text is the same, or if the message was recalled before.
+        Returns the message after the change. None if the text is the same, or if the message was recalled before. One
+        round trip; a transaction if the new text is flagged.
         """
         # Servers' clocks differ: the time of the last edit must not go back.
         fields = {
@@ -173,26 +185,41 @@ class RevisionStore:
             MessageField.EDITS: {"$add": [{"$ifNull": [f"${MessageField.EDITS}", 0]}, 1]},
         }
         update = edit_stages(fields, new)
-        return await self._revise(message, {MessageField.SENDER: sender, MessageField.TEXT: {"$ne": new.text}}, update)
+        condition = {MessageField.SENDER: sender, MessageField.TEXT: {"$ne": new.text}}
+        if new.flag is None:
+            return await self._revise(message, condition, update)
+        edited: Message | None = None
 
-    async def recall(self, message: Message, by: UserId, at_ms: int) -> Message | None:
+        async def work(session: Any) -> None:
+            nonlocal edited
+            edited = await self._revise(message, condition, update, session)
+            if edited is not None:
+                await self._flag_reports.insert(edited._replace(flag=new.flag), session)
+
+        await self._mongo.transaction(work)
+        return edited
+
+    async def recall(self, message: Message, by: UserId, at_ms: int, audit: Sequence[Document] = ()) -> Message | None:
         """Withhold a message's content, and unpin it. Return the message after the change.
 
-        None if it was recalled before. In the same transaction its files are marked as removed, and the recalled
-        replies of its thread are counted. One round trip, or more for a reply, a pinned message, or one with files.
+        None if it was recalled before. In the same transaction its files are marked as removed, the recalled replies of
+        its thread are counted, and rows of the audit log are stored. One round trip, or more for a reply, a pinned
+        message, one with files, or with rows of the audit log.
         """
         fields = {MessageField.RECALLED_AT: at_ms, MessageField.RECALLED_BY: by}
         while True:
-            recalled = await self._recall_not_pinned(message, fields, at_ms)
+            recalled = await self._recall_not_pinned(message, fields, audit, at_ms)
             if recalled is None:
                 counted = [_COUNT_RECALLED] if is_counted_reply(message) else []
-                recalled = await self._pins.recall_pinned(message, fields, at_ms, counted)
+                recalled = await self._pins.recall_pinned(message, fields, at_ms, counted, audit)
             if recalled is not None or not await self._is_recallable(message):
                 return recalled
 
-    async def _recall_not_pinned(self, message: Message, fields: dict[str, Any], at_ms: int) -> Message | None:
+    async def _recall_not_pinned(
+        self, message: Message, fields: dict[str, Any], audit: Sequence[Document], at_ms: int
+    ) -> Message | None:
         update = {"$set": fields}
-        if not is_counted_reply(message) and not message.own_files:
+        if not is_counted_reply(message) and not message.own_files and not audit:
             return await self._revise(message, NOT_PINNED, update)
         recalled: Message | None = None
 
@@ -202,6 +229,8 @@ class RevisionStore:
             if recalled is None:
                 return
             await self._files.remove(recalled.recalled_files, recalled.id, at_ms, session)
+            if audit:
+                await self._mongo.insert_many(AUDIT, audit, session=session)
             if is_counted_reply(message):
                 thread = {"_id": message.conversation}
                 await self._mongo.find_one_and_update(CONVERSATIONS, thread, [_COUNT_RECALLED], session=session)

@@ -58,116 +58,33 @@ WEBHOOK_LOG = "webhook_log"
 """One row: the lease of the process that writes the log, and its position."""
 WEBHOOK_LINES = "webhook_lines"
 """Queues of pending events: a row per webhook and conversation."""
+CONTENT_RULES = "content_rules"
+"""The content rules of workspaces (ADR 98)."""
+BLOCKS = "blocks"
+"""Users who have blocked others (ADR 95)."""
+AUDIT = "audit"
+"""The audit log (ADR 92)."""
+BANS = "bans"
+"""Bans from workspaces and from the deployment (ADR 96)."""
+EXPIRED = "expired"
+"""Conversations with expired messages that have to be removed, and a lease (ADR 99)."""
+JOBS = "jobs"
+"""Work in the background: exports, erasures, recalls of what a banned user wrote (ADR 93)."""
+REPORTS = "reports"
+"""Reports about messages, users and files (ADR 97)."""
 DEPLOYMENT = "deployment"
 """One row: state of the deployment as a whole."""
 
-PLACE = (("c", 1), ("b", 1), ("s", 1))
-"""Fields of the unique index of `messages`: conversation, bucket, seq."""
 
-BY_CHUNK = (("files_id", 1), ("n", 1))
-"""Fields of the unique index of chunks of blobs: blob, position."""
+BLOCKED_USER = "b.u"
+"""Field of the index of `blocks` for the users who have blocked a user."""
 
-BY_ID = (("_id", 1),)
-"""Fields of the index that every collection has."""
+BLOCK_PENDING_SINCE = "pa"
+"""Field of the index of `blocks` for changes that are not complete."""
 
-BY_SEARCH_KEY = (("k", 1), ("s", 1))
-"""Fields of the index of `users` for the directory."""
 
-PENDING_SINCE = "pn.a"
-"""Field of the index of `workspaces` for changes of rights that are not complete."""
-
-LINKS_DUE = "em.p"
-"""Field of the index of `messages` for messages whose links are pending."""
-
-BY_LINKS_DUE = ((LINKS_DUE, 1),)
-"""That index: the longest due first."""
-
-PIN_NOTED_AT = "pa.a"
-"""Field of the index of `conversations` for changes of pins that are not announced."""
-
-# Short names of fields of workspaces and their members: `WorkspaceField`, `WorkspaceMemberField`.
-BY_OPEN_SIZE = (("mc", -1), ("_id", 1))
-"""Fields of the index of open workspaces, largest first."""
-
-BY_OPEN_SIZE_AND_KEY = (("k", 1), ("mc", -1), ("_id", 1))
-"""Fields of the index of open workspaces by beginnings of their names."""
-
-BY_PARENT = (("tp", 1), ("w", -1), ("_id", -1))
-"""Fields of the index of the threads of each conversation, latest reply first."""
-
-BY_CHANNEL = (("ch", 1),)
-"""Fields of the index of the sessions in each channel. Its name in `store/sessions/fields.py`: CHANNEL."""
-
-BY_MUTE_END = (("_id", 1), ("mu", 1))
-"""Fields of the index of sessions whose mute ends by itself. In `store/sessions/fields.py`: muted_until_ms."""
-
-# Short names of fields of reactions: `ReactionField`.
-BY_REACTION_ORDER = (("m", 1), ("e", 1), ("o", 1))
-"""Fields of the index of the reactions to each message with each emoji, in order."""
-
-HELD_UNTIL = "l"
-"""Field of the index of `held_receipts`: when a server looks whether the user is visible again (ms)."""
-
-BY_PUSHED_USER = (("us", 1),)
-"""Fields of the index of the devices of users that take pushes. In `store/devices/device_fields.py`: PUSHED_USER."""
-
-BY_HELD_UNTIL = ((HELD_UNTIL, 1),)
-"""That index: the longest due first."""
-
-BY_DELETION = (("del", 1),)
-"""Fields of the index of workspaces that were deleted and are being removed."""
-
-# Short names of fields of files: `FileField`.
-BY_REMOVAL = (("rm", 1),)
-"""Fields of the index of files whose bytes may be removed from a time on."""
-
-BY_OWNER_AND_REMOVAL = (("o", 1), ("rm", 1))
-"""Fields of the index of the files of each user that no message has."""
-
-BY_TIDYING = (("ta", 1),)
-"""Fields of the index of files with superfluous blobs."""
-
-BY_SCANNING = (("st", 1), ("_id", 1))
-"""Fields of the index of files for which the scanner has not answered."""
-
-# Short names of fields of rows of the index of messages: `IndexField`.
-BY_TERM = (("c", 1), ("t", 1), ("l", 1))
-"""Fields of the index of `search` for terms and their beginnings."""
-
-BY_NEWEST = (("c", 1), ("l", 1))
-"""Fields of the index of the newest rows of `search`. Also its shard key."""
-
-# Short names of fields of webhooks: `WebhookField`.
-BY_WEBHOOK_OWNER = (("o", 1),)
-"""Fields of the index of `webhooks` for those of a channel."""
-
-BY_WEBHOOK_WORKSPACE = (("w", 1),)
-"""Fields of the index of `webhooks` for those of a workspace."""
-
-# Short names of fields of events of webhooks and of lines: `EventField`, `LineField`.
-BY_LINE = (("l", 1), ("o", 1))
-"""Fields of the index of `webhook_events` for the pending events of each line."""
-
-BY_DELIVERY = (("w", 1), ("o", 1))
-"""Fields of the index of `webhook_events` for the deliveries of each webhook."""
-
-BY_PENDING_TIME = (("w", 1), ("at", 1))
-"""Fields of the index of `webhook_events` for the pending events of each webhook by time."""
-
-BY_LINE_DUE = (("w", 1), ("d", 1))
-"""Fields of the index of `webhook_lines`: the longest due of each webhook first."""
-
-BY_MEMBER_NAME = (("w", 1), ("sn", 1))
-"""Fields of the index of the members of a workspace in order of names."""
-
-BY_MEMBER_KEY = (("w", 1), ("k", 1), ("sn", 1))
-"""Fields of the index of members by beginnings of their names."""
-
-BY_MEMBER_ROLE = (("w", 1), ("r", 1), ("sn", 1))
-"""Fields of the index of members with a role."""
-
-BY_NICKNAMED_USER = (("w", 1), ("us", 1))
-"""Fields of the index of members with a nickname in order of their own names."""
+ONLY_JOB = (("o", 1),)
+"""Fields of the unique index of jobs of which a user has one at a time."""
 
 
 def at_place(conversation: ConversationId, seq: int) -> dict[str, Any]:
@@ -206,6 +123,22 @@ def workspace_row_id(workspace: WorkspaceId, inside: str) -> str:
 def rows_of_workspace(workspace: WorkspaceId) -> dict[str, Any]:
     """Return the query for all members, or all channels, of a workspace."""
     return _all_of(workspace)
+
+
+def audit_row_id(workspace: WorkspaceId | None, entry: int) -> str:
+    """Return the `_id` of an entry of the audit log. workspace: None: the deployment. entry: a snowflake."""
+    return f"{workspace or '-'} {entry:019d}"
+
+
+def ban_row_id(workspace: WorkspaceId | None, user: UserId) -> str:
+    """Return the `_id` of a ban. workspace: None: the deployment."""
+    return f"{workspace or '-'} {user}"
+
+
+def bans_from(workspace: WorkspaceId | None, after: UserId | None) -> dict[str, Any]:
+    """Return the query for the bans from a workspace, or from the deployment, after a user; None: all."""
+    owner = workspace or "-"
+    return {"_id": {"$gt": f"{owner} {after or ''}", "$lt": f"{owner}!"}}
 
 
 def workspace_of_user_row_id(user: UserId, workspace: WorkspaceId) -> str:
@@ -250,6 +183,18 @@ def sessions_without_channels(user: UserId, after: str = "") -> dict[str, Any]:
         return {"_id": {"$gt": start, "$lt": end}}
     before, behind = {"$gt": start, "$lt": first_channel}, {"$gte": channels_end, "$lt": end}
     return {"$or": [{"_id": before}, {"_id": behind}]}
+
+
+def conversation_sessions_of(user: UserId, after: ConversationId | None = None) -> dict[str, Any]:
+    """Return the query for all sessions of a user but gateways, after a conversation, by `_id`; None: all.
+
+    Threads come first.
+    """
+    gateways, gateways_end = (session_row_id(user, ConversationId(prefix)) for prefix in ("b_", "b`"))
+    start, end = f"{user}\t" if after is None else session_row_id(user, after), f"{user}!"
+    if start >= gateways_end:
+        return {"_id": {"$gt": start, "$lt": end}}
+    return {"$or": [{"_id": {"$gt": start, "$lt": gateways}}, {"_id": {"$gte": gateways_end, "$lt": end}}]}
 
 
 def channel_sessions_of(user: UserId, after: str = "") -> dict[str, Any]:

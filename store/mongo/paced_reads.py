@@ -1,15 +1,19 @@
-"""Reads of MongoDB for work in the background: from secondaries if there are any, and at a limited rate."""
+"""Reads of MongoDB for work in the background: at a limited rate, or in steps with pauses."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pymongo import ReadPreference
 
 from store.base.errors import translate_errors
 from store.mongo.client import Document, Mongo, Sort
+from store.mongo.index_fields import BY_ID
+
+PAUSE_RATIO = 4.0
+"""Seconds of pause for each second of work, so that servers can use the database."""
 
 
 class RowPace:
@@ -86,3 +90,31 @@ class PacedMongo(Mongo):
         with translate_errors():
             size: int = await self._database[collection].estimated_document_count()
         return size
+
+
+async def read_in_steps(
+    mongo: Mongo,
+    collection: str,
+    query: Mapping[str, Any],
+    *,
+    projection: Mapping[str, Any],
+    size: int,
+    hint: Sort = BY_ID,
+) -> AsyncIterator[list[Document]]:
+    """Yield all rows that match, in the order of their ids, at most `size` together. Raises Unreachable.
+
+    Between two steps it pauses, longer if the read or the caller's work took longer. query: must not name `_id`.
+    hint: an index in which the rows that match are in the order of their ids.
+    """
+    loop = asyncio.get_running_loop()
+    after: Document = {}
+    while True:
+        began = loop.time()
+        rows = await mongo.find(
+            collection, {**query, **after}, projection=projection, sort=BY_ID, limit=size, hint=hint
+        )
+        yield rows
+        if len(rows) < size:
+            return
+        after = {"_id": {"$gt": rows[-1]["_id"]}}
+        await asyncio.sleep(PAUSE_RATIO * (loop.time() - began))

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from store.mongo.client import Document
 from store.mongo.collections import (
+    AUDIT,
+    BANS,
     BLOB_CHUNKS,
     BLOB_FILES,
-    BY_CHUNK,
-    BY_NEWEST,
+    BLOCKS,
     CHANNELS,
     CLAIMS,
     CONVERSATIONS,
@@ -20,7 +21,6 @@ from store.mongo.collections import (
     MESSAGES,
     NOTIFICATION_SETTINGS,
     ORIGINS,
-    PLACE,
     PRESENCES,
     PREVIEWS,
     PUSH_TOKENS,
@@ -33,6 +33,7 @@ from store.mongo.collections import (
     WORKSPACES,
     WORKSPACES_OF,
 )
+from store.mongo.index_fields import BY_CHUNK, BY_NEWEST, PLACE
 
 SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     USERS: {"_id": "hashed"},
@@ -46,6 +47,7 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     PREVIEWS: {"_id": "hashed"},
     PUSH_TOKENS: {"_id": "hashed"},
     NOTIFICATION_SETTINGS: {"_id": "hashed"},
+    BLOCKS: {"_id": "hashed"},
     PRESENCES: {"_id": "hashed"},
     SESSIONS: {"_id": 1},
     MEMBERS: {"_id": 1},
@@ -56,6 +58,8 @@ SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     WORKSPACES_OF: {"_id": 1},
     DEVICES: {"_id": 1},
     INVITES: {"_id": 1},
+    AUDIT: {"_id": 1},
+    BANS: {"_id": 1},
     MESSAGES: {"c": 1, "b": 1},
     SEARCH: dict(BY_NEWEST),
 }

@@ -23,7 +23,7 @@ _F = NotificationField
 class SettingsRow(NamedTuple):
     """The row of a user. revision: number of changes so far; 0: there is no row yet."""
 
-    settings: NotificationSettings
+    value: NotificationSettings
     revision: int
 
 
@@ -46,7 +46,7 @@ class SettingsRows:
         """
         revision = before.revision + 1
         fields: dict[str, Any] = fields_of(after) | {_F.REVISION: revision}
-        removed = [name for name in fields_of(before.settings) if name not in fields]
+        removed = [name for name in fields_of(before.value) if name not in fields]
         update: dict[str, Any] = {"$set": fields}
         if removed:
             update["$unset"] = dict.fromkeys(removed, "")

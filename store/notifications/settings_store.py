@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection
 
 from store.base.errors import StoreError, Unreachable
 from store.base.ids import UserId
-from store.notifications.cached_settings import SettingsCache
 from store.notifications.notification_settings import NotificationSettings
 from store.notifications.settings_rows import SettingsRow, SettingsRows
-from store.redis.cache import Cache
+from store.redis.revised_records import RevisedRecords
 
 _ATTEMPTS = 10
 
@@ -20,8 +19,7 @@ class NotificationSettingsStore:
     def __init__(
         self,
         rows: SettingsRows,
-        records: SettingsCache,
-        cache: Cache,
+        records: RevisedRecords[NotificationSettings],
         note_stored: Callable[[UserId, bool], None],
     ) -> None:
         """Connect the parts.
@@ -30,16 +28,15 @@ class NotificationSettingsStore:
         """
         self._rows = rows
         self._records = records
-        self._cache = cache
         self._note_stored = note_stored
 
     async def find_many(self, users: Collection[UserId]) -> dict[UserId, NotificationSettings]:
         """Return the settings of each of some users: one round trip to MongoDB."""
-        return {user: row.settings for user, row in (await self._rows.find(users)).items()}
+        return {user: row.value for user, row in (await self._rows.find(users)).items()}
 
     async def read(self, user: UserId) -> NotificationSettings:
         """Return the settings of a user: one round trip to Redis if it has them. Else one more to each database."""
-        return await self._records.complete(user, await self._cache.one(self._records.read_call(user)))
+        return await self._records.read(user)
 
     async def change(
         self, user: UserId, change: Callable[[NotificationSettings], NotificationSettings]
@@ -51,8 +48,8 @@ class NotificationSettingsStore:
         """
         for _ in range(_ATTEMPTS):
             before = await self._find_row(user)
-            after = change(before.settings)
-            if after == before.settings:
+            after = change(before.value)
+            if after == before.value:
                 return after
             field = await self._records.begin_change(user)
             try:

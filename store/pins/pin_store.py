@@ -11,8 +11,9 @@ from store.conversations.conversation_fields import ConversationField, PinField,
 from store.files.file_claims import FileClaims
 from store.messages.message import Message, message_from
 from store.messages.message_fields import MessageField
-from store.mongo.client import Mongo
-from store.mongo.collections import CONVERSATIONS, MESSAGES, PIN_NOTED_AT, WORKSPACES, at_place
+from store.mongo.client import Document, Mongo
+from store.mongo.collections import AUDIT, CONVERSATIONS, MESSAGES, WORKSPACES, at_place
+from store.mongo.index_fields import PIN_NOTED_AT
 from store.pins.pins import MOST_PINS, PinGuard, PinNote, Pins, notes_from, pins_from
 from store.redis.cache import Call
 from store.redis.keys import Keys
@@ -76,7 +77,12 @@ class PinStore:
         return await self._change(message, counted, _IS_PINNED, _without(message.seq), note, guard)
 
     async def recall_pinned(
-        self, message: Message, fields: Mapping[str, Any], at_ms: int, stages: Sequence[Mapping[str, Any]] = ()
+        self,
+        message: Message,
+        fields: Mapping[str, Any],
+        at_ms: int,
+        stages: Sequence[Mapping[str, Any]] = (),
+        audit: Sequence[Document] = (),
     ) -> Message | None:
         """Recall a pinned message and unpin it, in one awaited transaction. None: it is not pinned, or recalled.
 
@@ -85,11 +91,12 @@ class PinStore:
             fields: The fields that the recall sets in the message.
             at_ms: The time of the recall.
             stages: Further stages of the update of the conversation.
+            audit: Rows of the audit log.
         """
         update = {"$set": dict(fields), "$inc": {MessageField.PIN_CHANGES: 1}}
         note = PinNote(0, message.seq, at_ms)
         changed = await self._change(
-            message, update, _IS_PINNED, _without(message.seq), note, PinGuard(), stages=stages
+            message, update, _IS_PINNED, _without(message.seq), note, PinGuard(), stages=stages, audit=audit
         )
         return changed[0] if changed is not None else None
 
@@ -103,6 +110,7 @@ class PinStore:
         guard: PinGuard,
         conversation_condition: Mapping[str, Any] | None = None,
         stages: Sequence[Mapping[str, Any]] = (),
+        audit: Sequence[Document] = (),
     ) -> tuple[Message, PinNote] | None:
         place = {MessageField.ID: int(message.id), **at_place(message.conversation, message.seq)}
         query = {**place, MessageField.RECALLED_AT: {"$exists": False}, **condition}
@@ -117,6 +125,8 @@ class PinStore:
             files = message_from(row).recalled_files
             await self._files.remove(files, message.id, note.at_ms, session)
             await self._write_guard(guard, session)
+            if audit:
+                await self._mongo.insert_many(AUDIT, audit, session=session)
             # Last, because every message in the conversation writes this row too, and waits while it is locked.
             list_update = [*_list_update(pins, note), *stages]
             found = await self._mongo.find_one_and_update(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from store.messages.message import Message, message_from
 from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_LINKS_DUE, LINKS_DUE, MESSAGES, at_place
+from store.mongo.collections import MESSAGES, at_place
+from store.mongo.index_fields import BY_LINKS_DUE, LINKS_DUE
 from store.previews.embed import Embed
 from store.previews.embed_updates import (
     HAS_PENDING_LINKS,

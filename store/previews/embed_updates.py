@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from store.content_rules.content_flag import ContentFlag
 from store.messages.message_fields import MessageField
-from store.mongo.collections import LINKS_DUE
+from store.mongo.index_fields import LINKS_DUE
 from store.previews.embed import Embed
 from store.previews.message_embeds import EmbedsField
 
@@ -24,11 +25,13 @@ class NewText(NamedTuple):
         text: The text.
         links: The links in it. Previews of other links are removed.
         links_due_ms: Set if links may have to be fetched: see `EmbedsField.LINKS_DUE`.
+        flag: Set if a report has to be made about the new text.
     """
 
     text: str
     links: tuple[str, ...] = ()
     links_due_ms: int | None = None
+    flag: ContentFlag | None = None
 
 
 def edit_stages(fields: dict[str, Any], new: NewText) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 from store.base.ids import UserId
 from store.reactions.reaction_summary import KEY_LENGTH, MOST_KEYS, ReactionSummary
@@ -50,6 +51,7 @@ class ReactionChange:
         emoji: The emoji; None: all (CLEAR only).
         may_introduce: The user may add an emoji that is not on the message yet.
         judged_version: Policy version under which the user's rights in a channel were judged; None: not in a channel.
+        audit: The row of an entry of the audit log, stored with the change (CLEAR only).
     """
 
     kind: ReactionChangeKind
@@ -57,6 +59,7 @@ class ReactionChange:
     emoji: str | None
     may_introduce: bool = True
     judged_version: int | None = None
+    audit: Mapping[str, Any] | None = None
 
 
 class ReactionDraft:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from store.base.errors import Refused, Superseded
@@ -14,14 +15,8 @@ from store.messages.message import Message, message_from
 from store.messages.message_fields import MessageField
 from store.messages.revision_store import Revision, RevisionKind, announced, entry_fields
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import (
-    BY_REACTION_ORDER,
-    MESSAGES,
-    REACTIONS,
-    at_place,
-    reaction_row_id,
-    reactions_of,
-)
+from store.mongo.collections import AUDIT, MESSAGES, REACTIONS, at_place, reaction_row_id, reactions_of
+from store.mongo.index_fields import BY_REACTION_ORDER
 from store.reactions.reaction_draft import Reaction, ReactionChange, ReactionChangeKind, ReactionDraft, ReactionRefusal
 from store.reactions.reaction_summary import MOST_NAMED
 from store.redis.cache import Cache, Call
@@ -228,6 +223,10 @@ class ReactionStore:
             return ChangedReactions(present, [None], False), True
         if await self._mongo.delete_ids(REACTIONS, ids, session=session) < len(ids):
             raise _Outdated
+        if change.audit is not None:
+            # Further transactions of the same clearing find it.
+            entry = UpdateOne({"_id": change.audit["_id"]}, {"$setOnInsert": change.audit}, upsert=True)
+            await self._mongo.bulk_write(AUDIT, [entry], session=session)
         written = await self._update(present, draft, present.reactions_version + 1, session)
         return ChangedReactions(written, [None], True), not left
 

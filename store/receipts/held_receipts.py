@@ -11,14 +11,8 @@ from dataclasses import dataclass
 
 from store.base.ids import ConversationId, UserId
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import (
-    BY_HELD_UNTIL,
-    HELD_RECEIPTS,
-    HELD_UNTIL,
-    held_receipt_row_id,
-    held_receipts_of,
-    parse_held_receipt_row_id,
-)
+from store.mongo.collections import HELD_RECEIPTS, held_receipt_row_id, held_receipts_of, parse_held_receipt_row_id
+from store.mongo.index_fields import BY_HELD_UNTIL, HELD_UNTIL
 from store.mongo.writes import Update, Write
 
 _SEQ = "s"

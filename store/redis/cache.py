@@ -120,7 +120,13 @@ class Cache:
             _own_trips.set(trips)
             return await call
 
-        results = await asyncio.gather(*map(run_one, calls, counters), return_exceptions=True)
+        try:
+            results = await asyncio.gather(*map(run_one, calls, counters), return_exceptions=True)
+        finally:
+            # If this was canceled at once, some have not begun. Python warns about coroutines that never begin.
+            for call in calls:
+                if asyncio.iscoroutine(call):
+                    call.close()
         self._count(max((trips.count for trips in counters), default=0))
         for result in results:
             if isinstance(result, BaseException):

@@ -103,6 +103,10 @@ class Keys:
         """Return the key of a user's notification settings."""
         return self.of_user(user, "notifications")
 
+    def blocks(self, user: UserId) -> str:
+        """Return the key of the users that a user has blocked."""
+        return self.of_user(user, "blocks")
+
     def typing(self, user: UserId, conversation: ConversationId) -> str:
         """Return the key that exists for a while after a user's typing in a conversation was announced."""
         return f"{self.namespace}{{u:{encode_user(user)}}}:typing:{conversation}"

@@ -9,7 +9,7 @@ import itertools
 from contextvars import ContextVar, Token
 
 from store.base.ids import UserId
-from store.base.request_user import request_user
+from store.base.request_user import request_actor, request_user
 
 _numbers = itertools.count(1)
 
@@ -41,24 +41,31 @@ class RequestScope:
     Cheap, because each request needs one: Redis may become unavailable while the request is processed.
     """
 
-    __slots__ = ("_token", "_user", "_user_token")
+    __slots__ = ("_acted_by", "_actor_token", "_token", "_user", "_user_token")
 
     _token: Token[_Namespace | None]
     _user_token: Token[UserId | None]
+    _actor_token: Token[UserId | None]
 
-    def __init__(self, user: UserId | None = None) -> None:
-        """Create a scope. user: the user of the request; None for work of no user, or of several."""
+    def __init__(self, user: UserId | None = None, acted_by: UserId | None = None) -> None:
+        """Create a scope.
+
+        user: the user of the request; None for work of no user, or of several. acted_by: who acts for the user.
+        """
         self._user = user
+        self._acted_by = acted_by
 
     def __enter__(self) -> None:
         """Begin with an empty cache in case the fallback is used."""
         self._user_token = request_user.set(self._user)
+        self._actor_token = request_actor.set(self._acted_by)
         self._token = _namespace.set(_Namespace())
 
     def __exit__(self, *_: object) -> None:
         """Return to the scope outside."""
         _namespace.reset(self._token)
         request_user.reset(self._user_token)
+        request_actor.reset(self._actor_token)
 
 
 def discard_request_cache() -> None:

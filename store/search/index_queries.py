@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from store.base.ids import ConversationId
 from store.mongo.client import Document, Sort
-from store.mongo.collections import BY_NEWEST, BY_TERM
+from store.mongo.index_fields import BY_NEWEST, BY_TERM
 from store.search.filter_terms import is_filter_term
 from store.search.index_rows import SPREAD, IndexField, PlaceInRow, hash_of, places_in
 from store.search.search_index import SearchCriteria

@@ -114,6 +114,24 @@ def without_messages(row: Document, ids: Collection[MessageId]) -> list[Document
     return [_row(kept, row[_F.REBUILD])] if kept else []
 
 
+def with_other_terms(row: Document, terms: Mapping[str, str], conversation: ConversationId) -> Document:
+    """Return the row with other terms and another conversation. terms: the new term of each term of the row."""
+    by_hash: dict[int, list[str]] = {}
+    for term in row[_F.TERMS]:
+        by_hash.setdefault(hash_of(term), []).append(terms[term])
+    all_terms = set(terms.values())
+    messages = [
+        IndexedMessage(
+            place.id,
+            conversation,
+            place.seq,
+            all_terms if place.hashes is None else {t for h in place.hashes for t in by_hash.get(h, ())},
+        )
+        for place in places_in(row)
+    ]
+    return {"_id": row["_id"]} | _row(messages, row[_F.REBUILD])
+
+
 def proposal_of(row: Document, place: PlaceInRow) -> Proposal:
     """Return the proposal of a message of a row."""
     return Proposal(place.id, ConversationId(row[_F.CONVERSATION]), place.seq)

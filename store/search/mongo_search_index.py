@@ -10,8 +10,9 @@ from store.base.errors import TimeLimit
 from store.base.ids import ConversationId, MessageId
 from store.messages.message import Message
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_NEWEST, SEARCH
-from store.mongo.stepped_reads import read_in_steps
+from store.mongo.collections import SEARCH
+from store.mongo.index_fields import BY_NEWEST
+from store.mongo.paced_reads import read_in_steps
 from store.mongo.writes import Write
 from store.search.filter_terms import message_terms
 from store.search.index_queries import (

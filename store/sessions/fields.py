@@ -204,6 +204,8 @@ class SessionFields:
     notified_delivered_seq = Field(
         int, "dt", Kept.CACHE, "Delivered position of the peer in the last receipt to the user.", default=0
     )
+    floor_seq = Field(int, "vs", Kept.HEAD, "Seq up to which messages are expired (ADR 99); 0: none.", default=0)
+    floor_n = Field(int, "vn", Kept.HEAD, "Countable messages up to `floor_seq`.", default=0)
     gaps = Field[tuple[int, ...]](
         tuple,
         "g",

@@ -28,7 +28,7 @@ LATE_SEQS = 500
 HEAD_PROJECTION = dict.fromkeys(
     (
         *(Head.SEQ, Head.N, Head.MOVED_AT, Head.WRITTEN_AT, Head.SUB_BIZ, Head.MENTIONS_ALL, Head.ENDED_AT_MS),
-        Head.GROUP_VERSION,
+        *(Head.GROUP_VERSION, Head.FLOOR_SEQ, Head.FLOOR_N),
         *(name for sides in (Head.READ, Head.DELIVERED, Head.WROTE_SEQ, Head.WROTE_N) for name in sides),
     ),
     1,
@@ -48,6 +48,7 @@ _MUTED, _MUTED_UNTIL, _MENTIONS = Session.muted.stored, Session.muted_until_ms.s
 _DISSOLVED, _LAST_READABLE, _GAPS = Session.dissolved.stored, Session.last_readable_seq.stored, Session.gaps.stored
 
 _GROUP_VERSION, _HIDDEN = Session.group_version.stored, Session.hidden.stored
+_FLOOR_SEQ, _FLOOR_N = Session.floor_seq.stored, Session.floor_n.stored
 _FOLLOW_VERSION = Session.follow_version.stored
 
 _COPIED = frozenset(field.stored for field in IN_ROW_AND_RECORD)
@@ -109,7 +110,8 @@ def record_from(
         record[_GROUP_VERSION] = head[Head.GROUP_VERSION]
     if _MENTIONS in row or Head.MENTIONS_ALL in head:
         seqs = {*row.get(_MENTIONS, ()), *head.get(Head.MENTIONS_ALL, ())}
-        if mentions := sorted(seq for seq in seqs if read_seq < seq <= write_seq):
+        first = max(read_seq, head.get(Head.FLOOR_SEQ, 0))
+        if mentions := sorted(seq for seq in seqs if first < seq <= write_seq):
             record[_MENTIONS] = mentions[-MAX_UNREAD_MENTIONS:]
     if Head.ENDED_AT_MS in head:
         record[_DISSOLVED], record[_ACTIVE_TS] = 1, max(active_ts, head[Head.ENDED_AT_MS])
@@ -118,6 +120,8 @@ def record_from(
     if committed_at > now_ms - LATE_MS:
         # Some of the newest messages may be durable but not applied yet. Applying them must count as a change.
         record[_GAPS] = [max(1, write_seq - LATE_SEQS + 1), write_seq]
+    if Head.FLOOR_SEQ in head:
+        record[_FLOOR_SEQ], record[_FLOOR_N] = head[Head.FLOOR_SEQ], head[Head.FLOOR_N]
     record |= settings
     return record
 
@@ -162,7 +166,8 @@ def hide(record: dict[str, Any]) -> None:
 
 def _head_for_former_member(head: Document, row: Document, active_ts: int) -> Document:
     """Return the head as it was when the user left; of later events only the end of the group is visible."""
-    lasting = {name: head[name] for name in (Head.SUB_BIZ, Head.ENDED_AT_MS) if name in head}
+    names = (Head.SUB_BIZ, Head.ENDED_AT_MS, Head.FLOOR_SEQ, Head.FLOOR_N)
+    lasting = {name: head[name] for name in names if name in head}
     visible = {
         Head.SEQ: row[LAST_READABLE_SEQ],
         Head.N: row[LAST_READABLE_N],

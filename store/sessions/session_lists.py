@@ -39,6 +39,7 @@ _SUB_BIZ, _CATEGORY = SessionFields.sub_biz.stored, SessionFields.category.store
 _DISSOLVED, _MENTIONS = SessionFields.dissolved.stored, SessionFields.mentions.stored
 _VALID_INSIDE, _UNREAD_INSIDE = SessionFields.valid_inside.stored, SessionFields.unread_inside.stored
 _MENTIONS_INSIDE, _THREADS_INSIDE = SessionFields.mentions_inside.stored, SessionFields.threads_inside.stored
+_FLOOR_SEQ, _FLOOR_N = SessionFields.floor_seq.stored, SessionFields.floor_n.stored
 _FOLLOWS, _HIDDEN = SessionFields.follows.stored, SessionFields.hidden.stored
 
 _TOTAL_MENTIONS, _TOTAL_THREADS = "mentions", "threads"
@@ -89,6 +90,9 @@ def count_read(record: Record) -> int:
     read_n: int = record[_READ_N]
     if _DELETED_N in record and record[_DELETED_N] > read_n:
         read_n = record[_DELETED_N]
+    if _FLOOR_N in record and record[_FLOOR_N] > read_n:
+        # For a former member, the floor may be after the last message that they may read.
+        read_n = max(read_n, min(record[_FLOOR_N], record[_N]))
     return record[_N] if _DISSOLVED in record else read_n
 
 
@@ -98,13 +102,20 @@ def count_unread_mentions(conversation: ConversationId, record: Record) -> int:
         return int(record.get(_MENTIONS_INSIDE, 0))
     if _MENTIONS not in record:
         return 0
-    read_seq = max(record[_ACKNOWLEDGED_SEQ], record.get(_DELETED_SEQ, 0))
+    read_seq = max(record[_ACKNOWLEDGED_SEQ], record.get(_DELETED_SEQ, 0), record.get(_FLOOR_SEQ, 0))
     return sum(seq > read_seq for seq in record[_MENTIONS])
 
 
 def ended_seq(record: Record) -> int:
-    """Return the position up to which nothing is left to read or to deliver, because it was deleted or has ended."""
-    ended: int = record[_WRITE_SEQ] if _DISSOLVED in record else record.get(_DELETED_SEQ, 0)
+    """Return the position up to which nothing is left to read or to deliver.
+
+    Up to there messages were deleted or are expired, or the group has ended.
+    """
+    if _DISSOLVED in record:
+        return int(record[_WRITE_SEQ])
+    ended: int = record.get(_DELETED_SEQ, 0)
+    if _FLOOR_SEQ in record:
+        ended = max(ended, min(record[_FLOOR_SEQ], record[_WRITE_SEQ]))
     return ended
 
 
@@ -198,7 +209,7 @@ class SessionLists:
             if not is_muted and _THREADS_INSIDE in record:
                 self.sums[_TOTAL_THREADS] = record[_THREADS_INSIDE]
             return
-        if record[_RECEIVED_SEQ] < record[_WRITE_SEQ] and record.get(_DELETED_SEQ, 0) < record[_WRITE_SEQ]:
+        if record[_RECEIVED_SEQ] < record[_WRITE_SEQ] and ended_seq(record) < record[_WRITE_SEQ]:
             self.entries.append(list_entry("o", 0, conversation))
         if sub_biz is None and category is None:
             return

@@ -13,7 +13,6 @@ from store.base.group_commit import GroupCommit
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import (
-    BY_ID,
     CONVERSATIONS,
     SESSIONS,
     channel_sessions_of,
@@ -22,6 +21,7 @@ from store.mongo.collections import (
     sessions_without_channels,
     timed_channel_mutes_of,
 )
+from store.mongo.index_fields import BY_ID
 from store.mongo.writes import Update, Write
 from store.sessions.fields import FENCE, GONE, JOINED_SEQ
 from store.sessions.loading.loaded_channels import LoadedChannels

@@ -27,9 +27,8 @@ _REPLACED = {
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
 }
 
-_UNCHANGED = frozenset("\u2122\u2120") | {chr(code) for code in range(0x3131, 0x318F)} - {"\u3164"}
-"""Trademark signs, which would become letters of the word before them; and Hangul letters that stand alone, which would
-be composed with their neighbours, so that ㅠㅠ would not be found in ㅋㅋㅠㅠ."""
+_UNCHANGED = frozenset("\u2122\u2120")
+"""Trademark signs, which would become letters of the word before them."""
 
 _INVISIBLE = frozenset("\u034f\u0640\u115f\u1160\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
 """Joiners and fillers that Unicode does not class as format characters, the Arabic tatweel, skin tones of emoji."""
@@ -72,7 +71,7 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower().translate(_ASCII_SPACES)
-    text = _without_too_many_marks(text)
+    text = without_too_many_marks(text)
     return _cut(unicodedata.normalize("NFC", text.translate(_FOLDED)), text)
 
 
@@ -83,7 +82,7 @@ def fold_with_origins(text: str) -> tuple[str, list[int]]:
     """
     if text.isascii():
         return fold(text), list(range(len(text) + 1))
-    pieces = [_FOLDED[ord(character)] for character in _without_too_many_marks(text)]
+    pieces = [_FOLDED[ord(character)] for character in without_too_many_marks(text)]
     origins = [position for position, piece in enumerate(pieces) for _ in piece]
     folded = "".join(pieces)
     if not unicodedata.is_normalized("NFC", folded):
@@ -92,7 +91,7 @@ def fold_with_origins(text: str) -> tuple[str, list[int]]:
     return folded, [*origins[: len(folded)], len(text)]
 
 
-def _without_too_many_marks(text: str) -> str:
+def without_too_many_marks(text: str) -> str:
     """Return a text of the same length, with invisible characters for marks after the first 30 of a letter."""
     if len(text) < _LONG:
         return text
@@ -131,13 +130,25 @@ def _sequence_starts(text: str) -> list[int]:
 
 def _fold_character(character: str) -> str:
     """Return the folded form of a character, which may be empty or several characters."""
-    if character in _UNCHANGED or "\uac00" <= character <= "\ud7a3":
+    if character in _UNCHANGED:
         return character
-    if "\uffa1" <= character <= "\uffdc" and (decomposition := unicodedata.decomposition(character)):
-        # Half-width Hangul letters.
-        return chr(int(decomposition.split()[1], 16))
+    if (hangul := whole_hangul(character)) is not None:
+        return hangul
     plain = _strip(unicodedata.normalize("NFKD", _REPLACED.get(character, character)))
     return _strip(unicodedata.normalize("NFKD", plain.casefold()))
+
+
+def whole_hangul(character: str) -> str | None:
+    """Return the folded form of a Hangul syllable, or of a Hangul letter that stands alone; None for other characters.
+
+    Letters that stand alone would be composed with their neighbours otherwise: ㅠㅠ would not be found in ㅋㅋㅠㅠ.
+    """
+    if "\uac00" <= character <= "\ud7a3" or ("\u3131" <= character <= "\u318e" and character != "\u3164"):
+        return character
+    if "\uffa1" <= character <= "\uffdc" and (decomposition := unicodedata.decomposition(character)):
+        # Half-width letters.
+        return chr(int(decomposition.split()[1], 16))
+    return None
 
 
 def _strip(decomposed: str) -> str:

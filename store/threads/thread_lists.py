@@ -11,7 +11,8 @@ from store.conversations.conversation_fields import ConversationField
 from store.messages.message import MessageKind
 from store.messages.message_fields import MessageField
 from store.mongo.client import Mongo
-from store.mongo.collections import BY_PARENT, CONVERSATIONS, MESSAGES, between_places
+from store.mongo.collections import CONVERSATIONS, MESSAGES, between_places
+from store.mongo.index_fields import BY_PARENT
 
 
 class ThreadPosition(NamedTuple):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pymongo import UpdateOne
+
 from store.base.ids import UserId
 from store.mongo.client import Mongo
 from store.mongo.collections import REVOCATIONS
@@ -23,9 +25,14 @@ class RevocationStore:
 
     async def revoke(self, user: UserId, at_ms: int) -> None:
         """Refuse tokens of a user that were issued before a time. An earlier time does not undo a later one."""
-        await self._mongo.update_one(REVOCATIONS, {"_id": user}, {"$max": {"at": at_ms}}, upsert=True)
+        await self._mongo.bulk_write(REVOCATIONS, [revocation_write(user, at_ms)])
 
     async def list_since(self, at_ms: int) -> Revoked:
         """Return the revocations whose time is `at_ms` or later."""
         rows = await self._mongo.find(REVOCATIONS, {"at": {"$gte": at_ms}})
         return {UserId(row["_id"]): row["at"] for row in rows}
+
+
+def revocation_write(user: UserId, at_ms: int) -> UpdateOne:
+    """Return the write of a revocation. An earlier time does not undo a later one."""
+    return UpdateOne({"_id": user}, {"$max": {"at": at_ms}}, upsert=True)

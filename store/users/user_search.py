@@ -11,8 +11,9 @@ from pymongo import UpdateOne
 from store.base.clock import Clock
 from store.base.ids import UserId
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_ID, BY_SEARCH_KEY, DEPLOYMENT, USERS
-from store.mongo.stepped_reads import read_in_steps
+from store.mongo.collections import DEPLOYMENT, USERS
+from store.mongo.index_fields import BY_ID, BY_SEARCH_KEY
+from store.mongo.paced_reads import read_in_steps
 from store.users.search_text import SearchQuery, search_fields, search_version
 from store.users.user import User
 from store.users.user_rows import PROFILE, set_fields, user_from_row
@@ -82,13 +83,15 @@ class UserSearch:
         found = sorted((found for page in pages for found in page.found), key=lambda found: found.position)
         return SearchPage(found[:size], len(found) > size or any(page.has_more for page in pages))
 
-    async def find_all(self, viewer: UserId, query: SearchQuery, after: str | None, size: int) -> SearchPage:
-        """Return matches among all users but the viewer, in order of names, after a position. One round trip.
+    async def find_all(
+        self, without: Collection[UserId], query: SearchQuery, after: str | None, size: int
+    ) -> SearchPage:
+        """Return matches among all users without some, in order of names, after a position. One round trip.
 
         The index returns them in order, so the cost depends on the size of the page. Needs the directory:
         Unreachable is raised until the index is built.
         """
-        return await self._find(directory_filter(viewer, query, after), query, size, BY_SEARCH_KEY)
+        return await self._find(directory_filter(without, query, after), query, size, BY_SEARCH_KEY)
 
     async def _find(
         self, wanted: Mapping[str, Any], query: SearchQuery | None, size: int, index: Sequence[tuple[str, int]]
@@ -150,10 +153,11 @@ def among_filter(users: Collection[UserId], query: SearchQuery | None, after: st
     return wanted | _comparison(query) if query is not None else wanted
 
 
-def directory_filter(viewer: UserId, query: SearchQuery, after: str | None) -> dict[str, Any]:
-    """Return the query for matches among all users but the viewer, after a position."""
+def directory_filter(without: Collection[UserId], query: SearchQuery, after: str | None) -> dict[str, Any]:
+    """Return the query for matches among all users without some, after a position."""
     keys = query.keys
-    wanted = {"k": {"$in": keys} if len(keys) > 1 else keys[0], "s": {"$gt": after or ""}, "_id": {"$ne": viewer}}
+    wanted: dict[str, Any] = {"k": {"$in": keys} if len(keys) > 1 else keys[0], "s": {"$gt": after or ""}}
+    wanted["_id"] = {"$nin": list(without)}
     return wanted if query.has_exact_keys else wanted | _comparison(query)
 
 

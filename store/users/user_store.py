@@ -139,6 +139,11 @@ class UserStore:
         await self._mongo.bulk_write(USERS, updates)
         self._changed(users)
 
+    async def remove(self, user: UserId) -> None:
+        """Remove a user's profile: one round trip. The caller announces it to other servers."""
+        await self._mongo.delete_one(USERS, {"_id": user})
+        self.invalidate([user])
+
     async def mark_as_bot(self, user: UserId) -> None:
         """Make a user, who exists, a bot: one round trip."""
         await self._mongo.update_one(USERS, {"_id": user}, {"$set": {"bot": True}})

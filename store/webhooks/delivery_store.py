@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from pymongo import UpdateMany, UpdateOne
 
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_DELIVERY, BY_LINE, BY_LINE_DUE, WEBHOOK_EVENTS, WEBHOOK_LINES, WEBHOOKS
+from store.mongo.collections import WEBHOOK_EVENTS, WEBHOOK_LINES, WEBHOOKS
+from store.mongo.index_fields import BY_DELIVERY, BY_LINE, BY_LINE_DUE
 from store.mongo.mongo_clock import MONGO_NOW
 from store.webhooks.event_log import next_order
 from store.webhooks.event_rows import EventField, Line, LineField, WebhookEvent, line_from, line_id, webhook_event_from

@@ -10,7 +10,7 @@ from pymongo import UpdateOne
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import WEBHOOK_COUNTS, WEBHOOKS
+from store.mongo.collections import AUDIT, WEBHOOK_COUNTS, WEBHOOKS
 from store.webhooks.webhook import (
     OLD_SECRET_MS,
     Webhook,
@@ -78,10 +78,10 @@ class WebhookStore:
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    async def insert(self, webhook: Webhook, most: int) -> None:
+    async def insert(self, webhook: Webhook, most: int, audit: Sequence[Document] = ()) -> None:
         """Store a new webhook, unless its owner has `most` of its kind. One transaction.
 
-        Raises TooManyWebhooks: nothing was stored.
+        audit: rows of the audit log. Raises TooManyWebhooks: nothing was stored.
         """
 
         async def work(session: Any) -> None:
@@ -91,8 +91,13 @@ class WebhookStore:
             if before is not None and before[_COUNT] >= most:
                 raise TooManyWebhooks
             await self._raise_version(webhook, session)
+            await self._insert_audit(audit, session)
 
         await self._mongo.transaction(work)
+
+    async def _insert_audit(self, rows: Sequence[Document], session: Any) -> None:
+        if rows:
+            await self._mongo.insert_many(AUDIT, rows, session=session)
 
     async def _raise_version(self, webhook: Webhook, session: Any) -> None:
         if webhook.kind is WebhookKind.OUTGOING:
@@ -123,8 +128,11 @@ class WebhookStore:
         query: Document = {_F.OWNER: channel, _F.KIND: WebhookKind.INCOMING.value}
         return _ordered(await self._mongo.find(WEBHOOKS, query | _EXISTING))
 
-    async def rotate(self, id: WebhookId, secret: str, now_ms: int) -> Webhook | None:
-        """Replace the secret, and return the webhook; None: there is none. The old secret stays valid for a time."""
+    async def rotate(self, id: WebhookId, secret: str, now_ms: int, audit: Sequence[Document] = ()) -> Webhook | None:
+        """Replace the secret, and return the webhook; None: there is none. The old secret stays valid for a time.
+
+        audit: rows of the audit log. One transaction.
+        """
         change = [
             {
                 "$set": {
@@ -134,11 +142,20 @@ class WebhookStore:
                 }
             }
         ]
-        row = await self._mongo.find_one_and_update(WEBHOOKS, {_F.ID: id} | _EXISTING, change, after=True)
+        row: Document | None = None
+
+        async def work(session: Any) -> None:
+            nonlocal row
+            existing = {_F.ID: id} | _EXISTING
+            row = await self._mongo.find_one_and_update(WEBHOOKS, existing, change, after=True, session=session)
+            if row is not None:
+                await self._insert_audit(audit, session)
+
+        await self._mongo.transaction(work)
         return webhook_from(row) if row is not None else None
 
-    async def delete(self, webhook: Webhook, now_ms: int) -> bool:
-        """Delete a webhook. Return whether it was there. One transaction.
+    async def delete(self, webhook: Webhook, now_ms: int, audit: Sequence[Document] = ()) -> bool:
+        """Delete a webhook. Return whether it was there. One transaction. audit: rows of the audit log.
 
         The row of an outgoing one stays as a mark until its events are removed; see `remove`.
         """
@@ -158,6 +175,7 @@ class WebhookStore:
                     WEBHOOK_COUNTS, {"_id": _count_id(webhook)}, counted, session=session
                 )
                 await self._raise_version(webhook, session)
+                await self._insert_audit(audit, session)
 
         await self._mongo.transaction(work)
         return deleted

@@ -50,6 +50,7 @@ def policy_from(workspace: Document, channels: Iterable[Document]) -> Policy:
         int(workspace.get(WorkspaceField.MEMBERS_SINCE, 0)),
         tuple(map(_pending_from, workspace.get(WorkspaceField.PENDING, ()))),
         WorkspaceField.DELETED_AT in workspace,
+        int(workspace.get(WorkspaceField.RULES_VERSION, 0)),
     )
 
 
@@ -62,6 +63,7 @@ def policy_fields(policy: Policy) -> Document:
         WorkspaceField.CATEGORIES: [_category_fields(category) for category in policy.categories.values()],
         WorkspaceField.MEMBER_CHANGES: [[user, version] for user, version in policy.member_changes.items()],
         WorkspaceField.MEMBERS_SINCE: policy.members_since,
+        WorkspaceField.RULES_VERSION: policy.rules_version,
     }
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -21,7 +22,7 @@ from store.base.errors import Superseded
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import INVITES, WORKSPACES, rows_of_workspace, workspace_row_id
+from store.mongo.collections import AUDIT, INVITES, WORKSPACES, rows_of_workspace, workspace_row_id
 from store.workspaces.workspace_fields import WorkspaceField
 from store.workspaces.workspace_store import existing
 
@@ -84,24 +85,27 @@ class InviteStore:
     def __init__(self, mongo: Mongo) -> None:
         self._mongo = mongo
 
-    async def insert(self, invite: InviteRecord, version: int, most: int) -> None:
+    async def insert(self, invite: InviteRecord, version: int, most: int, audit: Sequence[Document] = ()) -> None:
         """Store a new invitation. One awaited transaction; if there are too many, unusable ones are removed first.
 
-        version: the policy version under which its creator may do this. Raises TooManyInvites, and Superseded if there
-        is another version now: nothing was stored.
+        version: the policy version under which its creator may do this. audit: rows of the audit log.
+
+        Raises TooManyInvites, and Superseded if there is another version now: nothing was stored.
         """
         try:
-            await self._insert(invite, version, most)
+            await self._insert(invite, version, most, audit)
         except TooManyInvites:
             if not await self._remove_useless(invite.code.workspace, invite.created_at_ms):
                 raise
-            await self._insert(invite, version, most)
+            await self._insert(invite, version, most, audit)
 
-    async def _insert(self, invite: InviteRecord, version: int, most: int) -> None:
+    async def _insert(self, invite: InviteRecord, version: int, most: int, audit: Sequence[Document]) -> None:
         unchanged = existing(invite.code.workspace) | {WorkspaceField.POLICY_VERSION: version}
 
         async def work(session: Any) -> None:
             await self._mongo.insert_one(INVITES, _row_of(invite), session=session)
+            if audit:
+                await self._mongo.insert_many(AUDIT, audit, session=session)
             counted = {"$inc": {WorkspaceField.INVITE_COUNT: 1}}
             before = await self._mongo.find_one_and_update(WORKSPACES, unchanged, counted, session=session)
             if before is None:
@@ -116,25 +120,33 @@ class InviteStore:
         row = await self._mongo.find_one(INVITES, {"_id": code.row_id})
         return _invite_from(row) if row is not None else None
 
-    async def delete(self, code: InviteCode, version: int) -> bool:
+    async def list_created(self, user: UserId, workspace: WorkspaceId) -> list[InviteRecord]:
+        """Return the invitations of a workspace that a user created. Reads all of the workspace. One round trip."""
+        rows = await self._mongo.find(INVITES, rows_of_workspace(workspace))
+        return [invite for invite in map(_invite_from, rows) if invite.created_by == user]
+
+    async def delete(self, code: InviteCode, version: int, audit: Sequence[Document] = ()) -> bool:
         """Remove an invitation. Return whether it was there. One awaited transaction.
 
-        version: the policy version under which the caller may do this. Raises Superseded if there is another one now.
+        version: the policy version under which the caller may do this. audit: rows of the audit log. Raises Superseded
+        if there is another version now.
         """
         unchanged = existing(code.workspace) | {WorkspaceField.POLICY_VERSION: version}
-        return await self._delete(unchanged, [code.row_id]) > 0
+        return await self._delete(unchanged, [code.row_id], audit) > 0
 
     async def _remove_useless(self, workspace: WorkspaceId, now_ms: int) -> int:
         rows = await self._mongo.find(INVITES, rows_of_workspace(workspace))
         unusable = [row["_id"] for row in rows if not _invite_from(row).is_usable(now_ms)]
         return await self._delete(existing(workspace), unusable)
 
-    async def _delete(self, workspace: Document, ids: list[str]) -> int:
+    async def _delete(self, workspace: Document, ids: list[str], audit: Sequence[Document] = ()) -> int:
         deleted = 0
 
         async def work(session: Any) -> None:
             nonlocal deleted
             deleted = await self._mongo.delete_ids(INVITES, ids, session=session)
+            if deleted and audit:
+                await self._mongo.insert_many(AUDIT, audit, session=session)
             if deleted:
                 counted = {"$inc": {WorkspaceField.INVITE_COUNT: -deleted}}
                 if await self._mongo.find_one_and_update(WORKSPACES, workspace, counted, session=session) is None:

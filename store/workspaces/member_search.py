@@ -14,17 +14,8 @@ from pymongo import UpdateOne
 from store.base.ids import UserId
 from store.base.workspace_ids import RoleId, WorkspaceId
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import (
-    BY_MEMBER_KEY,
-    BY_MEMBER_NAME,
-    BY_MEMBER_ROLE,
-    BY_NICKNAMED_USER,
-    USERS,
-    WORKSPACE_MEMBERS,
-    WORKSPACES_OF,
-    rows_of_workspace,
-    workspace_row_id,
-)
+from store.mongo.collections import USERS, WORKSPACE_MEMBERS, WORKSPACES_OF, rows_of_workspace, workspace_row_id
+from store.mongo.index_fields import BY_MEMBER_KEY, BY_MEMBER_NAME, BY_MEMBER_ROLE, BY_NICKNAMED_USER
 from store.users.search_text import SearchQuery, id_keys, name_keys, normalize, search_fields, search_version
 from store.workspaces.changing.proposed_change import Operation, set_or_remove
 from store.workspaces.documents import facts_from
@@ -115,16 +106,21 @@ class MemberSearch:
         return MemberPage([_found(row, F.SORT_NAME) for row in rows[:size]], len(rows) > size)
 
     async def find_users(
-        self, workspace: WorkspaceId, viewer: UserId, query: SearchQuery | None, after: str | None, size: int
+        self,
+        workspace: WorkspaceId,
+        without: Collection[UserId],
+        query: SearchQuery | None,
+        after: str | None,
+        size: int,
     ) -> MemberPage:
-        """Return members but the viewer, in the order of their own names, as users are listed elsewhere.
+        """Return members without some users, in the order of their own names, as users are listed elsewhere.
 
         One round trip.
 
         Without a nickname the order is the same as that of `list`; the others have an index of their own, a small one.
         """
         wanted, position = members_filter(workspace, query), {"$gt": after or ""}
-        wanted["_id"] |= {"$ne": workspace_row_id(workspace, viewer)}
+        wanted["_id"] |= {"$nin": [workspace_row_id(workspace, user) for user in without]}
         plain = wanted | {F.SORT_NAME: position, F.USER_SORT_NAME: None}
         nicknamed = wanted | {F.USER_SORT_NAME: position}
         plain_index = BY_MEMBER_NAME if query is None else BY_MEMBER_KEY

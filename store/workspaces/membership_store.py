@@ -25,8 +25,10 @@ from store.channels.follow_rows import (
     note_change,
 )
 from store.conversations.conversation import Member
-from store.mongo.client import Mongo
+from store.moderation.ban_store import BanStore
+from store.mongo.client import Document, Mongo
 from store.mongo.collections import (
+    AUDIT,
     CHANNELS,
     INVITES,
     MEMBERS,
@@ -34,6 +36,7 @@ from store.mongo.collections import (
     WORKSPACE_MEMBERS,
     WORKSPACES,
     WORKSPACES_OF,
+    rows_of_workspace,
     workspace_row_id,
 )
 from store.mongo.writes import is_duplicate
@@ -45,7 +48,7 @@ from store.workspaces.invite_store import InviteCode, usable_filter, use_update
 from store.workspaces.member_search import search_fields_of
 from store.workspaces.policy import ChannelKind, MemberFacts, Policy
 from store.workspaces.user_workspaces import AlreadyMember, UserWorkspaces, user_row_removals
-from store.workspaces.workspace_fields import ChannelField, WorkspaceField
+from store.workspaces.workspace_fields import ChannelField, WorkspaceField, WorkspaceMemberField
 from store.workspaces.workspace_store import existing
 
 USERS_AT_ONCE = 50
@@ -54,6 +57,14 @@ USERS_AT_ONCE = 50
 
 class NotOpen(Refused):
     """The workspace does not exist any more, or may not be joined without an invitation."""
+
+
+class UsersAreBanned(Refused):
+    """Users are banned from the workspace."""
+
+    def __init__(self, users: Sequence[UserId]) -> None:
+        super().__init__()
+        self.users = users
 
 
 class UnusableInvite(Refused):
@@ -87,9 +98,11 @@ class MembershipStore:
         locks: UserLocks,
         follows: ChannelFollows,
         stamps: MembershipStamps,
+        bans: BanStore,
     ) -> None:
         self._mongo = mongo
         self._stamps = stamps
+        self._bans = bans
         self._locks = locks
         self._follows = follows
         self._user_workspaces = workspaces_of
@@ -101,6 +114,13 @@ class MembershipStore:
         ids = [workspace_row_id(workspace, user) for user in users]
         rows = await self._mongo.find(WORKSPACE_MEMBERS, {"_id": {"$in": ids}}, projection={"_id": 1})
         return {UserId(row["_id"].partition(" ")[2]) for row in rows}
+
+    async def list_oldest(self, workspace: WorkspaceId, limit: int = 100) -> list[UserId]:
+        """Return members, the one who joined first first. Reads all rows of the workspace: for rare work."""
+        query, fields = rows_of_workspace(workspace), {WorkspaceMemberField.JOINED_AT: 1}
+        order = ((WorkspaceMemberField.JOINED_AT, 1), ("_id", 1))
+        rows = await self._mongo.find(WORKSPACE_MEMBERS, query, projection=fields, sort=order, limit=limit)
+        return [UserId(row["_id"].partition(" ")[2]) for row in rows]
 
     async def find_channels(self, policy: Policy, users: Sequence[UserId]) -> ChannelsOfMembers:
         """Return the present memberships of users in channels: of PRIVATE ones, and as followers. Two round trips."""
@@ -120,8 +140,11 @@ class MembershipStore:
         invite: InviteCode | None = None,
         needs_open: bool = False,
         follows: Sequence[ChannelPlace] = (),
+        audit: Sequence[Document] = (),
     ) -> dict[UserId, list[ChangedFollow]]:
         """Add up to USERS_AT_ONCE members, all or nothing. One awaited transaction.
+
+        A time-out that has not ended since an earlier membership goes on.
 
         Joining raises no policy version, because no process keeps that a user is not a member. If the users follow
         channels, their locks are held, so that no cached state lacks the new sessions.
@@ -135,22 +158,34 @@ class MembershipStore:
             invite: The invitation that is used once.
             needs_open: Refuse if the workspace may not be joined without an invitation.
             follows: Default channels, which the users follow from now on.
+            audit: Rows of the audit log.
 
         Returns the changes of the users' sessions.
 
-        Raises AlreadyMember, TooManyWorkspaces, UnusableInvite and NotOpen. Superseded: a channel has stopped being a
-        default channel. Nothing was stored then.
+        Raises AlreadyMember, TooManyWorkspaces, UsersAreBanned, UnusableInvite and NotOpen. Superseded:
+        a channel has stopped being a default channel. Nothing was stored then.
         """
         searches = [search_fields_of(workspace, member.user, member.name, None) for member in members]
-        rows = [
-            member_document(workspace, MemberFacts(member.user, 0, joined_at_ms=at_ms), search.sort_name)
-            | search.fields
-            for member, search in zip(members, searches, strict=True)
-        ]
         users = [(member.user, search.name_version) for member, search in zip(members, searches, strict=True)]
         joinable = existing(workspace) | ({WorkspaceField.IS_OPEN: True} if needs_open else {})
 
         async def work(session: Any, locks: Mapping[UserId, UserLock]) -> None:
+            # A ban also writes the workspace's document. If it is stored after this read, one of the two transactions
+            # is repeated.
+            known = await self._bans.find_for_joining(workspace, [member.user for member in members], at_ms, session)
+            if known.banned:
+                raise UsersAreBanned(known.banned)
+            timed_out = known.timed_out_until_ms
+            rows = [
+                member_document(
+                    workspace,
+                    MemberFacts(member.user, 0, joined_at_ms=at_ms, timed_out_until_ms=timed_out.get(member.user, 0)),
+                    search.sort_name,
+                )
+                | search.fields
+                for member, search in zip(members, searches, strict=True)
+            ]
+            await self._bans.forget_timeouts(workspace, timed_out, session)
             await self._user_workspaces.insert(users, workspace, at_ms, most, session)
             try:
                 await self._mongo.insert_many(WORKSPACE_MEMBERS, rows, session=session)
@@ -164,6 +199,8 @@ class MembershipStore:
                 )
                 if used is None:
                     raise UnusableInvite
+            if audit:
+                await self._mongo.insert_many(AUDIT, audit, session=session)
             # Last, because everybody who joins writes this document, and waits while this transaction locks it.
             count = {"$inc": {WorkspaceField.MEMBER_COUNT: len(members)}}
             if await self._mongo.find_one_and_update(WORKSPACES, joinable, count, session=session) is None:
@@ -199,6 +236,11 @@ class MembershipStore:
             await self._mongo.bulk_write(SESSIONS, sessions, session=session)
         if await self._mongo.bulk_write(CHANNELS, counts, session=session) < len(counts):
             raise Superseded("the default channels have changed")
+
+
+def no_membership(workspace: WorkspaceId, user: UserId) -> tuple[str, str]:
+    """Return the document that must be absent where a change depends on a user not being a member."""
+    return WORKSPACE_MEMBERS, workspace_row_id(workspace, user)
 
 
 def membership_end_writes(

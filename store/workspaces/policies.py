@@ -14,13 +14,7 @@ from functools import partial
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Mongo
-from store.mongo.collections import (
-    CHANNELS,
-    WORKSPACE_MEMBERS,
-    WORKSPACES,
-    rows_of_workspace,
-    workspace_row_id,
-)
+from store.mongo.collections import CHANNELS, WORKSPACE_MEMBERS, WORKSPACES, rows_of_workspace, workspace_row_id
 from store.mongo.joined_reads import JoinedReads
 from store.redis.cache import Cache
 from store.redis.keys import Keys

@@ -211,6 +211,8 @@ class Policy:
     """Changes that are not complete, as of the read of the policy. Oldest first."""
     is_deleted: bool = False
     """True if the workspace was deleted."""
+    rules_version: int = 0
+    """The policy version that set the content rules; 0: there are none."""
 
     rights_of_roles: dict[tuple[frozenset[RoleId], OverwritePlace], Permission] = field(
         init=False, default_factory=dict, compare=False, repr=False

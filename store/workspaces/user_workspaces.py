@@ -23,7 +23,8 @@ from store.base.errors import Refused
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_ID, WORKSPACES_OF, workspace_of_user_row_id
+from store.mongo.collections import WORKSPACES_OF, workspace_of_user_row_id
+from store.mongo.index_fields import BY_ID
 from store.mongo.writes import Update, Write, is_duplicate
 from store.sessions.fields import NotificationLevel
 from store.workspaces.changing.proposed_change import Operation, set_or_remove

@@ -37,6 +37,8 @@ class WorkspaceInfo:
     plan: Plan = Plan.FREE
     metadata: str | None = None
     is_open: bool = False
+    retention_days: int | None = None
+    """Messages expire after this time; None: never."""
 
 
 def info_from(row: Document) -> WorkspaceInfo:
@@ -53,6 +55,7 @@ def info_from(row: Document) -> WorkspaceInfo:
         plan=Plan(row.get(WorkspaceField.PLAN, Plan.FREE)),
         metadata=row.get(WorkspaceField.METADATA),
         is_open=row.get(WorkspaceField.IS_OPEN, False),
+        retention_days=row.get(WorkspaceField.RETENTION_DAYS),
     )
 
 
@@ -64,6 +67,7 @@ def info_fields(info: WorkspaceInfo) -> Document:
         WorkspaceField.ICON: info.icon_url,
         WorkspaceField.PLAN: info.plan.value if info.plan is not Plan.FREE else None,
         WorkspaceField.METADATA: info.metadata,
+        WorkspaceField.RETENTION_DAYS: info.retention_days,
         WorkspaceField.MEMBER_COUNT: info.member_count,
         WorkspaceField.CREATED_BY: info.owner,
         WorkspaceField.CREATED_AT: info.created_at_ms,
@@ -98,3 +102,11 @@ def update_of_info(before: WorkspaceInfo, after: WorkspaceInfo) -> dict[str, Doc
         update["$set"] = changed
     removed = {name: "" for name in old if name not in new}
     return update | {"$unset": removed} if removed else update
+
+
+def with_due_time(update: dict[str, Document], after: WorkspaceInfo) -> dict[str, Document]:
+    """Return the update of a document, extended by when messages expire: from now on, or never any more."""
+    due = WorkspaceField.RETENTION_DUE
+    if after.retention_days is None:
+        return update | {"$unset": update.get("$unset", {}) | {due: ""}}
+    return update | {"$set": update.get("$set", {}) | {due: 0}}

@@ -16,9 +16,11 @@ from store.base.clock import Clock
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import WorkspaceId
 from store.channels.channel_contents import ChannelContents
+from store.content_rules.content_rules import ContentRules
+from store.moderation.ban_store import BanStore
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import (
-    BY_DELETION,
+    AUDIT,
     CHANNELS,
     INVITES,
     WORKSPACE_MEMBERS,
@@ -26,6 +28,8 @@ from store.mongo.collections import (
     WORKSPACES_OF,
     rows_of_workspace,
 )
+from store.mongo.index_fields import BY_DELETION
+from store.reports.report_store import ReportStore
 from store.webhooks.webhook_store import WebhookStore
 from store.workspaces import user_workspaces
 from store.workspaces.workspace_fields import WorkspaceField
@@ -42,15 +46,27 @@ _PAUSE_RATIO = 4.0
 """Seconds of pause for each second of work, so that servers can use the database."""
 
 MEMBERS_PER_STEP = 50
-INVITES_PER_STEP = 500
+ROWS_PER_STEP = 500
 
 
 class WorkspaceRemoval:
     """Removes deleted workspaces, one at a time in each process."""
 
-    def __init__(self, mongo: Mongo, clock: Clock, contents: ChannelContents, webhooks: WebhookStore) -> None:
+    def __init__(
+        self,
+        mongo: Mongo,
+        clock: Clock,
+        contents: ChannelContents,
+        webhooks: WebhookStore,
+        bans: BanStore,
+        reports: ReportStore,
+        content_rules: ContentRules,
+    ) -> None:
         self._mongo = mongo
+        self._bans = bans
+        self._rules = content_rules
         self._webhooks = webhooks
+        self._reports = reports
         self._clock = clock
         self._contents = contents
 
@@ -72,13 +88,20 @@ class WorkspaceRemoval:
 
     async def step(self, workspace: WorkspaceId) -> bool:
         """Remove some rows of a deleted workspace. Return false if that was the last one, its own document."""
-        if await self._remove_members(workspace) or await self._remove_invites(workspace):
+        if await self._remove_members(workspace):
+            return True
+        if await self._remove_rows(INVITES, workspace) or await self._remove_rows(AUDIT, workspace):
+            return True
+        if await self._bans.remove_some(workspace, ROWS_PER_STEP):
             return True
         if (channel := await self._first_channel(workspace)) is not None:
             if not await self._contents.remove_some(channel):
                 await self._mongo.delete_one(CHANNELS, {"_id": f"{workspace} {channel}"})
             return True
+        if await self._reports.remove_some(workspace, ROWS_PER_STEP):
+            return True
         await self._webhooks.delete_of_workspace(workspace, self._clock.now_ms())
+        await self._rules.remove(workspace)
         await self._mongo.delete_one(WORKSPACES, {"_id": workspace})
         return False
 
@@ -129,12 +152,12 @@ class WorkspaceRemoval:
             await self._mongo.transaction(work)
         return bool(rows)
 
-    async def _remove_invites(self, workspace: WorkspaceId) -> bool:
-        rows = await self._mongo.find(
-            INVITES, rows_of_workspace(workspace), projection={"_id": 1}, limit=INVITES_PER_STEP
-        )
+    async def _remove_rows(self, collection: str, workspace: WorkspaceId) -> bool:
+        """Remove some rows of a collection. Return whether there were any."""
+        query = rows_of_workspace(workspace)
+        rows = await self._mongo.find(collection, query, projection={"_id": 1}, limit=ROWS_PER_STEP)
         if rows:
-            await self._mongo.delete_ids(INVITES, [row["_id"] for row in rows])
+            await self._mongo.delete_ids(collection, [row["_id"] for row in rows])
         return bool(rows)
 
     async def _first_channel(self, workspace: WorkspaceId) -> ConversationId | None:

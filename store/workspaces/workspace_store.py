@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -13,14 +13,9 @@ from store.base.errors import Refused
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, everyone_id
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import (
-    BY_OPEN_SIZE,
-    BY_OPEN_SIZE_AND_KEY,
-    CLAIMS,
-    WORKSPACE_MEMBERS,
-    WORKSPACES,
-)
-from store.mongo.stepped_reads import read_in_steps
+from store.mongo.collections import AUDIT, CLAIMS, WORKSPACE_MEMBERS, WORKSPACES
+from store.mongo.index_fields import BY_OPEN_SIZE, BY_OPEN_SIZE_AND_KEY
+from store.mongo.paced_reads import read_in_steps
 from store.users.search_text import SearchQuery
 from store.workspaces.changing.proposed_change import Operation
 from store.workspaces.copies.membership_stamps import MembershipStamps
@@ -72,7 +67,14 @@ class WorkspaceStore:
         row = await self._mongo.find_one(CLAIMS, {"_id": _key_claim(creator, key)})
         return WorkspaceId(row["c"]) if row else None
 
-    async def insert(self, info: WorkspaceInfo, owner_name: str | None, key: str | None, most: int) -> None:
+    async def insert(
+        self,
+        info: WorkspaceInfo,
+        owner_name: str | None,
+        key: str | None,
+        most: int,
+        audit: Sequence[Document] = (),
+    ) -> None:
         """Create a workspace with its owner, all or nothing. One awaited transaction.
 
         Args:
@@ -80,6 +82,7 @@ class WorkspaceStore:
             owner_name: The owner's name.
             key: An idempotency key of the owner.
             most: Largest number of workspaces of a user.
+            audit: Rows of the audit log.
 
         Raises DomainTaken, KeyTaken and TooManyWorkspaces.
         """
@@ -102,6 +105,8 @@ class WorkspaceStore:
             await self._user_workspaces.insert([(owner, search.name_version)], info.id, at, most, session)
             await self._mongo.insert_one(WORKSPACE_MEMBERS, member, session=session)
             await self._mongo.insert_one(WORKSPACES, document, session=session)
+            if audit:
+                await self._mongo.insert_many(AUDIT, audit, session=session)
 
         async with self._stamps.changing([owner]):
             await self._mongo.transaction(work)

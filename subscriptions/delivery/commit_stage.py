@@ -16,6 +16,7 @@ from store.base.ids import ConversationKind, kind_of
 from store.base.tasks import end_tasks
 from store.channels.channel_mentions import has_mentions, mentions_by_name_only
 from store.channels.sending.sending_rights import SendingRefusal
+from store.messages.commit_store import without_flag
 from store.messages.message import CommittedMessage, Message, ReservedMessage
 from store.messages.outbox.outbox_store import Refusal, SlowModeWait
 from store.redis.request_scope import RequestScope
@@ -165,7 +166,8 @@ class CommitStage:
                 return
             (at_ms,) = written
             if at_ms is not None:
-                message.committed = CommittedMessage(reserved, at_ms)
+                message.committed = without_flag(CommittedMessage(reserved, at_ms))
+                message.reserved = message.committed.reserved
                 self._next_queue.push([message])
                 return
             # Redis was behind MongoDB, so the decision was based on an old group or thread.

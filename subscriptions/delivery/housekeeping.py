@@ -6,6 +6,7 @@
 - It writes which users of the server are online in their workspaces.
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
 - It ends the voice states of devices that are gone, and writes those again that Redis has lost.
+- It lets messages expire, and removes them.
 - It removes deleted workspaces and unused files, and adds the search fields that are missing in users.
 - It releases the receipts of users who are not INVISIBLE any more.
 - It fetches the link previews that other servers left, and asks the virus scanner again.
@@ -27,6 +28,7 @@ from store.messages.message import ReservedMessage
 from store.messages.revision_store import Revision, RevisionKind
 from store.messages.thread_notes import ThreadNote
 from store.redis.cache import Call
+from store.retention.retention import INTERVAL_SECONDS
 from store.store import Store
 from store.voice.voice_store import CHECK_MS
 from subscriptions.delivery.announcements.pins import PinAnnouncements
@@ -39,6 +41,7 @@ from subscriptions.delivery.previews.preview_worker import PreviewWorker
 from subscriptions.delivery.push.push_notes import PushNotes
 from subscriptions.delivery.reactions.reaction_changes import Reactions
 from subscriptions.delivery.receipts.receipt_release import ReceiptRelease
+from subscriptions.delivery.reports.opened_reports import OpenedReports
 from subscriptions.delivery.revisions import Revisions
 from subscriptions.delivery.search.indexing import OLD_INTERVAL_SECONDS, PAST_INTERVAL_SECONDS, SearchIndexing
 from subscriptions.delivery.webhooks.webhook_notes import WebhookNotes
@@ -66,6 +69,9 @@ _LEASE_SECONDS = 15.0
 
 _PINS_SECONDS = 5.0
 """Interval at which changes of pins are looked for whose server died."""
+
+_REPORTS_SECONDS = 5.0
+"""Interval at which reports are looked for whose event no server has noted."""
 
 _HELD_RECEIPTS_SECONDS = 5.0
 """Interval at which receipts are looked for whose user's INVISIBLE has ended."""
@@ -112,9 +118,11 @@ class Housekeeper:
         voice_checks: VoiceChecks,
         push_notes: PushNotes,
         webhook_notes: WebhookNotes,
+        reports: OpenedReports,
     ) -> None:
         self._store = store
         self._voice_devices = voice_devices
+        self._reports = reports
         self._voice_checks = voice_checks
         self._hub = hub
         self._shared_hub = shared_hub
@@ -162,6 +170,7 @@ class Housekeeper:
                 (WATCH_MS / 2_000, "presence_watches", self._presence.renew),
                 (0.2, "mutes", self._end_mutes),
                 (_PINS_SECONDS, "pins", self._pins.announce_abandoned),
+                (_REPORTS_SECONDS, "reports", self._reports.note_abandoned),
                 (_HELD_RECEIPTS_SECONDS, "held_receipts", self._receipt_release.release_due),
                 (_PREVIEWS_SECONDS, "previews", self._previews.continue_due),
                 (OLD_INTERVAL_SECONDS, "search_index", self.indexing.index_old),
@@ -173,6 +182,8 @@ class Housekeeper:
                 (10.0, "user_search", self._store.user_search.fill_when_due),
                 (10.0, "removals", self._store.channel_removal.remove_due),
                 (10.0, "workspace_removal", self._remove_workspaces),
+                (INTERVAL_SECONDS, "retention", self._store.retention.expire_due),
+                (10.0, "expired_messages", self._store.expired_removal.run),
                 (10.0, "files", self.files.sweep),
                 (10.0, "scans", self._scans.continue_due),
             )
@@ -237,6 +248,7 @@ class Housekeeper:
         self._store.cache.require_shared()
         await self._store.policy_changes.complete_incomplete()
         await self._store.policy_changes.complete_abandoned()
+        await self._store.blocks.complete_abandoned()
 
     async def _rewrite_devices(self) -> None:
         self._devices.rewrite_some(round(_REWRITE_SECONDS * 1000))

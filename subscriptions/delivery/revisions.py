@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from store.audit.audit_note import AuditNote
 from store.base.errors import StoreError, Unreachable
 from store.base.ids import ConversationId, UserId, without_thread
 from store.base.request_user import SharedWork
@@ -82,9 +83,20 @@ class Revisions:
 
         return await self._start(self._revise(message, RevisionKind.EDIT, write, sender, check, judged_version))
 
-    async def recall(self, message: Message, by: UserId, check: Check, judged_version: int | None = None) -> Message:
-        """Withhold a message's content from everybody. Guarantees and errors are those of `edit`."""
-        write = partial(self._store.revisions.recall, message, by)
+    async def recall(
+        self,
+        message: Message,
+        by: UserId,
+        check: Check,
+        judged_version: int | None = None,
+        audit: AuditNote | None = None,
+    ) -> Message:
+        """Recall a message: no user gets its content any more. Guarantees and errors are those of `edit`.
+
+        audit: the entry of the audit log, which is stored with the recall.
+        """
+        rows = self._store.audit.entry_rows(audit) if audit is not None else ()
+        write = partial(self._store.revisions.recall, message, by, audit=rows)
         return await self._start(self._revise(message, RevisionKind.RECALL, write, by, check, judged_version))
 
     async def suppress_embeds(

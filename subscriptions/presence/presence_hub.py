@@ -128,7 +128,7 @@ class PresenceHub:
     def begin(self, watch: PresenceWatch, watched: WatchedUser) -> PresenceState:
         """Return the present state of a user, and let later changes be events of a subscription that has joined."""
         self.users.present_state(watched)
-        return watched.begin(watch)
+        return watched.begin(watch, self._store.clock.now_ms())
 
     def leave(self, watch: PresenceWatch, left: Iterable[WatchedUser]) -> Mapping[UserId, PresenceState]:
         """Remove a subscription from users. Return the last states that it got. Idempotent."""

@@ -93,11 +93,16 @@ class WatchedUser:
         """Keep the user watched for a subscription, which gets no events before `begin`."""
         self._given.setdefault(watch, None)
 
-    def begin(self, watch: PresenceWatch) -> PresenceState:
+    def begin(self, watch: PresenceWatch, now_ms: int) -> PresenceState:
         """Return the present state, and let later changes be events of a subscription that has joined."""
+        state = self._state_for(watch, now_ms)
+        self._given[watch] = _Given(state, asyncio.get_running_loop().time())
+        return state
+
+    def _state_for(self, watch: PresenceWatch, now_ms: int) -> PresenceState:
         assert self.state is not None
-        self._given[watch] = _Given(self.state, asyncio.get_running_loop().time())
-        return self.state
+        hidden = watch.hidden.get(self.user)
+        return self.state if hidden is None else PresenceState(hidden, now_ms, self.state.profile_changes)
 
     def leave(self, watch: PresenceWatch) -> PresenceState | None:
         """Remove a subscription. Return the last state that it got. Idempotent."""
@@ -107,7 +112,9 @@ class WatchedUser:
             self._timer = None
         return given.state if given is not None else None
 
-    async def announce(self, interval: float, slices: LoopSlices, call_again: Callable[[WatchedUser], None]) -> None:
+    async def announce(
+        self, interval: float, now_ms: int, slices: LoopSlices, call_again: Callable[[WatchedUser], None]
+    ) -> None:
         """Give the present state to the subscriptions that have seen another one, `interval` seconds ago or earlier.
 
         `call_again` is called when the next one of the others may get it.
@@ -118,8 +125,11 @@ class WatchedUser:
         for watch in list(self._given):
             await slices.next()
             # It may have left, and the state may have changed meanwhile.
-            given, state = self._given.get(watch), self.state
-            if given is None or state is None or given.state.is_like(state):
+            given = self._given.get(watch)
+            if given is None or self.state is None:
+                continue
+            state = self._state_for(watch, now_ms)
+            if given.state.is_like(state):
                 continue
             now = loop.time()
             if now < given.at + interval:
@@ -139,11 +149,13 @@ class WatchedUser:
 class PresenceWatch:
     """The users that one subscription shows. The same user counts once."""
 
-    __slots__ = ("_hub", "_users", "listen")
+    __slots__ = ("_hub", "_users", "hidden", "listen")
 
     def __init__(self, hub: PresenceHub, listen: Listener) -> None:
         """Begin without users. `listen` gets the later changes of what others see of them, and of their names."""
         self.listen = listen
+        self.hidden: Mapping[UserId, ShownPresence] = {}
+        """The presence to show of users who have blocked the subscriber."""
         self._hub = hub
         self._users: dict[UserId, WatchedUser] = {}
 
@@ -161,6 +173,12 @@ class PresenceWatch:
             raise
         self._users |= {each.user: each for each in joined}
         return {each.user: self._hub.begin(self, each) for each in joined}
+
+    def hide(self, hidden: Mapping[UserId, ShownPresence]) -> None:
+        """Show only this of some users from now on, and the others as they are. The changes become events."""
+        changed = [user for user in hidden.keys() ^ self.hidden.keys() if user in self._users]
+        self.hidden = hidden
+        self._hub.users.derive_soon(changed)
 
     def remove(self, users: Collection[UserId]) -> Mapping[UserId, PresenceState]:
         """Stop watching users. Return the last state of each that was returned by `add` or given to the listener."""

@@ -214,7 +214,7 @@ class WatchedUsers:
                     continue
                 try:
                     self._derive(watched)
-                    await watched.announce(self.event_seconds, slices, self._announce_again)
+                    await watched.announce(self.event_seconds, self._clock.now_ms(), slices, self._announce_again)
                 except Exception:
                     _log.exception("presence_not_derived", user=watched.user)
         finally:

@@ -6,7 +6,7 @@ those of INVISIBLE users. An INVISIBLE user gets the same answers, and their eve
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from store.base.ids import ConversationId, UserId, parse_thread
 from store.base.workspace_ids import workspace_of_channel
@@ -30,8 +30,17 @@ _Record = Callable[[UserId, ConversationId, WantedReads], Awaitable[RecordedTypi
 class TypingNotifier:
     """Notifies the connected members of a conversation that a user is typing, or has stopped."""
 
-    def __init__(self, store: Store, bus: Bus, ephemeral: EphemeralDelivery, shared_events: SharedEvents) -> None:
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        ephemeral: EphemeralDelivery,
+        shared_events: SharedEvents,
+        find_blockers: Callable[[UserId, Sequence[UserId]], Awaitable[Collection[UserId]]],
+    ) -> None:
+        """Connect the parts. find_blockers: returns those of some users who have blocked a user."""
         self._store = store
+        self._find_blockers = find_blockers
         self._shared_events = shared_events
         self._bus = bus
         self._ephemeral = ephemeral
@@ -99,7 +108,7 @@ class TypingNotifier:
 
     async def _notify(self, event: EphemeralEvent, version: str, record: _Record) -> tuple[TypingStep, bool]:
         """Send an event to the other members, if it is due. Return the step, and whether a visible member gets it."""
-        others = await self._ephemeral.list_others(event, version)
+        others = await self._list_others(event, version)
         is_large = self._ephemeral.is_large(others)
         wanted = WantedReads((), others[:_FIRST_CANDIDATES]) if is_large else WantedReads(others, others)
         recorded = await record(event.user, event.conversation, wanted)
@@ -115,6 +124,12 @@ class TypingNotifier:
                 self._ephemeral.send(event, others, recorded.routes)
         return recorded.step, is_seen
 
+    async def _list_others(self, event: EphemeralEvent, version: str) -> list[UserId]:
+        """Return the other members, without those who have blocked the user: they get nothing, and do not count."""
+        others = await self._ephemeral.list_others(event, version)
+        blockers = await self._find_blockers(event.user, others)
+        return [other for other in others if other not in blockers] if blockers else others
+
     async def _find_visible(self, event: EphemeralEvent, others: Sequence[UserId]) -> bool:
         """Return whether one of many members is visible. If none is, this is remembered for WINDOW_MS."""
         if self._without_visible.contains(event.conversation, event.at_ms):
@@ -129,7 +144,7 @@ class TypingNotifier:
         channel, user, viewers = event.conversation, event.user, self._shared_events.channel_viewers
         followers: Sequence[UserId] = ()
         if parse_thread(channel) is not None:
-            followers = await self._ephemeral.list_others(event, "")
+            followers = await self._list_others(event, "")
         sample = viewers.sample(channel, user)
         wanted = WantedReads(followers, tuple(dict.fromkeys((*sample, *followers))), workspace_of_channel(channel))
         recorded = await record(user, channel, wanted)

@@ -16,7 +16,10 @@ from pymongo import MongoClient
 from resolvers.users.callers import Caller, CallerRole
 from server.services import Services
 from store.base.ids import UserId
+from store.mongo.collections import PRESENCES, REPORTS
+from store.presence.presence_fields import PresenceField
 from store.redis.cache import Call
+from store.reports.report import ReportField
 from subscriptions.presence.connected_devices import GivenDevice
 from subscriptions.transport.engine import (
     ConnectionContext,
@@ -76,8 +79,11 @@ SYNC = f"""query ($since: Cursor, $first: Int = 100) {{ syncSessions(since: $sin
 _HASH_OF_NOTHING = hashlib.md5(b"").hexdigest()
 """Hash of an empty collection. Building an index makes one, at any time."""
 
-_WRITTEN_BEHIND = {"deployment", "leases", "search", "webhook_events", "webhook_lines", "webhook_log"}
+_WRITTEN_BEHIND = {"deployment", "expired", "leases", "search", "webhook_events", "webhook_lines", "webhook_log"}
 """Collections that servers write at any time: for themselves, and behind the deliveries of messages."""
+
+_FIELDS_WRITTEN_LATER = {PRESENCES: PresenceField.SEEN, REPORTS: ReportField.NOTE_DUE}
+"""When a user was last seen is stored 15 s after they left; that webhooks know of a report, when they do."""
 
 _CONVERSATIONS = ("p_", "g_", "b_", "c_", "t_")
 LIVE_MESSAGES = (
@@ -321,10 +327,11 @@ class Api(SessionCalls, GroupCalls):
         return [milliseconds / 3_600_000 for milliseconds in lifetimes]
 
     async def stored_documents(self) -> dict[str, dict[Any, Json]]:
-        """Return every document of the database except those that are written behind requests."""
+        """Return every document of the database except what is written behind requests."""
         await self.wait_until_idle()
-        names = set(self.database.list_collection_names()) - _WRITTEN_BEHIND
+        names = set(self.database.list_collection_names()) - _WRITTEN_BEHIND - set(_FIELDS_WRITTEN_LATER)
         rows = {name: {row["_id"]: row for row in self.database[name].find()} for name in sorted(names)}
+        rows |= self._rows_without_later_fields()
         # Building an index makes an empty collection, at any time.
         return {name: documents for name, documents in rows.items() if documents}
 
@@ -333,7 +340,18 @@ class Api(SessionCalls, GroupCalls):
         await self.wait_until_idle()
         hashes: dict[str, str] = self.database.command("dbHash")["collections"]
         written = {name: digest for name, digest in hashes.items() if name not in _WRITTEN_BEHIND}
+        written |= {
+            name: repr(rows) if rows else _HASH_OF_NOTHING for name, rows in self._rows_without_later_fields().items()
+        }
         return {name: digest for name, digest in written.items() if digest != _HASH_OF_NOTHING}
+
+    def _rows_without_later_fields(self) -> dict[str, dict[Any, Json]]:
+        """Return the documents of some collections, without the fields that the server writes later."""
+        found = {}
+        for name, field in _FIELDS_WRITTEN_LATER.items():
+            rows = self.database[name].find({}, {field: 0}).sort("_id")
+            found[name] = {row["_id"]: row for row in rows if row.keys() != {"_id"}}
+        return found
 
 
 def message_input(to: str, content: str = "hello", **more: Any) -> Json:

@@ -84,6 +84,11 @@ class SampleChannels:
         """Deny a member permissions in a channel."""
         await self.change_channel(channel, overwrites=Overwrites({}, {UserId(user): Overwrite(deny=deny)}))
 
+    async def give(self, role: RoleId, permissions: Permission) -> None:
+        """Store other permissions of a role."""
+        changed = replace(self.policy.roles[role], permissions=permissions)
+        await self.change(replace(self.policy, roles={**self.policy.roles, role: changed}))
+
     async def remove_from_staff(self, user: str) -> None:
         """End a membership of the PRIVATE channel."""
         head = await self.store.conversations.find(self.staff)

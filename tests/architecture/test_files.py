@@ -8,6 +8,7 @@ import pytest
 
 from store.scripts import read_scripts
 from tests.architecture.sources import PACKAGES, ROOT, modules
+from tests.conftest import SLOW
 
 LONGEST = 400
 
@@ -38,3 +39,13 @@ def test_every_module_has_a_docstring() -> None:
 def test_the_scripts_on_disk_are_the_scripts_in_use() -> None:
     on_disk = {path.stem for path in (ROOT / "store").glob("*/scripts/[!_]*.lua")}
     assert set(read_scripts()) == on_disk
+
+
+def test_the_slow_tests_exist_and_are_sorted() -> None:
+    missing = []
+    for name in SLOW:
+        path, _, test = name.partition("::")
+        if not (ROOT / path).exists() or (test and f"def {test}(" not in (ROOT / path).read_text()):
+            missing.append(name)
+    assert missing == []
+    assert list(SLOW) == sorted(set(SLOW))

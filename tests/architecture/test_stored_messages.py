@@ -17,6 +17,7 @@ WRITERS = {
     "store/conversations/group_store.py": "inserts the first message of a group, before it has a head",
     "store/threads/thread_store.py": "marks parent messages; mark_parent_message changes the version",
     "store/channels/channel_contents.py": "deletes the messages of channels that nobody can see any more",
+    "store/retention/expired_messages.py": "deletes expired messages; raise_floor has changed the version before",
 }
 """Modules that write messages to MongoDB, and why no server shows what it has kept."""
 

@@ -1,4 +1,4 @@
-"""The demo in a browser: `web/tests/demo-*.mjs`."""
+"""The demo and the sample for React in a browser: `web/tests/demo-*.mjs` and `react-chat.mjs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONG = {"demo-details", "demo-reach", "demo-trouble"}
 
 CHECKS = [
     pytest.param(path.stem, sentence, marks=pytest.mark.long if path.stem in LONG else ())
-    for path in sorted(PROGRAMS.glob("demo-*.mjs"))
+    for path in (*sorted(PROGRAMS.glob("demo-*.mjs")), PROGRAMS / "react-chat.mjs")
     for sentence in checks_of(path.stem)
 ]
 

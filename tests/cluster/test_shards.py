@@ -6,11 +6,11 @@ import pytest
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.errors import Unreachable
+from store.build import build_store
 from store.deployment.redis_generations import Generations
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
 from store.scripts import read_scripts
-from store.store import build_store
 
 
 def _generations(mongo: Mongo) -> Generations:

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from store.base.clock import DeploymentClock
+from store.build import build_store
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
 from store.scripts import read_scripts
-from store.store import Store, build_store
+from store.store import Store
 from tests.clock import ManualClock
 
 

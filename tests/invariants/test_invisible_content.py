@@ -31,7 +31,7 @@ USER = f"""query ($id: ID!, $group: ID!, $workspace: ID!) {{
     group(id: $group) {{ memberCount members {{ edges {{ node {{ role user {{ id presence {{ status }} }} }} }} }} }}
     workspace(id: $workspace) {{ onlineCount memberCount members(online: true) {{ edges {{ node {{ user {{
         id presence {{ status isMobile lastActiveAt }} }} }} }} }} }} }}"""
-ID = re.compile(r"\b(?:[mgwctrdsiknfh]|b|cat)_[\w.~-]+|\b\d{13,}\b|\b[0-9a-f]{8}\b")
+ID = re.compile(r"\b(?:[amgwctrdsiknfhx]|b|cr|cat)_[\w.~-]+|\b\d{13,}\b|\b[0-9a-f]{8}\b")
 CURSOR = re.compile(r'(?<=ursor":")[^"]+|(?<="code":")[^"]+')
 TIME = re.compile(r"(?<=:\d\d)\.\d{3}Z")
 

@@ -13,10 +13,12 @@ from resolvers.users.callers import Caller, CallerRole
 from schema.base.context import Context
 from schema.base.viewers import TrackedViewer
 from store.base.ids import ConversationId, UserId
+from tests.api.blocks.calls import block, blocked, expect_blocked, unblock
 from tests.api.client import SEND, cancel_tasks, message_input, private_id
 from tests.api.workspaces.calls import add_members, create_workspace
 from tests.api.workspaces.role_calls import add_channel, overwrite, permissions_in
 from tests.invariants.two_servers import TwoServers
+from tests.waiting import wait_for
 
 
 async def test_without_redis_everything_but_live_events_goes_on(deployment: TwoServers) -> None:
@@ -54,6 +56,47 @@ async def test_without_redis_everything_but_live_events_goes_on(deployment: TwoS
     assert edited["content"] == "better"
     assert [message["content"] for message in await one.history(bob, talk)] == ["before", "better", "second"]
     assert (await one.expect_send_refusal(alice, "p_x_y", "no")).code == "NOT_FOUND"
+
+
+async def test_without_redis_blocks_hold_on_every_server(deployment: TwoServers) -> None:
+    one, other = deployment.one, deployment.other
+    alice, bob, carol = await one.create_users("alice", "bob", "carol")
+    group = await one.create_group(carol, alice, bob)
+    await one.send(bob, alice)
+    await block(one, alice, carol)
+    await deployment.lose_redis()
+    await expect_blocked(other, carol, alice)
+    await block(other, alice, bob)
+    for process in (one, other):
+        await expect_blocked(process, bob, alice)
+        await expect_blocked(process, bob, alice, subBiz="shop")
+        assert set(await blocked(process, alice)) == {bob, carol}
+        await process.send(bob, group)
+    await unblock(one, alice, carol)
+    await other.send(carol, alice)
+    await deployment.bring_redis_back()
+    await expect_blocked(one, bob, alice)
+    await other.send(carol, alice)
+    await unblock(one, alice, bob)
+    await other.send(bob, alice)
+
+
+async def test_without_redis_a_send_that_waits_for_others_is_judged_after_its_turn(deployment: TwoServers) -> None:
+    """It has read the conversation before the block, because of the message that it answers."""
+    one, other = deployment.one, deployment.other
+    alice, bob = await one.create_users("alice", "bob")
+    talk = private_id(alice, bob)
+    first = (await one.send(alice, bob))["message"]["id"]
+    await deployment.lose_redis()
+    turn: Any = other.services.app.store.cache.turn(ConversationId(talk))
+    async with turn:
+        sending = [
+            asyncio.create_task(other.expect_send_refusal(bob, to, "late", replyToId=first)) for to in (alice, talk)
+        ]
+        await wait_for(lambda: len(turn._waiters or ()) == 2)
+        await block(one, alice, bob)
+    assert [refusal.code for refusal in await asyncio.gather(*sending)] == ["BLOCKED"] * 2
+    assert len(await one.history(alice, talk)) == 1
 
 
 async def test_without_redis_concurrent_sends_to_one_conversation_get_a_seq_each(
@@ -236,7 +279,8 @@ async def test_a_subscription_waiting_for_redis_rarely_queries_mongodb(deploymen
     waiting = asyncio.create_task(one.listen(alice, id=group))
     await asyncio.sleep(0.5)
     assert not waiting.done()
-    assert one.services.app.store.mongo.trips - trips <= 2
+    # One of them reads the users that the subscriber has blocked.
+    assert one.services.app.store.mongo.trips - trips <= 3
     await cancel_tasks(waiting)
 
 

@@ -11,10 +11,11 @@ from resolvers.files.inspection.inspector import Inspector
 from resolvers.previews.pictures import Pictures
 from resolvers.previews.preview_fetcher import PreviewFetcher
 from store.base.clock import DeploymentClock
+from store.build import build_store
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
 from store.scripts import read_scripts
-from store.store import Store, build_store
+from store.store import Store
 from tests.clock import ManualClock
 from tests.previews.site import Site, fetcher_for, open_site
 

@@ -59,6 +59,7 @@ CASES = {
     "mute that has ended": (case(session=session(muted=True, muted_until_ms=START_MS)), Verdict.SHOW),
     "former member": (case(session=session(last_readable_seq=9)), Verdict.NO_ACCESS),
     "ended group": (case(session=session(dissolved=True)), Verdict.NO_ACCESS),
+    "banned from the deployment": (case(is_banned=True), Verdict.NO_ACCESS),
     "own message": (case(message(sender=BOB)), Verdict.NOTHING),
     "silent message": (case(message(is_silent=True)), Verdict.NOTHING),
     "SYSTEM message": (case(message(kind=MessageKind.SYSTEM, system_event=CUSTOM)), Verdict.NOTHING),

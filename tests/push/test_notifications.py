@@ -8,6 +8,7 @@ from resolvers.push.push_tags import push_tag
 from store.base.ids import ConversationId
 from store.devices.device import PushPlatform
 from store.sessions.fields import NotificationLevel
+from tests.api.blocks.calls import block, unblock
 from tests.api.client import private_id
 from tests.api.conftest import Deployments
 from tests.api.threads.calls import thread_of
@@ -193,3 +194,25 @@ async def test_the_badge_counts_unread_messages_and_mentions(pushing: Pushing) -
     await pushing.send(alice, group, "named", mentions=[bob])
     await pushing.work()
     assert {push.message.badge for push in pushing.service.to(bob)} == {3}
+
+
+async def test_messages_of_blocked_senders_notify_nobody(pushing: Pushing) -> None:
+    alice, bob, carol = await pushing.create_users("alice", "bob", "carol")
+    group = await pushing.api.create_group(alice, bob, carol, name="Climbers")
+    await block(pushing.api, alice, bob)
+    await pushing.send(bob, group, "rope?", mentions=[alice])
+    await pushing.expect(alice)
+    assert pushing.service.texts(carol) == [("Climbers", "Bob: rope?")]
+    await pushing.send(carol, group, "here")
+    await pushing.expect(alice, ("Climbers", "Carol: here"))
+    await unblock(pushing.api, alice, bob)
+    await pushing.send(bob, group, "thanks")
+    await pushing.pass_time(60)
+    assert pushing.service.texts(alice)[-1] == ("Climbers", "Bob: thanks")
+
+
+async def test_a_block_before_the_push_is_due_prevents_it(pushing: Pushing) -> None:
+    alice, bob = await pushing.create_users("alice", "bob")
+    await pushing.send(bob, alice, "one")
+    await block(pushing.api, alice, bob)
+    await pushing.expect(alice)

@@ -72,7 +72,7 @@ VISIBLE_WITH_OBJECT = """
     VoiceState: user channelId selfMute selfDeaf mute deaf video screen joinedAt
     VoiceStateChanged: workspaceId state left rev
     Channel: voiceStates
-    Workspace: id name domain iconUrl plan isOpen owner memberCount createdAt
+    Workspace: id name domain iconUrl plan isOpen retentionDays owner memberCount createdAt
     WorkspaceConnection: edges pageInfo
     WorkspaceEdge: node cursor
     WorkspaceMember: user nickname roles joinedAt timedOutUntil
@@ -100,7 +100,7 @@ VIEWERS_OWN = """
     Group: lastMessage session visibleRanges
     Channel: lastMessage session viewerFollows overwrites viewerPermissions viewerMayWriteAt
     ChannelCategory: overwrites
-    Message: replyTo thread broadcastOf
+    Message: replyTo thread broadcastOf isFromBlocked
     Thread: session lastMessage replyCount participantCount participants lastReplyAt followerCount viewerFollows rev
     Reaction: viewerReacted
     SendMessagePayload: session
@@ -123,10 +123,22 @@ VIEWERS_OWN = """
     SyncSession: reason hasMore sessions totalUnread cursor reset
     Device: *
     PushResult: *
+    Erasure: userId state remaining finishedAt
+    ContentRule: *
     Webhook: *
     WebhookDelivery: *
+    AuditEntry: *
+    AuditConnection: edges pageInfo
+    AuditEdge: node cursor
     WebhookDeliveryConnection: edges pageInfo
     WebhookDeliveryEdge: node cursor
+    Ban: *
+    BanConnection: edges pageInfo
+    BanEdge: node cursor
+    Report: *
+    ReportConnection: edges pageInfo
+    ReportEdge: node cursor
+    Export: *
 """
 """Different for each viewer: their own session and numbers, and messages within their own intervals."""
 

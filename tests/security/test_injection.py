@@ -126,8 +126,9 @@ def valid_for(sample: SampleGroup) -> Json:
         "markChannelsRead.workspaceId": "w_1", "followedChannels.workspaceId": "w_1",
         "searchMessages.query": "hello", "searchMessages.filter": {},
         "createOutgoingWebhook.workspaceId": "w_1", "createOutgoingWebhook.url": "https://192.0.2.1/",
-        "createOutgoingWebhook.events": ["REPORT_OPENED"], "webhookDeliveries.webhookId": "h_1",
-        "redeliverWebhook.webhookId": "h_1",
+        "report.reason": "SPAM", "resolveReport.action": "NONE", "resolveReport.reportId": "x_1",
+        "redeliverWebhook.webhookId": "h_1", "setContentRules.workspaceId": "w_1",
+        "setContentRules.rules": [{"action": "BLOCK"}],
     }  # fmt: skip
 
 

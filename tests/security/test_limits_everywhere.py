@@ -116,7 +116,7 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
     created = await api.data(
         sample.owner,
         """mutation ($id: ID!) { createOutgoingWebhook(
-            workspaceId: $id, url: "https://8.8.8.8/", events: [REPORT_OPENED]) { id } }""",
+            workspaceId: $id, url: "https://8.8.8.8/", events: [GROUP_CHANGED]) { id } }""",
         id=sample.workspace,
     )
     webhook = created["createOutgoingWebhook"]["id"]
@@ -130,12 +130,15 @@ async def test_every_page_size_is_limited_to_100(api: Api) -> None:
             "searchMessages": 'query: "word", ',
             "reactors": f'messageId: "{sample.message}", emoji: ":wave:", ',
             "followedChannels": f'workspaceId: "{sample.workspace}", ',
+            "reports": f'workspaceId: "{sample.workspace}", ',
             "webhookDeliveries": f'webhookId: "{webhook}", ',
+            "auditLog": f'workspaceId: "{sample.workspace}", ',
+            "bans": f'workspaceId: "{sample.workspace}", ',
         }
         other_arguments = needed_arguments.get(name, "")
         for size, is_accepted in ((100, True), (101, False), (0, False), (-1, False), (2**31 - 1, False)):
             query = query_by_type[type_] % f"{name}({other_arguments}{argument}: {size}) {{ __typename }}"
-            caller = sample.owner if name == "webhookDeliveries" else sample.member
+            caller = sample.owner if name in ("auditLog", "bans", "reports", "webhookDeliveries") else sample.member
             response = await api.run(caller, query)
             assert ("errors" not in response) is is_accepted, query
             assert is_accepted or codes(response) == {"INVALID_INPUT"}, query
@@ -197,6 +200,11 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
             f'channelId: "c_1.1", roleId: "r_{sample.workspace[2:]}", allow: $l) {{ roleId }} }}',
             ["SPEAK"] * 20_000,
         ),
+        "setContentRules": (
+            "mutation ($l: [String!]!) { setContentRules("
+            f'workspaceId: "{sample.workspace}", rules: [{{ words: $l, action: BLOCK }}]) {{ id }} }}',
+            ["spam"] * 20_000,
+        ),
         "createOutgoingWebhook": (
             "mutation ($l: [ID!]) { createOutgoingWebhook("
             f'workspaceId: "{sample.workspace}", url: "https://8.8.8.8/", events: [], channelIds: $l) {{ id }} }}',
@@ -210,6 +218,10 @@ async def test_too_long_lists_are_refused(api: Api) -> None:
             "mutation ($l: [ID!]!) { sendMessage(input: {"
             f'conversationId: "{sample.group}", content: "x", mentions: $l}}) {{ replayed }} }}',
             user_ids,
+        ),
+        "recallMessages": (
+            f'mutation ($l: [ID!]!) {{ recallMessages(conversationId: "{sample.group}", messageIds: $l) {{ id }} }}',
+            [f"m_{number}" for number in range(20_000)],
         ),
         "reportActivity": (
             "mutation ($l: [ActivityInput!]!) { reportActivity(active: true, activities: $l) { setting } }",

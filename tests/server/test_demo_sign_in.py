@@ -46,6 +46,21 @@ async def test_one_click_signs_in_as_a_demo_user(settings_with: Callable[..., Se
             assert refused.status_code >= 400 and "token" not in refused.text
 
 
+async def test_a_role_may_be_asked_for_with_the_token(settings_with: Callable[..., Settings]) -> None:
+    async with serving_app(settings_with(jwt_secret=DEVELOPMENT_SECRET, development=True)) as app:
+        for role, may in ((None, False), ("user", False), ("service", True), ("admin", True)):
+            body: dict[str, str] = {"userId": "alice"} | ({"role": role} if role else {})
+            token = (await app.http.post("/dev/sign-in", json=body)).json()["token"]
+            answer = await app.ask(
+                'mutation { upsertUsers(input: [{id: "vera", displayName: "Vera"}]) { id } }',
+                authorization=f"Bearer {token}",
+            )
+            assert ("errors" not in answer.json()) is may
+        for unknown in ("owner", "", ["admin"], None):
+            refused = await app.http.post("/dev/sign-in", json={"userId": "alice", "role": unknown})
+            assert (refused.status_code, "token" in refused.json()) == (400, False)
+
+
 async def test_sign_in_does_not_exist_outside_development(serve_app: ServeApp) -> None:
     async with serve_app(demo=True) as app:
         assert (await app.http.get("/dev/people")).status_code == 404

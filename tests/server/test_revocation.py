@@ -170,7 +170,7 @@ async def test_server_without_notification_applies_the_revocation(
         send_to_redis(settings.redis_url, "CLIENT", "KILL", "TYPE", "pubsub")
         await until(lambda: known.is_revoked(ALICE, 1.9))
         assert not known.is_revoked(ALICE, 2.0)
-    monkeypatch.setattr("subscriptions.realtime.revocations.CHECK_SECONDS", 0.05)
+    monkeypatch.setattr("store.base.repeated_read.CHECK_SECONDS", 0.05)
     async with open_services(settings) as services:
         rows, known = services.app.store.revocations, services.revocations
         assert known.is_revoked(ALICE, 1.9)
@@ -186,13 +186,14 @@ async def test_server_without_notification_applies_the_revocation(
 
 async def test_nobody_is_admitted_before_revocations_are_loaded(settings: Settings, clock: Any) -> None:
     async with open_services(settings) as services:
-        known = Revocations(services.app.store.revocations, services.app.bus)
-        admission = AuthGuard(Authenticator(Settings(jwt_secret=SECRET), clock), known)
+        store = services.app.store
+        known = Revocations(store.revocations, store.erased_users, services.app.bus, store.clock)
+        admission = AuthGuard(Authenticator(Settings(jwt_secret=SECRET), clock), known, services.app.bans)
         with pytest.raises(Unavailable):
             await admission.authenticate(signed())
-        await known.open()
+        await known.reading.open()
         assert (await admission.authenticate(signed())).user_id == ALICE
-        await known.close()
+        await known.reading.close()
 
 
 async def test_user_revoked_while_signing_in_is_refused() -> None:

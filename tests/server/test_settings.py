@@ -159,6 +159,12 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
         "apns_topic": "org.example.chat",
         "apns_sandbox": "true",
         "fcm_credentials": service_account(),
+        "retention_days": "30",
+        "audit_days": "0",
+        "content_hook_url": "http://moderation:9000/check",
+        "content_hook_secret": "whsec_" + "c2VjcmV0" * 5 + "c2VjcmV0",
+        "content_hook_fails_open": "false",
+        "content_hook_reporter": "moderator",
         "data_center": "31",
         "log_level": "debug",
         "log_format": "CONSOLE",
@@ -167,6 +173,7 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
     not_given = {"jwt_secret", "jwt_secret_file", "jwt_previous_secrets_file", "jwks_url"}
     not_given |= {"s3_secret_key_file", "file_address_key", "file_address_key_file", "file_address_previous_keys_file"}
     not_given |= {"livekit_api_secret_file", "vapid_private_key_file", "apns_key_file", "fcm_credentials_file"}
+    not_given |= {"content_hook_secret_file"}
     assert not_given | given.keys() == Settings.model_fields.keys()
     for field, value in given.items():
         monkeypatch.setenv(variable(field), value)

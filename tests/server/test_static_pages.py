@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import graphql
 import httpx
 import pytest
 from starlette.applications import Starlette
@@ -79,6 +78,14 @@ async def test_files_may_be_cached_forever(built: httpx.AsyncClient) -> None:
     assert response.headers["content-type"].startswith("text/javascript")
     assert response.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_texts_are_compressed_for_browsers_that_accept_it(built: httpx.AsyncClient) -> None:
+    for accepted, encoding in (("gzip, br", "gzip"), ("identity", None)):
+        response = await built.get(f"{ASSETS}/app-1.js", headers={"accept-encoding": accepted})
+        assert (response.status_code, response.text) == (200, "app")
+        assert response.headers.get("content-encoding") == encoding
+        assert response.headers["vary"] == "accept-encoding"
 
 
 @pytest.mark.parametrize("name", ["index.html", "..%2fsecret.js", "%2e%2e/secret.js", ".log", "other.js", "x" * 300])
@@ -169,20 +176,6 @@ def test_built_pages_comply_with_the_content_security_policy(page: str) -> None:
 def test_npm_uses_the_registry_of_the_machine() -> None:
     locked = json.loads((WEB / "package-lock.json").read_bytes())["packages"]
     assert not any("resolved" in package for package in locked.values())
-
-
-def test_playground_examples_are_valid_for_the_schema() -> None:
-    schema = graphql.build_schema((WEB.parent / "schema" / "schema.graphql").read_text(encoding="utf-8"))
-    examples = playground_examples()
-    assert len(examples) == 12
-    for example in examples:
-        assert graphql.validate(schema, graphql.parse(example)) == []
-
-
-def playground_examples() -> list[str]:
-    """Return the example operations of the playground."""
-    paths = sorted((WEB / "playground" / "src" / "examples").glob("*.graphql"))
-    return [path.read_text(encoding="utf-8") for path in paths]
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")

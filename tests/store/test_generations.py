@@ -9,13 +9,14 @@ import pytest
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.errors import Unreachable
+from store.build import build_store
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
 from store.redis.backends import FallbackBackend
 from store.redis.cache import Cache, Call
 from store.redis.request_scope import RequestScope, discard_request_cache
 from store.scripts import read_scripts
-from store.store import Store, build_store
+from store.store import Store
 
 
 @pytest.fixture

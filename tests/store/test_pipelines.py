@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -285,3 +286,16 @@ async def test_calls_at_the_same_time_count_as_many_round_trips_as_the_longest(r
         assert cache.trips == 9
     finally:
         await cache.close()
+
+
+async def test_calls_of_a_canceled_gather_do_not_begin(cache: Cache) -> None:
+    async def begin() -> None:
+        raise AssertionError("it has begun")
+
+    calls = [begin(), begin()]
+    gathering = asyncio.ensure_future(cache.gather(*calls))
+    await asyncio.sleep(0)  # The gather has begun, and its calls have not.
+    gathering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gathering
+    assert [inspect.getcoroutinestate(call) for call in calls] == [inspect.CORO_CLOSED] * 2

@@ -12,11 +12,13 @@ from pymongo import MongoClient
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.ids import UserId, is_user_id
+from store.build import build_store
 from store.mongo.client import Mongo
-from store.mongo.collections import BY_ID, BY_SEARCH_KEY, USERS
+from store.mongo.collections import USERS
+from store.mongo.index_fields import BY_ID, BY_SEARCH_KEY
 from store.redis.cache import Cache
 from store.scripts import read_scripts
-from store.store import Store, build_store
+from store.store import Store
 from store.users.search_text import SearchQuery, normalize, parse_query, search_fields
 from store.users.user import User
 from store.users.user_search import IN_ORDER, among_filter, directory_filter
@@ -77,14 +79,14 @@ def query_of(text: str) -> SearchQuery:
 async def test_a_page_of_the_directory_reads_only_its_own_entries(store: Store, explain: Explain) -> None:
     later = "dora 050\tDora-50"
     for text, after in (("d", None), ("dora", None), ("dora 0", None), ("do", later), ("dora 010", None)):
-        keys, documents, plan = explain.run(directory_filter(VIEWER, query_of(text), after), BY_SEARCH_KEY, 10)
+        keys, documents, plan = explain.run(directory_filter([VIEWER], query_of(text), after), BY_SEARCH_KEY, 10)
         # The form of a name and the form of an id take an entry more each.
         assert documents <= 11
         assert keys <= 14
         assert "'stage': 'SORT'" not in plan
         assert "COLLSCAN" not in plan
     # A text of 7 characters: of 200 people, those with the same first 6 are compared.
-    keys, documents, _ = explain.run(directory_filter(VIEWER, query_of("dora 09"), None), BY_SEARCH_KEY, 10)
+    keys, documents, _ = explain.run(directory_filter([VIEWER], query_of("dora 09"), None), BY_SEARCH_KEY, 10)
     assert 10 <= documents <= 100
     assert keys <= 110
 

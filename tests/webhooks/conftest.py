@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from resolvers.webhooks.outgoing.message_json import iso
+from resolvers.base.times import iso_text_or_none
 from tests.api.client import Api
 from tests.api.conftest import OpenApi, deployments, open_api
 from tests.clock import DAY_MS, ManualClock
@@ -60,7 +60,7 @@ class ClockedApi:
 
     def iso_now(self) -> str:
         """Return the time of the clock as the API writes it."""
-        return str(iso(self.clock.now_ms()))
+        return str(iso_text_or_none(self.clock.now_ms()))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from resolvers.webhooks.outgoing.signatures import new_secret, signed_headers
+from resolvers.web_requests.signatures import new_secret, signed_headers
 
 _FILE = Path(__file__).parents[2] / "docs" / "clients" / "webhook_receiver.py"
 

@@ -16,7 +16,7 @@ from typing import cast
 import structlog
 
 from resolvers.base.errors import Unavailable
-from resolvers.files.inspection.decoding.jobs import Answer, Job
+from resolvers.files.inspection.decoding.jobs import Answer, DecodingJob
 
 _log = structlog.get_logger()
 
@@ -64,7 +64,7 @@ class DecoderPool:
         self._ending: dict[_Decoder, asyncio.TimerHandle] = {}
         self._reaping: set[asyncio.Task[int]] = set()
 
-    async def run(self, job: Job) -> Answer:
+    async def run(self, job: DecodingJob) -> Answer:
         """Return the answer to a job: `rejected` if its process crashes, or needs too much CPU time or memory.
 
         Raises Unavailable if no process is free within a few seconds, or the machine is too busy.
@@ -85,7 +85,7 @@ class DecoderPool:
             self._end(self._take())
         await asyncio.gather(*self._reaping)
 
-    async def _run(self, job: Job) -> Answer:
+    async def _run(self, job: DecodingJob) -> Answer:
         # A process may have been killed from outside, while it was idle or during the job.
         for attempt in range(_ATTEMPTS):
             answer = await self._try(job)
@@ -94,7 +94,7 @@ class DecoderPool:
             _log.warning("decoder_ended", attempt=attempt)
         raise Unavailable("the file could not be inspected; please try again")
 
-    async def _try(self, job: Job) -> Answer | None:
+    async def _try(self, job: DecodingJob) -> Answer | None:
         """Return the answer, None if the process ended."""
         decoder = self._take() if self._idle else await _start()
         answer: Answer | None = None
@@ -160,7 +160,7 @@ def _popen() -> Popen[bytes]:
     )
 
 
-async def _ask(decoder: _Decoder, job: Job) -> Answer | None:
+async def _ask(decoder: _Decoder, job: DecodingJob) -> Answer | None:
     """Return the answer, None if the process ended."""
     assert decoder.process.stdin is not None
     with suppress(BrokenPipeError):

@@ -12,8 +12,8 @@ import structlog
 
 from resolvers.base.errors import Unavailable
 from resolvers.files.inspection.decoder_pool import DecoderPool
-from resolvers.files.inspection.decoding.jobs import Answer, DecodingLimits, Job
-from resolvers.files.inspection.results import Inspected, Rejected, Scaled, thumbnail_width
+from resolvers.files.inspection.decoding.jobs import Answer, DecodingJob, DecodingLimits
+from resolvers.files.inspection.results import Inspected, RejectedFile, Scaled, thumbnail_width
 from resolvers.files.inspection.scanner import Scanner
 from resolvers.files.inspection.temp_folders import TempFolders
 
@@ -68,7 +68,7 @@ class Inspector:
 
     async def inspect(
         self, path: Path, type_hint: str | None = None, filename: str | None = None
-    ) -> Inspected | Rejected:
+    ) -> Inspected | RejectedFile:
         """Return what is in a file. Of an image, a copy without metadata is written.
 
         The type comes from the bytes. Only plain text may get another type by the hint or the name, and all of these
@@ -88,7 +88,7 @@ class Inspector:
             is_image=answer.get("is_image", False),
         )
 
-    async def scale(self, path: Path, width: int) -> Scaled | Rejected:
+    async def scale(self, path: Path, width: int) -> Scaled | RejectedFile:
         """Return a thumbnail of an image that was inspected: `thumbnail_width(width)` pixels wide, or as wide as it is.
 
         Raises Unavailable.
@@ -108,7 +108,7 @@ class Inspector:
         width: int = 0,
     ) -> tuple[Path, Answer]:
         target = path.with_name(f"{kind}-{secrets.token_hex(8)}")
-        job = Job(kind, str(path), str(target), type_hint, filename, width, self._limits)
+        job = DecodingJob(kind, str(path), str(target), type_hint, filename, width, self._limits)
         try:
             answer = await self._pool.run(job)
         except Unavailable:
@@ -118,6 +118,6 @@ class Inspector:
         return target, answer
 
 
-def _reject(answer: Answer) -> Rejected:
+def _reject(answer: Answer) -> RejectedFile:
     _log.info("file_rejected", reason=answer["rejected"])
-    return Rejected(answer["rejected"])
+    return RejectedFile(answer["rejected"])

@@ -54,7 +54,7 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedFile:
     """A file that cannot be decoded within the limits. The reason is for logs."""
 
     reason: str

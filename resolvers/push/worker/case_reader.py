@@ -17,6 +17,7 @@ from store.push.push_intents import TakenIntent
 from store.sessions.session import Session
 from store.store import Store
 from store.workspaces.user_workspaces import WorkspaceNotifications
+from subscriptions.realtime.bans.banned_users import BannedUsers
 
 _USERS_AT_ONCE = 200
 _MESSAGES_BEFORE = 20
@@ -43,14 +44,16 @@ class _InWorkspaces(NamedTuple):
 class CaseReader:
     """Reads cases. Raises StoreError."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, bans: BannedUsers) -> None:
         self._store = store
+        self._bans = bans
 
     async def read(self, intents: Sequence[TakenIntent]) -> list[Case]:
         """Return the case of each intent."""
         users = list(dict.fromkeys(each.user for each in intents))
-        settings, records, sessions, messages, inside = await asyncio.gather(
+        settings, blocks, records, sessions, messages, inside = await asyncio.gather(
             self._store.notification_settings.find_many(users),
+            self._store.blocks.rows.find(users),
             self._read_presences(users),
             self._read_sessions(intents),
             self._read_messages(intents),
@@ -75,6 +78,8 @@ class CaseReader:
                     messages=(*older.get((each.user, each.conversation), ()), *messages.get(each.conversation, ())),
                     notifications=_in_force(each, sessions, inside, settings[each.user]),
                     roles=roles or frozenset(),
+                    is_banned=self._bans.find(each.user) is not None,
+                    blocked=blocks[each.user].users,
                     is_in_use=record is not None and self._is_in_use(record),
                     is_disturbable=record is None or record.setting.at(now_ms).value is not PresenceSetting.DND,
                 )

@@ -70,6 +70,7 @@ class Case:
         notifications: The settings in force.
         roles: The user's roles in the workspace.
         is_in_use: A device of the user is connected and not idle.
+        is_banned: The user is banned from the deployment.
         is_disturbable: False if the user's presence is DND.
         blocked: Senders that the user has blocked.
     """
@@ -82,6 +83,7 @@ class Case:
     notifications: Notifications = field(default_factory=Notifications)
     roles: frozenset[RoleId] = frozenset()
     is_in_use: bool = False
+    is_banned: bool = False
     is_disturbable: bool = True
     blocked: frozenset[UserId] = frozenset()
     gateway: Session | None = None
@@ -148,6 +150,8 @@ def _show_or_wait(case: Case, messages: Sequence[Message], *, removes: bool, rep
 
 def _refuse_all(case: Case) -> Verdict | None:
     """Return why nothing of the conversation may be shown; None: it may."""
+    if case.is_banned:
+        return Verdict.NO_ACCESS
     session = case.session
     if session is None:
         return None

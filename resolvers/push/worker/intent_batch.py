@@ -63,7 +63,7 @@ class IntentBatch:
         self._store = app.store
         self._sender = sender
         self._texts = texts
-        self._reader = CaseReader(app.store)
+        self._reader = CaseReader(app.store, app.bans)
         self._badges = asyncio.Semaphore(_BADGES_AT_ONCE)
         self.verdicts: Counter[Verdict] = Counter()
         """Numbers of decisions of this process, by verdict."""

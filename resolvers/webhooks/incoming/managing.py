@@ -10,6 +10,7 @@ from resolvers.base.checks import check_avatar_url
 from resolvers.base.errors import Archived, LimitReached, NotFound
 from resolvers.base.names import accept_name
 from resolvers.base.rate_limits import check_rate
+from resolvers.webhooks.audit_values import note_of_webhook, webhook_values
 from resolvers.webhooks.webhook_access import no_webhook
 from resolvers.workspaces.access import no_permission
 from resolvers.workspaces.channel_decisions import change_channel
@@ -57,7 +58,9 @@ async def create_incoming_webhook(
         )
         created[:] = [webhook]
         # Written with the policy, so that creations and deletions in a workspace come one after the other.
-        return ProposedPolicyChange(rights.policy, writes=store.incoming_webhooks.creation_writes(webhook))
+        writes = store.incoming_webhooks.creation_writes(webhook)
+        note = note_of_webhook("createIncomingWebhook", actor, webhook, after=webhook_values(webhook))
+        return ProposedPolicyChange(rights.policy, writes=writes, audit=[note])
 
     await change_channel(app, actor, channel, _MANAGE, decide)
     return created[0]
@@ -75,7 +78,8 @@ async def delete_incoming_webhook(app: Confab, actor: UserId, webhook: Webhook) 
         if found is None:
             raise no_webhook()
         writes = app.store.incoming_webhooks.deletion_writes(found)
-        return ProposedPolicyChange(rights.policy, writes=writes, fenced=frozenset((channel,)))
+        note = note_of_webhook("deleteWebhook", actor, found, before=webhook_values(found))
+        return ProposedPolicyChange(rights.policy, writes=writes, fenced=frozenset((channel,)), audit=[note])
 
     try:
         await change_channel(app, actor, channel, _MANAGE, decide)
@@ -95,7 +99,8 @@ async def rotate_incoming_webhook(app: Confab, actor: UserId, webhook: Webhook) 
         raise no_webhook()
     if not rights.may(_MANAGE):
         raise no_permission(_MANAGE)
-    rotated = await app.store.webhooks.rotate(webhook.id, new_token(), app.store.clock.now_ms())
+    rows = app.store.audit.entry_rows(note_of_webhook("rotateWebhookSecret", actor, webhook))
+    rotated = await app.store.webhooks.rotate(webhook.id, new_token(), app.store.clock.now_ms(), rows)
     if rotated is None:
         raise no_webhook()
     return rotated

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import structlog
 
+from resolvers.web_requests.signatures import signed_headers
 from resolvers.webhooks.outgoing.endpoint import Attempt, Endpoints
 from resolvers.webhooks.outgoing.payloads import Payloads
 from resolvers.webhooks.outgoing.retry_schedule import (
@@ -20,7 +21,6 @@ from resolvers.webhooks.outgoing.retry_schedule import (
     hold_ms,
     parse_retry_after,
 )
-from resolvers.webhooks.outgoing.signatures import signed_headers
 from store.base.errors import StoreError
 from store.base.tasks import end_tasks
 from store.store import Store

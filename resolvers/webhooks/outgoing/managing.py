@@ -8,7 +8,8 @@ from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, LimitReached, NotFound
 from resolvers.base.rate_limits import check_rate
 from resolvers.users.callers import Caller
-from resolvers.webhooks.outgoing.signatures import new_secret
+from resolvers.web_requests.signatures import new_secret
+from resolvers.webhooks.audit_values import note_of_webhook, webhook_values
 from resolvers.webhooks.webhook_access import access_webhook, check_may_manage, no_webhook
 from store.base.ids import ConversationId, UserId, kind_of
 from store.base.workspace_ids import WorkspaceId, workspace_of
@@ -49,7 +50,8 @@ async def create_webhook(
         events=wanted,
     )
     try:
-        await store.webhooks.insert(webhook, MAX_OUTGOING)
+        note = note_of_webhook("createOutgoingWebhook", caller.user_id, webhook, after=webhook_values(webhook))
+        await store.webhooks.insert(webhook, MAX_OUTGOING, store.audit.entry_rows(note))
     except TooManyWebhooks as error:
         place = "a workspace" if owner is not None else "the deployment"
         raise LimitReached(f"{place} has at most {MAX_OUTGOING} outgoing webhooks", field="workspaceId") from error
@@ -61,7 +63,8 @@ async def rotate_secret(app: Confab, caller: Caller, id: str) -> Webhook:
     """Give an outgoing webhook a new secret. Events have signatures of both for 24 h. Raises NotFound and Forbidden."""
     webhook = await access_outgoing(app, caller, id)
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
-    rotated = await app.store.webhooks.rotate(webhook.id, new_secret(), app.store.clock.now_ms())
+    rows = app.store.audit.entry_rows(note_of_webhook("rotateWebhookSecret", caller.user_id, webhook))
+    rotated = await app.store.webhooks.rotate(webhook.id, new_secret(), app.store.clock.now_ms(), rows)
     if rotated is None:
         raise no_webhook()
     return rotated
@@ -74,7 +77,8 @@ async def delete_webhook(app: Confab, caller: Caller, id: str) -> None:
     """
     webhook = await access_outgoing(app, caller, id)
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
-    if not await app.store.webhooks.delete(webhook, app.store.clock.now_ms()):
+    note = note_of_webhook("deleteWebhook", caller.user_id, webhook, before=webhook_values(webhook))
+    if not await app.store.webhooks.delete(webhook, app.store.clock.now_ms(), app.store.audit.entry_rows(note)):
         raise no_webhook()
     await app.webhook_notes.announce()
 

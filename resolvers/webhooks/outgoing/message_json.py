@@ -1,18 +1,20 @@
-"""Messages, groups and channels as events of webhooks show them. Names are those of the API."""
+"""Messages, groups, channels and reports as events of webhooks show them. Names are those of the API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
+from resolvers.base.times import iso_text_or_none
 from store.base.ids import UserId, file_id, message_id
 from store.base.workspace_ids import workspace_of_channel
 from store.conversations.conversation import Head
+from store.files.file import Attachment
 from store.messages.message import Message
 from store.previews.embed import Embed
+from store.reports.report import Report
 from store.users.user import User
 from store.workspaces.policy import Channel
 
@@ -48,20 +50,11 @@ def message_json(message: Message, users: Users, nickname: str | None) -> Json:
         "replyTo": {"id": message_id(message.reply_to[0]), "seq": message.reply_to[1]} if message.reply_to else None,
         "systemEvent": {"kind": event.kind.name, "text": event.text} if event is not None else None,
         "editCount": message.edits,
-        "editedAt": iso(message.edited_at_ms),
-        "recalledAt": iso(message.recalled_at_ms),
+        "editedAt": iso_text_or_none(message.edited_at_ms),
+        "recalledAt": iso_text_or_none(message.recalled_at_ms),
         "recalledBy": _user(message.recalled_by, users) if message.recalled_by is not None else None,
-        "createdAt": iso(message.created_at_ms),
-        "attachments": [
-            {
-                "id": file_id(file.id),
-                "filename": file.filename,
-                "contentType": file.content.content_type,
-                "sizeBytes": file.content.size,
-                "description": file.description,
-            }
-            for file in message.attachments
-        ],
+        "createdAt": iso_text_or_none(message.created_at_ms),
+        "attachments": [_attachment(file) for file in message.attachments],
         "embeds": [_embed(embed) for embed in message.embeds.items],
         "reactions": reactions_json(message),
     }
@@ -73,7 +66,7 @@ def reactions_json(message: Message) -> list[Json]:
         {
             "emoji": reaction.emoji,
             "count": reaction.user_count,
-            "firstAt": iso(reaction.first_at_ms),
+            "firstAt": iso_text_or_none(reaction.first_at_ms),
             "users": [{"id": user} for user in reaction.users],
         }
         for reaction in message.reactions
@@ -110,15 +103,26 @@ def group_json(head: Head) -> Json | None:
         "historyVisibility": "FULL" if group.full_history else "SINCE_JOIN",
         "status": "DISSOLVED" if head.has_ended else "ACTIVE",
         "metadata": _decoded(group.metadata),
-        "createdAt": iso(group.created_at_ms),
+        "createdAt": iso_text_or_none(group.created_at_ms),
     }
 
 
-def iso(ms: int | None) -> str | None:
-    """Return a time as the API writes it: 2026-01-02T03:04:05.678Z."""
-    if ms is None:
-        return None
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def report_json(report: Report, users: Users, message: Json | None) -> Json:
+    """Return a report. message: the reported one; None: it is not shown."""
+    file = report.attachment
+    return {
+        "id": report.id,
+        "workspaceId": report.workspace,
+        "reporter": _user(report.reporter, users),
+        "user": _user(report.user, users),
+        "message": message,
+        "text": report.text,
+        "attachment": _attachment(file) if file is not None else None,
+        "reason": report.reason.name,
+        "note": report.note,
+        "state": report.state.name,
+        "createdAt": iso_text_or_none(report.created_at_ms),
+    }
 
 
 def _user(user: UserId, users: Users) -> Json:
@@ -128,6 +132,16 @@ def _user(user: UserId, users: Users) -> Json:
         "displayName": found.display_name if found is not None else user,
         "avatarUrl": found.avatar_url if found is not None else None,
         "isBot": found is not None and found.is_bot,
+    }
+
+
+def _attachment(file: Attachment) -> Json:
+    return {
+        "id": file_id(file.id),
+        "filename": file.filename,
+        "contentType": file.content.content_type,
+        "sizeBytes": file.content.size,
+        "description": file.description,
     }
 
 

@@ -6,24 +6,29 @@ from collections.abc import Sequence
 
 import orjson
 
+from resolvers.base.times import iso_text_or_none
+from resolvers.conversations.access import is_expired
 from resolvers.conversations.message_viewers import select_viewers
 from resolvers.webhooks.outgoing.message_json import (
     Json,
     channel_json,
     group_json,
-    iso,
     message_json,
     reactions_json,
+    report_json,
     users_of,
 )
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, without_thread
 from store.base.workspace_ids import WorkspaceId, is_in_workspace, workspace_of_channel
 from store.messages.message import Message
 from store.messages.system_events import SystemEventKind
+from store.reports.report import Report, ReportId
 from store.store import Store
 from store.webhooks import event_rows
 from store.webhooks.event_rows import WebhookEvent
 from store.webhooks.webhook import Webhook, WebhookEventType
+from store.workspaces.permissions import Permission
+from store.workspaces.rights import rights_in_workspace
 
 
 class Payloads:
@@ -37,13 +42,13 @@ class Payloads:
         data = await self._data(webhook, event)
         if data is None:
             return None
-        return orjson.dumps({"type": event.type, "timestamp": iso(event.at_ms), "data": data})
+        return orjson.dumps({"type": event.type, "timestamp": iso_text_or_none(event.at_ms), "data": data})
 
     async def _data(self, webhook: Webhook, event: WebhookEvent) -> Json | None:
         match event.type:
             case event_rows.GAP:
                 since_ms, until_ms = event.reference
-                return {"from": iso(since_ms), "until": iso(until_ms)}
+                return {"from": iso_text_or_none(since_ms), "until": iso_text_or_none(until_ms)}
             case WebhookEventType.CHANNEL_CHANGED:
                 return await self._channel_data(webhook, event.conversation)
             case WebhookEventType.MEMBER_JOINED | WebhookEventType.MEMBER_LEFT if event.conversation.startswith("w_"):
@@ -52,6 +57,8 @@ class Payloads:
                 head = await self._store.conversations.find(event.conversation)
                 group = group_json(head) if head is not None else None
                 return {"group": group} if group is not None else None
+            case WebhookEventType.REPORT_OPENED:
+                return await self._report_data(webhook, ReportId(event.reference[0]))
             case _:
                 return await self._message_data(webhook, event)
 
@@ -117,6 +124,32 @@ class Payloads:
             return None
         return {"workspaceId": workspace, "userIds": list(event.reference)}
 
+    async def _report_data(self, webhook: Webhook, id: ReportId) -> Json | None:
+        report = await self._store.reports.find(id)
+        if report is None or not await self._may_see_reports(webhook, report):
+            return None
+        place = report.message
+        message = await self._find(place.conversation, place.seq) if place is not None else None
+        is_shown = message is not None and await self._may_read(webhook, message)
+        users = await self._store.users.find_many({report.reporter, report.user})
+        shown = await self._message(message) if message is not None and is_shown else None
+        return {"report": report_json(report, users, shown)}
+
+    async def _may_see_reports(self, webhook: Webhook, report: Report) -> bool:
+        """Return whether the creator of a webhook has VIEW_REPORTS now. One of the deployment was made by an admin."""
+        if webhook.workspace is None:
+            return True
+        if report.workspace != webhook.workspace:
+            return False
+        version = await self._store.policies.current_version(webhook.workspace)
+        policy = await self._store.policies.find(webhook.workspace, version or 0)
+        if policy is None or policy.is_deleted:
+            return False
+        facts = await self._store.policies.find_member(webhook.workspace, webhook.creator, policy.version)
+        if facts is None:
+            return False
+        return Permission.VIEW_REPORTS in rights_in_workspace(policy, facts, self._store.clock.now_ms())
+
     async def _is_member(self, workspace: WorkspaceId, user: UserId) -> bool:
         version = await self._store.policies.current_version(workspace)
         if version is None:
@@ -124,7 +157,9 @@ class Payloads:
         return await self._store.policies.find_member(workspace, user, version) is not None
 
     async def _find(self, conversation: ConversationId, seq: int) -> Message | None:
-        return (await self._store.messages.find_many([(conversation, seq)])).get((conversation, seq))
+        """Return a message, unless it is expired."""
+        found = (await self._store.messages.find_many([(conversation, seq)])).get((conversation, seq))
+        return None if found is None or await is_expired(self._store, conversation, seq) else found
 
 
 def _concerned(message: Message) -> Sequence[UserId]:

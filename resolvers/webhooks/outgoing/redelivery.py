@@ -9,7 +9,9 @@ from resolvers.base.cursors import decode_page, is_number
 from resolvers.base.errors import InvalidInput, NotFound
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.base.rate_limits import check_rate
+from resolvers.base.times import iso_text
 from resolvers.users.callers import Caller
+from resolvers.webhooks.audit_values import note_of_webhook
 from resolvers.webhooks.outgoing.managing import access_outgoing
 from store.webhooks.event_rows import WebhookEvent
 from store.webhooks.webhook import WebhookId, WebhookState
@@ -46,8 +48,13 @@ async def redeliver(app: Confab, caller: Caller, id: str, delivery: str | None, 
         raise InvalidInput("give either deliveryId or since", field="deliveryId")
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
     now_ms, deliveries = app.store.clock.now_ms(), app.store.webhook_deliveries
-    if delivery is not None:
-        await deliveries.repeat(await _access_delivery(app, webhook.id, delivery), now_ms)
+    event = await _access_delivery(app, webhook.id, delivery) if delivery is not None else None
+    before = {"state": webhook.state.name}
+    after = {"deliveryId": delivery} if delivery is not None else {"since": iso_text(since_ms or 0)}
+    # Before the change: it consists of several writes, and each makes some deliveries due.
+    await app.store.audit.record(note_of_webhook("redeliverWebhook", caller.user_id, webhook, before, after))
+    if event is not None:
+        await deliveries.repeat(event, now_ms)
         await deliveries.resume(webhook.id, None)
         count = 1
     else:

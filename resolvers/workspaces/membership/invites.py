@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput, LimitReached, NotFound
 from resolvers.base.rate_limits import check_rate
-from resolvers.base.times import check_future
+from resolvers.base.times import check_future, iso_text
 from resolvers.workspaces.access import access_workspace, check_right, find_access
+from store.audit.audit_note import AuditNote
 from store.base.ids import UserId
 from store.workspaces.changing.attempts import repeat_while_superseded
 from store.workspaces.invite_store import InviteCode, InviteRecord, TooManyInvites
@@ -17,6 +19,9 @@ from store.workspaces.workspace_info import WorkspaceInfo
 
 MOST_INVITES = 1_000
 _MAX_USES = 1_000_000
+
+_SHOWN_CHARACTERS = 4
+"""Characters of a secret that the audit log shows. A secret has 16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,14 @@ async def create_invite(
             raise InvalidInput(f"maxUses must be from 0 to {_MAX_USES:,}; 0 means without limit", field="maxUses")
         check_future(expires_at_ms, now_ms, "expiresAt")
         invite = InviteRecord(InviteCode.make(access.info.id), viewer, now_ms, expires_at_ms, max_uses)
-        await app.store.invites.insert(invite, access.policy.version, MOST_INVITES)
+        await app.store.invites.insert(
+            invite,
+            access.policy.version,
+            MOST_INVITES,
+            app.store.audit.entry_rows(
+                AuditNote(viewer, "createInvite", access.info.id, shown_code(invite.code), after=_values(invite))
+            ),
+        )
         return invite
 
     try:
@@ -68,7 +80,10 @@ async def revoke_invite(app: Confab, viewer: UserId, code: str) -> None:
             raise no_invite()
         if invite.created_by != viewer:
             check_right(app, access, Permission.MANAGE_WORKSPACE)
-        if not await app.store.invites.delete(invite.code, access.policy.version):
+        rows = app.store.audit.entry_rows(
+            AuditNote(viewer, "revokeInvite", access.info.id, shown_code(invite.code), before=_values(invite))
+        )
+        if not await app.store.invites.delete(invite.code, access.policy.version, rows):
             raise no_invite()
 
     await repeat_while_superseded(revoke)
@@ -108,6 +123,17 @@ async def _find_usable(app: Confab, user: UserId, code: str) -> InviteRecord | N
     parsed = _parse(app, user, code)
     invite = await app.store.invites.find(parsed) if parsed is not None else None
     return invite if invite is not None and invite.is_usable(app.store.clock.now_ms()) else None
+
+
+def shown_code(code: InviteCode) -> str:
+    """Return the part of a code that the audit log shows. It does not admit anybody."""
+    return f"{str(code)[: -len(code.secret)]}{code.secret[:_SHOWN_CHARACTERS]}…"
+
+
+def _values(invite: InviteRecord) -> dict[str, Any]:
+    expires_at_ms = invite.expires_at_ms
+    expires_at = iso_text(expires_at_ms) if expires_at_ms is not None else None
+    return {"expiresAt": expires_at, "maxUses": invite.max_uses, "uses": invite.uses}
 
 
 def no_invite() -> NotFound:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from resolvers.base.app import Confab
-from resolvers.base.errors import Forbidden, InvalidInput, Unavailable
+from resolvers.base.errors import Banned, Forbidden, InvalidInput, Unavailable
 from resolvers.base.rate_limits import check_rate
 from resolvers.sessions.follow_events import follow_entry, publish_all_follows
 from resolvers.users.callers import Caller, CallerRole
@@ -14,13 +14,14 @@ from resolvers.workspaces.access import access_any_workspace, no_workspace
 from resolvers.workspaces.membership.default_channels import (
     list_default_channels,
 )
-from resolvers.workspaces.membership.invites import access_invite, no_invite
+from resolvers.workspaces.membership.invites import access_invite, no_invite, shown_code
 from resolvers.workspaces.workspaces import too_many_workspaces
+from store.audit.audit_note import AuditNote
 from store.base.errors import Superseded
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.workspaces.invite_store import InviteCode
-from store.workspaces.membership_store import USERS_AT_ONCE, NewMember, NotOpen, UnusableInvite
+from store.workspaces.membership_store import USERS_AT_ONCE, NewMember, NotOpen, UnusableInvite, UsersAreBanned
 from store.workspaces.policy import Policy
 from store.workspaces.user_workspaces import AlreadyMember, TooManyWorkspaces
 from store.workspaces.workspace_info import WorkspaceInfo
@@ -36,7 +37,7 @@ _TRIES = 5
 async def join_workspace(app: Confab, user: UserId, workspace: str | None, code: str | None) -> WorkspaceInfo:
     """Make the user a member. For a member nothing changes, and the invitation is not used.
 
-    Raises InvalidInput, NotFound, LimitReached and RateLimited.
+    Raises InvalidInput, NotFound, Banned, LimitReached and RateLimited.
     """
     if code is None and workspace is None:
         raise InvalidInput("give a code, or the id of an open workspace", field="workspaceId")
@@ -54,9 +55,13 @@ async def join_workspace(app: Confab, user: UserId, workspace: str | None, code:
         raise failure
     check_rate(app.store.rate_limits.workspace_changes, user)
     try:
-        await _make_members(app, wanted, [user], info.version, invite=invite, needs_open=invite is None)
+        joined = {"code": shown_code(invite)} if invite is not None else None
+        notes = [AuditNote(user, "joinWorkspace", wanted, user, after=joined)]
+        await _make_members(app, wanted, [user], info.version, notes, invite=invite, needs_open=invite is None)
     except (UnusableInvite, NotOpen) as error:
         raise failure from error
+    except UsersAreBanned as error:
+        raise Banned("you are banned from this workspace") from error
     except TooManyWorkspaces as error:
         raise too_many_workspaces(app) from error
     except AlreadyMember:
@@ -73,13 +78,14 @@ async def _make_members(
     workspace: WorkspaceId,
     users: Sequence[UserId],
     version: int,
+    notes: Sequence[AuditNote],
     *,
     invite: InviteCode | None = None,
     needs_open: bool = False,
 ) -> None:
     """Make users members, who follow the default channels. Raises as `MembershipStore.add`, and Unavailable.
 
-    version: The smallest policy version that may be used.
+    version: The smallest policy version that may be used. notes: For the audit log.
     """
     store = app.store
     policy = await store.policies.find(workspace, version)
@@ -99,6 +105,7 @@ async def _make_members(
                 invite=invite,
                 needs_open=needs_open,
                 follows=channels,
+                audit=store.audit.entry_rows(*notes),
             )
         except Superseded:
             policy = await store.policies.renew(workspace)
@@ -115,9 +122,10 @@ async def _make_members(
 async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: Sequence[str]) -> WorkspaceInfo:
     """Make users members. Those who are members are skipped. For services and admins.
 
-    They are added in parts: after a failure some may be members. The call may be repeated.
+    They are added in parts: after a failure some may be members. The call may be repeated. If one of the users is
+    banned from the workspace, none is added.
 
-    Raises Forbidden, InvalidInput, NotFound, LimitReached and RateLimited.
+    Raises Forbidden, InvalidInput, NotFound, Banned, LimitReached and RateLimited.
     """
     if caller.role not in (CallerRole.SERVICE, CallerRole.ADMIN):
         raise Forbidden("only callers with role service or admin may do this")
@@ -127,6 +135,9 @@ async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: S
     wanted = await access_users(app, users, "userIds")
     check_rate(app.store.rate_limits.workspace_changes, caller.user_id)
     await _check_limits(app, access.info.id, wanted)
+    banned = await app.store.bans.list_banned(access.info.id, wanted, app.store.clock.now_ms())
+    if banned:
+        raise _banned(banned)
     start = 0
     while start < len(wanted):
         # Adding many takes some time, in which the default channels may change.
@@ -136,7 +147,7 @@ async def add_to_workspace(app: Confab, caller: Caller, workspace: str, users: S
             raise no_workspace()
         followed = sum(channel.is_default for channel in policy.channels.values())
         size = min(USERS_AT_ONCE, max(1, _WRITES_AT_ONCE // (1 + followed)))
-        await _add(app, policy, wanted[start : start + size])
+        await _add(app, caller.user_id, policy, wanted[start : start + size])
         start += size
     found = await app.store.workspaces.find(access.info.id)
     if found is None:
@@ -151,19 +162,27 @@ async def _check_limits(app: Confab, workspace: WorkspaceId, users: Sequence[Use
         raise too_many_workspaces(app, "userIds")
 
 
-async def _add(app: Confab, policy: Policy, users: Sequence[UserId]) -> None:
+async def _add(app: Confab, actor: UserId, policy: Policy, users: Sequence[UserId]) -> None:
     for _ in range(_TRIES):
         members = await app.store.memberships.list_present(policy.workspace, users)
         new = [user for user in users if user not in members]
         if not new:
             return
         try:
-            await _make_members(app, policy.workspace, new, policy.version)
+            notes = [AuditNote(actor, "addToWorkspace", policy.workspace, user) for user in new]
+            await _make_members(app, policy.workspace, new, policy.version, notes)
             return
         except AlreadyMember:
             continue
         except NotOpen as error:
             raise no_workspace() from error
+        except UsersAreBanned as error:
+            raise _banned(error.users) from error
         except TooManyWorkspaces as error:
             raise too_many_workspaces(app, "userIds") from error
     raise Unavailable("these users are being added by other requests; please try again")
+
+
+def _banned(users: Sequence[UserId]) -> Banned:
+    """Return the error for a service that adds banned users. It names the first one."""
+    return Banned(f"{min(users)} is banned from this workspace; unban them first", field="userIds")

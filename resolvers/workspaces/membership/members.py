@@ -8,7 +8,10 @@ from resolvers.base.errors import InvalidInput
 from resolvers.base.pages import Edge, Page, check_page_size
 from resolvers.users.people import check_query
 from resolvers.workspaces.access import WorkspaceAccess
+from store.base.ids import UserId
+from store.base.workspace_ids import WorkspaceId
 from store.workspaces.policy import MemberFacts
+from subscriptions.presence.online_users import MOST_LISTED
 
 _ONLINE, _OTHERS = "1", "2"
 """The parts of the list with those who are online first."""
@@ -48,7 +51,7 @@ async def list_members(
     needed = None if role is None or role == access.policy.everyone.id else roles[role]
     search, workspace = app.store.member_search, access.info.id
     edges: list[Edge[MemberFacts]] = []
-    first_ones = await app.online.list_first(workspace) if online else []
+    first_ones = await list_shown_online(app, workspace, access.facts.user) if online else []
     if part == _ONLINE:
         among = await search.list_among(workspace, first_ones, wanted, name, size, needed)
         edges = [Edge(member.facts, ("o", _ONLINE, member.position)) for member in among.found]
@@ -62,6 +65,24 @@ async def list_members(
     edges += [Edge(member.facts, (*kind, member.position)) for member in found.found[:wanted_size]]
     has_next = found.has_more or len(found.found) > wanted_size
     return Page(edges, has_next=has_next, has_previous=after is not None)
+
+
+async def list_shown_online(app: Confab, workspace: WorkspaceId, viewer: UserId) -> list[UserId]:
+    """Return up to 1,000 members who are shown online to a viewer, without those who have blocked the viewer."""
+    listed = await app.online.list_first(workspace)
+    blockers = await app.blocker_cache.find(viewer, listed)
+    return [user for user in listed if user not in blockers]
+
+
+async def count_online(app: Confab, workspace: WorkspaceId, viewer: UserId) -> int:
+    """Return how many members are shown online to a viewer. At most 11 s old.
+
+    In a workspace with more than 1,000 of them, those who have blocked the viewer count too.
+    """
+    listed = await app.online.list_first(workspace) if await app.blocker_cache.has_any(viewer) else None
+    if listed is None or len(listed) >= MOST_LISTED:
+        return await app.online.count(workspace)
+    return len(set(listed) - (await app.blocker_cache.find(viewer, listed)).keys())
 
 
 def _decode_position(after: str | None, *, online: bool) -> tuple[str, str | None]:

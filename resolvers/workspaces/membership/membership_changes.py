@@ -7,7 +7,9 @@ from dataclasses import replace
 from resolvers.base.app import Confab
 from resolvers.base.errors import Forbidden, NotAMember, OwnerCannotLeave
 from resolvers.base.names import accept_name
+from resolvers.workspaces.audit_values import member_values
 from resolvers.workspaces.changes import change_as_member, require
+from store.audit.audit_note import AuditNote
 from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
@@ -26,13 +28,21 @@ async def leave_workspace(app: Confab, user: UserId, workspace: str) -> None:
     async def decide(policy: Policy, facts: MemberFacts) -> ProposedPolicyChange:
         if user == policy.owner:
             raise OwnerCannotLeave("the owner can't leave; transfer the workspace to another owner or delete it first")
-        return await end_memberships(app, policy, [facts])
+        ended = await end_memberships(app, policy, [facts])
+        note = AuditNote(user, "leaveWorkspace", policy.workspace, user, before=member_values(facts))
+        return replace(ended, audit=[note])
 
     await change_as_member(app, user, workspace, decide)
 
 
-async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts]) -> ProposedPolicyChange:
-    """Return the change that ends memberships, those of PRIVATE channels included. Channels are no longer followed."""
+async def end_memberships(
+    app: Confab, policy: Policy, members: list[MemberFacts], *, keeps_timeouts: bool = True
+) -> ProposedPolicyChange:
+    """Return the change that ends memberships, those of PRIVATE channels included. Channels are no longer followed.
+
+    keeps_timeouts: Members who are timed out still are if they join again.
+    """
+    now_ms = app.store.clock.now_ms()
     users = [member.user for member in members]
     found = await app.store.memberships.find_channels(policy, users)
     heads = await app.store.conversations.find_many({channel for channel, _ in found.memberships})
@@ -46,7 +56,10 @@ async def end_memberships(app: Confab, policy: Policy, members: list[MemberFacts
             for member in members
         ],
         follows=frozenset(Follow(member.user, channel, False) for channel, member in found.memberships),
-        writes=membership_end_writes(policy, users, ends, app.store.clock.now_ms()),
+        writes=[
+            *membership_end_writes(policy, users, ends, now_ms),
+            *(app.store.bans.timeout_writes(policy.workspace, members, now_ms) if keeps_timeouts else ()),
+        ],
         guards=membership_end_guards(policy, users, found),
     )
 
@@ -74,7 +87,10 @@ async def set_nickname(
         profile = await app.store.users.find(target)
         fields, writes = changed_search_fields(target, profile.name if profile is not None else None, nickname)
         change = MemberChange(member, replace(member, nickname=nickname), fields)
-        return ProposedPolicyChange(policy, members=[change], writes=writes)
+        names = {"nickname": member.nickname}, {"nickname": nickname}
+        # Members who change their own nickname leave no entry.
+        notes = [AuditNote(actor, "setNickname", policy.workspace, target, *names)] if target != actor else []
+        return ProposedPolicyChange(policy, members=[change], writes=writes, audit=notes)
 
     policy = await change_as_member(app, actor, workspace, decide)
     found = await app.store.policies.find_member(WorkspaceId(workspace), target, policy.version)

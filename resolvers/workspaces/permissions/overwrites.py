@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from resolvers.base.app import Confab
 from resolvers.base.errors import Forbidden, InvalidInput, LimitReached
 from resolvers.workspaces.access import no_permission
+from resolvers.workspaces.audit_values import overwrite_values
 from resolvers.workspaces.changes import change_as_member
 from resolvers.workspaces.channel_decisions import no_category, no_channel
 from resolvers.workspaces.permissions.roles import no_role, not_a_member
+from store.audit.audit_note import AuditNote, notes_if_changed
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of
 from store.base.workspace_ids import CategoryId, RoleId, WorkspaceId, workspace_of, workspace_of_channel
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
@@ -63,11 +65,28 @@ async def set_overwrite(
             raise Forbidden("you can only allow and deny permissions that you have there")
         if len(after) > MOST_OVERWRITES:
             raise LimitReached(f"a channel or category has at most {MOST_OVERWRITES} overwrites")
-        return ProposedPolicyChange(changed)
+        return ProposedPolicyChange(changed, audit=_notes(actor, policy, target, before, after))
 
     field = "channelId" if target.channel is not None else "categoryId"
     policy = await change_as_member(app, actor, _workspace_of(target), decide, field)
     return _overwrites_of(policy, target)
+
+
+def _notes(
+    actor: UserId, policy: Policy, target: OverwriteTarget, before: Overwrites, after: Overwrites
+) -> tuple[AuditNote, ...]:
+    values = [overwrite_values(_overwrite_of(overwrites, target)) for overwrites in (before, after)]
+    place = {"channelId": target.channel, "categoryId": target.category, "roleId": target.role}
+    subject = {name: id for name, id in place.items() if id is not None}
+    target_id = target.user or target.channel or target.category or ""
+    notes = notes_if_changed(actor, "setPermissionOverwrite", policy.workspace, target_id, *values)
+    return tuple(replace(note, after={**subject, **(note.after or {})}) for note in notes)
+
+
+def _overwrite_of(overwrites: Overwrites, target: OverwriteTarget) -> Overwrite:
+    if target.role is not None:
+        return overwrites.roles.get(RoleId(target.role), _NO_OVERWRITE)
+    return overwrites.users.get(UserId(target.user or ""), _NO_OVERWRITE)
 
 
 async def explain_permissions(app: Confab, viewer: UserId, channel: str, user: str | None) -> list[PermissionReason]:

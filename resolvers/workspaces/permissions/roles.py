@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from resolvers.base.app import Confab
 from resolvers.base.errors import Forbidden, InvalidInput, LimitReached, NotAMember, NotFound
 from resolvers.base.names import accept_name
+from resolvers.workspaces.audit_values import role_values
 from resolvers.workspaces.changes import change_as_member, require
+from store.audit.audit_note import AuditNote, notes_if_changed
 from store.base.ids import UserId
 from store.base.workspace_ids import RoleId, WorkspaceId, role_id, workspace_of
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
@@ -62,8 +64,10 @@ async def create_role(app: Confab, actor: UserId, workspace: str, update: RoleUp
             raise LimitReached(f"a workspace has at most {MOST_ROLES} roles")
         role = _changed(Role(role_id(policy.workspace, app.store.ids.next()), "", 0, NOTHING), update)
         created[:] = [role.id]
-        roles = by_position(policy.roles.values())
-        return ProposedPolicyChange(replace(policy, roles=_numbered([*roles[:place], role, *roles[place:]])))
+        earlier = by_position(policy.roles.values())
+        roles = _numbered([*earlier[:place], role, *earlier[place:]])
+        note = AuditNote(actor, "createRole", policy.workspace, role.id, after=role_values(roles[role.id]))
+        return ProposedPolicyChange(replace(policy, roles=roles), audit=[note])
 
     policy = await change_as_member(app, actor, workspace, decide)
     return policy, created[0]
@@ -90,7 +94,10 @@ async def update_role(app: Confab, actor: UserId, role: str, update: RoleUpdate)
             place = _check_place(policy, facts, update.position, len(roles) - 1)
             roles.remove(before)
             roles.insert(place, after)
-        return ProposedPolicyChange(replace(policy, roles=_numbered(roles)))
+        numbered = _numbered(roles)
+        values = role_values(before), role_values(numbered[before.id])
+        notes = notes_if_changed(actor, "updateRole", policy.workspace, before.id, *values)
+        return ProposedPolicyChange(replace(policy, roles=numbered), audit=notes)
 
     policy = await change_as_member(app, actor, _workspace_of(role), decide, "roleId")
     return policy, RoleId(role)
@@ -115,7 +122,8 @@ async def delete_role(app: Confab, actor: UserId, role: str) -> None:
                 for id, channel in policy.channels.items()
             },
         )
-        return ProposedPolicyChange(after)
+        note = AuditNote(actor, "deleteRole", policy.workspace, gone.id, before=role_values(gone))
+        return ProposedPolicyChange(after, audit=[note])
 
     await change_as_member(app, actor, _workspace_of(role), decide, "roleId")
 
@@ -148,7 +156,10 @@ async def set_member_roles(
             _check_below(policy, facts, policy.roles[id], "roleIds")
         for id in wanted - before:
             _check_granted(app, policy, facts, policy.roles[id].permissions, "roleIds")
-        return ProposedPolicyChange(policy, members=[MemberChange(member, replace(member, roles=wanted))])
+        values = {"roleIds": sorted(before)}, {"roleIds": sorted(wanted)}
+        note = AuditNote(actor, "setMemberRoles", policy.workspace, target, *values)
+        changed = MemberChange(member, replace(member, roles=wanted))
+        return ProposedPolicyChange(policy, members=[changed], audit=[note])
 
     policy = await change_as_member(app, actor, workspace, decide)
     found = await app.store.policies.find_member(policy.workspace, target, policy.version)

@@ -8,11 +8,15 @@ from enum import Enum, auto
 from store.base.ids import ConversationId, UserId, parse_thread
 from store.base.workspace_ids import workspace_of_channel
 from store.channels.channel_rights import ChannelRights, ChannelRightsFinder
+from store.content_rules.content_flag import ContentFlag
+from store.content_rules.content_rule import ContentAction
+from store.content_rules.content_rules import ContentRules
+from store.content_rules.message_texts import texts_of
 from store.messages.message import Message
 from store.messages.outbox.outbox_store import ChannelTerms
 from store.workspaces.permissions import Permission
 from store.workspaces.policies import Policies
-from store.workspaces.policy import Policy
+from store.workspaces.policy import MemberFacts, Policy
 
 
 class SendingRefusal(Enum):
@@ -33,6 +37,10 @@ class SendingRefusal(Enum):
     """Somebody who can't see the channel, or the parent message of a thread, is mentioned."""
     NO_WEBHOOK = auto()
     """The incoming webhook was deleted."""
+    CONTENT = auto()
+    """A content rule does not allow the message."""
+    CONTENT_TIMEOUT = auto()
+    """A content rule does not allow the message, and its sender gets a time-out."""
 
 
 HasWebhook = Callable[[UserId, ConversationId], Awaitable[bool]]
@@ -42,7 +50,10 @@ HasWebhook = Callable[[UserId, ConversationId], Awaitable[bool]]
 class SendingRights:
     """Judges rights as this process knows them, under a policy version that the caller names, or a later one."""
 
-    def __init__(self, policies: Policies, rights: ChannelRightsFinder, has_webhook: HasWebhook) -> None:
+    def __init__(
+        self, policies: Policies, rights: ChannelRightsFinder, has_webhook: HasWebhook, rules: ContentRules
+    ) -> None:
+        self._rules = rules
         self._policies = policies
         self._rights = rights
         self._has_webhook = has_webhook
@@ -66,13 +77,15 @@ class SendingRights:
     async def _judge(self, message: Message, at_least: int, parent: Message | None) -> ChannelTerms | SendingRefusal:
         channel = _channel_of(message)
         if message.is_from_webhook:
-            return await self._judge_webhook(message.sender, channel, at_least)
+            return await self._judge_webhook(message, at_least)
         manages = creates = embeds = True
+        facts = None
         if message.kind.countable:
             own = await self._rights.find(message.sender, channel, at_least)
             if own is None or not _may_read(own, parent):
                 return SendingRefusal.NOT_VISIBLE
             refusal, policy, slow_mode_ms = _judge_sender(own, message), own.policy, own.slow_mode_ms
+            facts = own.facts
             manages, creates = own.may(Permission.MANAGE_THREADS), own.may(Permission.CREATE_THREADS)
             embeds = own.may(Permission.EMBED_LINKS)
         else:
@@ -83,12 +96,14 @@ class SendingRights:
             refusal = SendingRefusal.ARCHIVED if found.channels[channel].is_archived else None
             policy, slow_mode_ms = found, 0
         refusal = refusal or await self._judge_mentions(policy, message, parent)
-        return refusal or ChannelTerms(policy.version, slow_mode_ms, manages, creates, embeds)
+        content = refusal or await self._judge_content(policy, facts, message)
+        if isinstance(content, SendingRefusal):
+            return content
+        return ChannelTerms(policy.version, slow_mode_ms, manages, creates, embeds, content)
 
-    async def _judge_webhook(
-        self, webhook: UserId, channel: ConversationId, at_least: int
-    ) -> ChannelTerms | SendingRefusal:
+    async def _judge_webhook(self, message: Message, at_least: int) -> ChannelTerms | SendingRefusal:
         """Judge a message from an incoming webhook. The webhook has to exist, and needs no permissions."""
+        channel = _channel_of(message)
         policy = await self._policies.find(workspace_of_channel(channel), at_least)
         if policy is None or channel not in policy.channels:
             return SendingRefusal.NOT_VISIBLE
@@ -96,9 +111,32 @@ class SendingRights:
             return SendingRefusal.ARCHIVED
         # After the policy is known: a deletion that this read misses raises the version before it is answered, so the
         # reservation under the earlier version is refused.
-        if not await self._has_webhook(webhook, channel):
+        if not await self._has_webhook(message.sender, channel):
             return SendingRefusal.NO_WEBHOOK
-        return ChannelTerms(policy.version, may_manage_threads=False)
+        content = await self._judge_content(policy, None, message)
+        if isinstance(content, SendingRefusal):
+            return content
+        return ChannelTerms(policy.version, may_manage_threads=False, flag=content)
+
+    async def _judge_content(
+        self, policy: Policy, facts: MemberFacts | None, message: Message
+    ) -> ContentFlag | SendingRefusal | None:
+        """Judge a message under the content rules of a policy. SYSTEM messages are exempt.
+
+        Returns the flag that the message is sent with; None: none. facts: of the sender; None for webhooks.
+        """
+        if not message.kind.countable:
+            return None
+        rule = await self._rules.judge(policy, facts, _channel_of(message), texts_of(message))
+        if rule is not None and rule.action is not ContentAction.FLAG:
+            # Webhooks and the owner cannot be timed out.
+            may_time_out = facts is not None and message.sender != policy.owner
+            times_out = rule.action is ContentAction.TIMEOUT and may_time_out
+            return SendingRefusal.CONTENT_TIMEOUT if times_out else SendingRefusal.CONTENT
+        if rule is not None:
+            return ContentFlag(policy.owner, rule.id, message.id)
+        # The external hook has flagged it.
+        return message.flag._replace(reporter=policy.owner) if message.flag is not None else None
 
     async def _judge_mentions(self, policy: Policy, message: Message, parent: Message | None) -> SendingRefusal | None:
         if not set(message.mentioned_roles) <= policy.roles.keys():

@@ -27,6 +27,8 @@ _NUMBERS = {
     _F.MEMBER_COUNT: "number of members",
     _F.GROUP_VERSION: "group version",
     _F.ENDED_AT: "seq of the end",
+    _F.FLOOR_SEQ: "floor",
+    _F.FLOOR_N: "number of expired messages",
     HeadField.PIN_COUNT: _PIN_COUNT,
     _F.RECALLED: "number of recalled replies",
 }

@@ -25,6 +25,9 @@ _COMPARED = {
 _OF_HEAD = ("write_seq", "n", "write_ts", "last_readable_seq")
 """Fields that a hidden thread keeps in the cached state, and that a load does not take from the head."""
 
+_OF_FLOOR = ("floor_seq", "floor_n")
+"""Fields that say nothing if the user has read further. A session that begins later does not have them."""
+
 
 class CachedSessions:
     """Each user's cached state is what a load from MongoDB gives, and its lists and sums follow from its records."""
@@ -74,6 +77,8 @@ def _compare_records(user: UserId, cached: Records, loaded: Records) -> Iterator
         if len(sessions) == 2:
             for name, field in _COMPARED.items():
                 if name in _OF_HEAD and sessions[0].hidden:
+                    continue
+                if name in _OF_FLOOR and all(each.floor_seq <= each.acknowledged_seq for each in sessions):
                     continue
                 stored, expected = (_value(field, session) for session in sessions)
                 if stored != expected and not _are_near(name, *sessions):

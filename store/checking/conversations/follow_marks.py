@@ -9,7 +9,8 @@ from store.base.ids import ConversationId, UserId
 from store.channels.follow_rows import FOLLOWS
 from store.checking.check import Difference, Objects, Scope
 from store.checking.conversations.member_counts import current_members
-from store.mongo.collections import BY_CHANNEL, BY_ID, SESSIONS, session_row_id
+from store.mongo.collections import SESSIONS, session_row_id
+from store.mongo.index_fields import BY_CHANNEL, BY_ID
 from store.mongo.writes import Document
 from store.sessions.changes import INVALIDATE
 from store.sessions.fields import CHANNEL, GONE

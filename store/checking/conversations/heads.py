@@ -62,7 +62,7 @@ class Heads:
         countable = {"$match": {MessageField.KIND: {"$ne": MessageKind.SYSTEM.value}}}
         pipeline: list[Mapping[str, Any]] = [
             {"$match": {"_id": {"$in": list(ids)}}},
-            {"$project": dict.fromkeys(_FIELDS, 1)},
+            {"$project": dict.fromkeys((*_FIELDS, _F.FLOOR_SEQ, _F.FLOOR_N), 1)},
             {"$lookup": _lookup(_NEWEST)},
             {"$lookup": _lookup(_COUNTED, countable)},
         ]
@@ -86,7 +86,9 @@ def _expected(row: Mapping[str, Any]) -> dict[str, int]:
     times = {
         field: created_at_ms(row[messages][0][MessageField.ID]) for field, messages in _TIMES.items() if row[messages]
     }
-    return {_F.SEQ: newest.get(MessageField.SEQ, 0), _F.N: newest.get(MessageField.N, 0)} | times
+    # The head keeps the place of the newest message after that has expired and is removed.
+    seq = max(newest.get(MessageField.SEQ, 0), row.get(_F.FLOOR_SEQ, 0))
+    return {_F.SEQ: seq, _F.N: max(newest.get(MessageField.N, 0), row.get(_F.FLOOR_N, 0))} | times
 
 
 def _agrees(field: str, stored: int, expected: int) -> bool:

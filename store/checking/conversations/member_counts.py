@@ -10,7 +10,8 @@ from store.base.workspace_ids import workspace_of_channel
 from store.checking.check import Difference, Objects, Scope
 from store.conversations.conversation_fields import NO_END, ConversationField, MemberField
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_ID, CHANNELS, CONVERSATIONS, MEMBERS, members_of, workspace_row_id
+from store.mongo.collections import CHANNELS, CONVERSATIONS, MEMBERS, members_of, workspace_row_id
+from store.mongo.index_fields import BY_ID
 from store.store import Store
 from store.workspaces.workspace_fields import ChannelField
 

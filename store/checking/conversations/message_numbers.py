@@ -21,12 +21,14 @@ _COMPARED_MENTIONS = MAX_UNREAD_MENTIONS // 2
 """Newest mentions of everybody that are compared. The oldest ones are dropped in the order in which they came."""
 
 _MENTIONS = "mentions of everybody"
-_HEAD_FIELDS = (_F.SEQ, _F.MENTIONS_ALL, *_F.WROTE_SEQ, *_F.WROTE_N)
+_HEAD_FIELDS = (_F.SEQ, _F.FLOOR_SEQ, _F.FLOOR_N, _F.MENTIONS_ALL, *_F.WROTE_SEQ, *_F.WROTE_N)
 _MESSAGE_FIELDS = (_M.N, _M.KIND, _M.SENDER, _M.MENTIONS_ALL)
 
 
 class MessageNumbers:
     """Each place has one message, and `n` of each message counts the countable ones up to it.
+
+    Expired messages are left out: they may be removed. `n` of the floor stands for them.
 
     The head has the messages that mention everybody, and in a private conversation the newest message of each of the
     two people. A wrong `n` cannot be repaired, because read positions refer to it, and then the head is not compared.
@@ -66,9 +68,12 @@ class MessageNumbers:
         people = parse_private(conversation)
         found = list[Difference]()
         mentions, newest = list[int](), dict[str, Document]()
-        seq, n = 0, 0
+        floor, n = head.get(_F.FLOOR_SEQ, 0), head.get(_F.FLOOR_N, 0)
+        seq = floor
         pages = message_pages(self._store.mongo, conversation, _MESSAGE_FIELDS)
         async for row in _each(pages):
+            if row[_M.SEQ] <= floor:
+                continue
             n += MessageKind(row[_M.KIND]).countable
             if row[_M.SEQ] <= seq or row[_M.BUCKET] != bucket_of(row[_M.SEQ]):
                 found.append(self._difference(conversation, f"place after seq {seq}", row[_M.SEQ], seq + 1))
@@ -85,12 +90,15 @@ class MessageNumbers:
             # The values in the head follow from the numbers of messages, and those are wrong.
             return {}, found
         values: Document = {}
-        stored = sorted(each for each in head.get(_F.MENTIONS_ALL, ()) if each <= last_seq)
+        stored = sorted(each for each in head.get(_F.MENTIONS_ALL, ()) if floor < each <= last_seq)
         if stored[-_COMPARED_MENTIONS:] != mentions[-_COMPARED_MENTIONS:]:
             values[_F.MENTIONS_ALL] = mentions[-MAX_UNREAD_MENTIONS:]
             found.append(Difference(self.name, conversation, _MENTIONS, stored, mentions[-MAX_UNREAD_MENTIONS:]))
         for side, user in enumerate(people[:2] if people else ()):
             wrote = newest.get(user, {_M.SEQ: 0, _M.N: 0})
+            if not wrote[_M.SEQ] and head.get(_F.WROTE_SEQ[side], 0) <= floor:
+                # Their newest message has expired.
+                continue
             pairs = ((_F.WROTE_SEQ[side], _M.SEQ, "seq"), (_F.WROTE_N[side], _M.N, "n"))
             for field, source, name in pairs:
                 if head.get(field, 0) != wrote[source]:

@@ -11,7 +11,8 @@ from store.checking.check import Difference, Objects, Scope
 from store.checking.conversations.stored_messages import message_pages
 from store.messages.message_fields import MessageField
 from store.mongo.client import Document
-from store.mongo.collections import BY_ID, MESSAGES, REACTIONS, at_place, reactions_of
+from store.mongo.collections import MESSAGES, REACTIONS, at_place, reactions_of
+from store.mongo.index_fields import BY_ID
 from store.reactions.reaction_draft import ReactionDraft
 from store.reactions.reaction_store import ReactionField
 from store.reactions.reaction_summary import MOST_NAMED, ReactionSummary, join_keys, summaries_from

@@ -8,7 +8,8 @@ from typing import Any
 from store.base.ids import ConversationId
 from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import MESSAGES, PLACE
+from store.mongo.collections import MESSAGES
+from store.mongo.index_fields import PLACE
 
 ROWS_AT_ONCE = 2_000
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from store.base.workspace_ids import WorkspaceId
 from store.checking.check import Difference, Objects, Scope
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BY_ID, INVITES, WORKSPACE_MEMBERS, WORKSPACES, rows_of_workspace
+from store.mongo.collections import INVITES, WORKSPACE_MEMBERS, WORKSPACES, rows_of_workspace
+from store.mongo.index_fields import BY_ID
 from store.store import Store
 from store.workspaces.copies.membership_stamps import MembershipStamps
 from store.workspaces.workspace_fields import WorkspaceField, WorkspaceMemberField

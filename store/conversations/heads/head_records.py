@@ -23,6 +23,8 @@ _COMMON = (
     ConversationField.END,
     ConversationField.ENDED_AT,
     ConversationField.GROUP_VERSION,
+    ConversationField.FLOOR_SEQ,
+    ConversationField.FLOOR_N,
 )
 _OF_CHANNELS = (
     *_COMMON,
@@ -33,6 +35,7 @@ _OF_CHANNELS = (
     HeadField.PIN_COUNT,
 )
 """The sessions of a channel take the times and mentions from it."""
+_OF_PRIVATE = (*_COMMON, HeadField.BLOCKED)
 _OF_THREADS = (
     *_COMMON,
     HeadField.PARENT_SEQ,
@@ -60,22 +63,27 @@ def head_fields(conversation: ConversationId) -> tuple[str, ...]:
             return _OF_CHANNELS
         case "t_":
             return _OF_THREADS
+        case "p_":
+            return _OF_PRIVATE
         case _:
             return _COMMON
 
 
 def is_cached(row: HeadRow) -> bool:
-    """Return whether the values are those of a cached head. That of a channel has a policy version."""
+    """Return whether the values are those of a cached head.
+
+    That of a channel has a policy version, that of a private conversation the people who are blocked.
+    """
     return row[0] is not None and (len(row) == _FIRST_OF_KIND or row[_FIRST_OF_KIND] is not None)
 
 
 def decode_head(conversation: ConversationId, row: HeadRow) -> Head:
     """Return the head of the values of its fields."""
-    newest_seq, newest, member_count, settings, kind_value, end, ended_at, version, *of_kind = row
+    newest_seq, newest, member_count, settings, kind_value, end, ended_at, version, floor_seq, floor_n, *of_kind = row
     kind = _KINDS.get(kind_value or b"", ConversationKind.PRIVATE)
     is_thread = kind is ConversationKind.THREAD
     fields = orjson.loads(settings) if settings else {}
-    thread = policy_version = written_at = mentions_all = contents_version = pin_count = None
+    thread = policy_version = written_at = mentions_all = contents_version = pin_count = blocked = None
     if is_thread:
         _, written_at, mentions_all, recalled, participants = of_kind
         thread = ThreadInfo(
@@ -84,13 +92,16 @@ def decode_head(conversation: ConversationId, row: HeadRow) -> Head:
             is_locked=bool(fields.get(ConversationField.LOCKED)),
             participants=tuple(UserId(user) for _, user in orjson.loads(participants or b"[]")),
         )
+    elif kind is ConversationKind.PRIVATE:
+        (blocked,) = of_kind
     elif of_kind:
         policy_version, written_at, mentions_all, contents_version, pin_count = of_kind
+    floor, seq = int(floor_seq or 0), int(newest_seq or 0)
     return Head(
         conversation=conversation,
         kind=kind,
-        seq=int(newest_seq or 0),
-        newest=message_from(orjson.loads(newest)) if newest else None,
+        seq=seq,
+        newest=message_from(orjson.loads(newest)) if newest and seq > floor else None,
         member_count=int(member_count or 0),
         group=group_info_from(fields) if settings and not is_thread else None,
         ended_at=int(ended_at) if ended_at is not None else None,
@@ -98,8 +109,11 @@ def decode_head(conversation: ConversationId, row: HeadRow) -> Head:
         version=int(version or 0),
         policy_version=int(policy_version or 0),
         written_at_ms=int(written_at or 0),
-        mentions_all=tuple(orjson.loads(mentions_all)) if mentions_all else (),
+        mentions_all=tuple(s for s in orjson.loads(mentions_all) if s > floor) if mentions_all else (),
         contents_version=int(contents_version or 0),
         thread=thread,
         pin_count=int(pin_count) if pin_count is not None else None,
+        blocked=frozenset(map(UserId, blocked.decode().split())) if blocked else frozenset(),
+        floor_seq=floor,
+        floor_n=int(floor_n or 0),
     )

@@ -59,10 +59,10 @@ local function pending_change_in_outbox()
   return false
 end
 
--- Returns whether the head is cached. A server that knows no channels leaves the policy version out.
+-- Returns whether the head is cached. Servers that know no channels or no blocks leave fields out that decide rights.
 local function head_exists()
-  local head = redis.call('HMGET', HEAD, HEAD_SEQ, HEAD_KIND, HEAD_POLICY_VERSION)
-  return head[1] and (head[2] ~= 'C' or head[3]) and true or false
+  local head = redis.call('HMGET', HEAD, HEAD_SEQ, HEAD_KIND, HEAD_POLICY_VERSION, HEAD_BLOCKED)
+  return head[1] and (head[2] ~= 'C' or head[3]) and (head[2] ~= 'P' or head[4]) and true or false
 end
 
 -- Makes all servers forget the messages that they keep of the conversation (store/messages/newest_messages.py).
@@ -225,6 +225,11 @@ local function has_departure_in_flight(pending)
   local now = redis.call('TIME')
   -- After a failover, the clock may be behind the one that placed it.
   return math.abs(tonumber(now[1]) * 1000 + tonumber(now[2]) / 1000 - placed_ms) < DEPARTURE_MS
+end
+
+-- Returns whether the other person of a private conversation has blocked a user.
+local function is_blocked(user)
+  return string.find(redis.call('HGET', HEAD, HEAD_BLOCKED), ' ' .. user .. ' ', 1, true) ~= nil
 end
 
 -- Returns why a user may not write a message in a group, as `reserve` answers it; nil: they may. With is_judged only

@@ -6,14 +6,15 @@
 -- ARGV: version of the membership that the change was decided on, now (ms), message (JSON), announced (0/1),
 -- fields (JSON), thread, user who makes the change, policy version under which their rights in the parent channel
 -- were judged, needs a moderator of the parent group (0/1) (these four: '' in a group, or if no rights are needed),
+-- entry of the audit log (JSON; '' if there is none),
 -- then user and action (join, leave, or a role) in turn.
 -- Returns {'ok', seq, n, membership version, outbox entry, change (JSON)}, or {refusal}: not_loaded, busy (another
 -- change is pending), outdated (the membership has another version), outdated_rights (the user may not make the change
 -- any more, or has to be judged again).
 local expected_version, now_ms, message, announced = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1'
 local fields, thread, maker = cjson.decode(ARGV[5]), ARGV[6], ARGV[7]
-local judged_version, needs_moderator = tonumber(ARGV[8]), ARGV[9] == '1'
-local FIRST_ACTION = 10
+local judged_version, needs_moderator, audit = tonumber(ARGV[8]), ARGV[9] == '1', ARGV[10]
+local FIRST_ACTION = 11
 
 -- Returns why the change may not be made, by what is so in the parent conversation of the thread at this moment.
 local function judge_in_parent()
@@ -53,6 +54,7 @@ if is_thread then change[CHANGE_NEWEST_SEQ] = newest_seq end
 change[CHANGE_SUB_BIZ] = group[HEAD_SUB_BIZ]
 change[CHANGE_WRITTEN_AT] = written_at_ms
 if not announced then change[CHANGE_SILENT] = true end
+if audit ~= '' then change[CHANGE_AUDIT] = audit end
 
 for i = FIRST_ACTION, #ARGV, 2 do
   local user, action = ARGV[i], ARGV[i + 1]

@@ -6,9 +6,9 @@
 -- conversation; then in a channel the policy version under which the sender's rights were judged ("": they need none),
 -- slow mode (ms; 0: none) and now (ms), else the mentioned users.
 -- Returns {'ok', seq, n, membership version, outbox entry}, or {refusal}: not_loaded, not_a_member, former_member,
--- forbidden, mention_not_a_member, busy (with a pending change somebody leaves, or the sender or a mentioned user
--- joins), already_reserved, outdated_rights (with the smallest version to judge under), slow_mode (with the time to
--- wait, ms).
+-- blocked (in a private conversation), forbidden, mention_not_a_member, busy (with a pending change somebody leaves, or
+-- the sender or a mentioned user joins), already_reserved, outdated_rights (with the smallest version to judge under),
+-- slow_mode (with the time to wait, ms).
 local sender, countable, message, needs_moderator = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local rights_checked, conversation = ARGV[5] == '1', ARGV[6]
 local needs_member = countable == '1'
@@ -28,7 +28,10 @@ if is_channel then
     if wait_ms > 0 then return { 'slow_mode', math.min(wait_ms, slow_ms) } end
     redis.call('SET', LAST_SENT, ARGV[9], 'PX', slow_ms)
   end
-elseif is_group() then
+elseif kind() == 'P' then
+  if PLACED and not rights_checked and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
+  if is_blocked(sender) then return { 'blocked' } end
+else
   local refusal = judge_in_group(sender, needs_member, needs_moderator, rights_checked, ARGV, FIRST_MENTION)
   if refusal then return { refusal } end
 end

@@ -12,8 +12,8 @@
 -- Returns {'ok', seq, n, membership version of the thread, outbox entry, membership version of the parent, seq of the
 -- parent, change (JSON) or '', members of the parent group read its whole history (0/1), and seq, n and outbox entry of
 -- the copy, if there is one}, or {refusal}: as `reserve`, and locked, may_not_create, no_thread (a SYSTEM message can't
--- begin one), hidden (a sender in a group can't read the parent message; mention_not_a_member: a mentioned member
--- can't).
+-- begin one), hidden (the parent message is expired, or a sender in a group can't read it; mention_not_a_member: a
+-- mentioned member can't).
 local sender, countable, message, needs_moderator = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local is_judged, thread, judged_version = ARGV[5] == '1', ARGV[6], tonumber(ARGV[7])
 local may_write_locked, may_begin, now_ms = ARGV[8] == '1', ARGV[9] == '1', tonumber(ARGV[10])
@@ -30,15 +30,18 @@ local has_full_history = false
 local thread_head, thread_members = HEAD, MEMBERS
 select_conversation(PARENT_HEAD, PARENT_MEMBERS)
 if not is_loaded() then return { 'not_loaded' } end
-local parent = redis.call('HMGET', HEAD, HEAD_SEQ, HEAD_MEMBERSHIP_VERSION, HEAD_POLICY_VERSION, HEAD_KIND)
+local parent = redis.call(
+  'HMGET', HEAD, HEAD_SEQ, HEAD_MEMBERSHIP_VERSION, HEAD_POLICY_VERSION, HEAD_KIND, HEAD_FLOOR_SEQ)
 local parent_seq, parent_version, policy_version, parent_kind = parent[1], parent[2], parent[3], parent[4]
+local parent_message_seq = tonumber(string.match(thread, '^t_(%d+)_'))
+-- The parent message is expired, and its thread with it.
+if not is_judged and parent_message_seq <= (tonumber(parent[5]) or 0) then return { 'hidden' } end
 if parent_kind == 'G' then
   has_full_history = cjson.decode(redis.call('HGET', HEAD, HEAD_GROUP))[HEAD_FULL_HISTORY] and true or false
   local refusal = judge_in_group(sender, is_countable, needs_moderator, is_judged, ARGV, FIRST_MENTION)
   if refusal then return { refusal } end
   local member = find_member(sender)
   if is_countable and not is_judged then
-    local parent_message_seq = tonumber(string.match(thread, '^t_(%d+)_'))
     if not may_read(member, parent_message_seq, has_full_history) then return { 'hidden' } end
     for i = FIRST_MENTION, #ARGV do
       if not may_read(find_member(ARGV[i]), parent_message_seq, has_full_history) then
@@ -47,6 +50,9 @@ if parent_kind == 'G' then
     end
   end
   may_write_locked = may_write_locked or (is_current(member) and member[MEMBER_ROLE] ~= 'MEMBER')
+elseif parent_kind == 'P' then
+  if PLACED and not is_judged and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
+  if is_blocked(sender) then return { 'blocked' } end
 elseif parent_kind == 'C' and judged_version and judged_version < tonumber(policy_version) then
   return { 'outdated_rights', tonumber(policy_version) }
 end

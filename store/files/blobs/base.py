@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from store.base.errors import StoreError
+
+LONG = "long"
+"""Kind of a blob of any length, in its name: "<file>/long-<random>"."""
+
+
+def is_long(name: str) -> bool:
+    """Return whether a blob is written by `write_long`."""
+    return f"/{LONG}-" in name
 
 
 class BlobMissing(StoreError):
@@ -52,7 +60,13 @@ class BlobStore(Protocol):
         If `content` raises, or this is cancelled, what was stored of it is deleted as far as the store answers.
         """
 
-    def read(self, name: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    async def write_long(self, name: str, content: AsyncIterable[bytes]) -> BlobInfo:
+        """Store a blob of any length as `write` does. Neither memory nor disk of this process holds all of it.
+
+        name: has the kind LONG.
+        """
+
+    def read(self, name: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """Return the bytes from `start` up to, without, `end`, in pieces. Raises BlobMissing."""
 
     async def find(self, name: str) -> BlobInfo | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 
@@ -22,7 +22,8 @@ from store.base.tasks import end_tasks
 from store.files.blobs.base import BlobInfo, BlobMissing, DirectUpload
 from store.files.blobs.pieces import cut
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import BLOB_CHUNKS, BLOB_FILES, BY_CHUNK
+from store.mongo.collections import BLOB_CHUNKS, BLOB_FILES
+from store.mongo.index_fields import BY_CHUNK
 from store.mongo.indexes import BLOBS
 
 CHUNK_BYTES = 255 * 1024
@@ -70,6 +71,10 @@ class GridFSBlobs:
             await self._discard(name, writes)
             raise
         return info
+
+    async def write_long(self, name: str, content: AsyncIterable[bytes]) -> BlobInfo:
+        """Store a blob of any length: `write` holds two chunks of it."""
+        return await self.write(name, content)
 
     async def _ensure_index(self) -> None:
         if not self._has_index:
@@ -129,7 +134,7 @@ class GridFSBlobs:
         with suppress(StoreError):
             await self.delete([name])
 
-    async def read(self, name: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    async def read(self, name: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a range, a chunk at a time. Reads only the chunks that it needs. Raises BlobMissing."""
         row = await self._mongo.find_one(BLOB_FILES, {"_id": name})
         if row is None:

@@ -1,8 +1,8 @@
 """Blobs in a bucket of S3, or of a service with its API.
 
 A blob is sent by one request with its length and checksum, so S3 has it as a whole or not at all. Content of unknown
-length goes through a temporary file. There are no multipart uploads, which would leave parts that no listing of
-objects shows.
+length goes through a temporary file. Only blobs of any length are sent in parts (`s3_multipart`): an upload that was
+not completed leaves parts that no listing of objects shows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode
@@ -19,8 +19,9 @@ from xml.etree import ElementTree
 import httpx
 
 from store.base.errors import StoreError, Unreachable, failures
-from store.files.blobs.base import BlobInfo, BlobMissing, DirectUpload
+from store.files.blobs.base import BlobInfo, BlobMissing, DirectUpload, is_long
 from store.files.blobs.pieces import cut
+from store.files.blobs.s3_multipart import MultipartUploads
 from store.files.blobs.s3_signing import NO_CONTENT, S3Options, S3Signer, to_base64, to_hexadecimal
 
 _PIECE_BYTES = 512 * 1024
@@ -78,6 +79,7 @@ class S3Blobs:
             limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
             trust_env=False,
         )
+        self._in_parts = MultipartUploads(options, self._send)
 
     async def open(self) -> None:
         """Raise Unreachable unless the bucket exists and the key has access to it."""
@@ -110,7 +112,11 @@ class S3Blobs:
                 raise
         return upload.info
 
-    async def read(self, name: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    async def write_long(self, name: str, content: AsyncIterable[bytes]) -> BlobInfo:
+        """Store a blob in parts of 16 MiB, of which one is in memory."""
+        return await self._in_parts.write(name, content)
+
+    async def read(self, name: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a range as they arrive. Raises BlobMissing."""
         if end is not None and end <= start:
             if await self.find(name) is None:
@@ -148,6 +154,8 @@ class S3Blobs:
     async def _delete(self, name: str) -> None:
         async with self._send("DELETE", self._options.address(name)) as answer:
             _expect(answer, 200, 204, 404)
+        if is_long(name):
+            await self._in_parts.delete_parts(name)
 
     async def list_names(self, after: str = "") -> AsyncIterator[Sequence[str]]:
         """Yield all names above `after` in order, in pages."""

@@ -11,6 +11,7 @@ import orjson
 
 from store.base.clock import Clock
 from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, parse_thread
+from store.content_rules.content_flag import ContentFlag
 from store.conversations.group_change import ProposedChange, group_change_from
 from store.messages.copy_store import make_copy
 from store.messages.message import Message, ReservedMessage
@@ -29,6 +30,8 @@ class Refusal(StrEnum):
     """The conversation is not in the cache."""
     NOT_A_MEMBER = "not_a_member"
     FORMER_MEMBER = "former_member"
+    BLOCKED = "blocked"
+    """The other person of the private conversation has blocked the sender."""
     FORBIDDEN = "forbidden"
     """Only an owner or admin may do this."""
     MENTION_NOT_A_MEMBER = "mention_not_a_member"
@@ -71,6 +74,7 @@ class ChannelTerms:
     may_manage_threads: The sender may write in a locked thread.
     may_create_threads: The sender may begin a thread.
     may_embed_links: The links of the message are previewed.
+    flag: A content rule wants a report about the message.
     """
 
     judged_version: int | None = None
@@ -78,6 +82,7 @@ class ChannelTerms:
     may_manage_threads: bool = True
     may_create_threads: bool = True
     may_embed_links: bool = True
+    flag: ContentFlag | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +265,7 @@ class OutboxStore:
             int(announced),
             change.fields_json(),
             *of_thread,
+            change.audit_json(),
             *change.member_actions(),
         )
         answer = await self._cache.one(Call("change_group", keys, args))
@@ -317,6 +323,8 @@ class OutboxStore:
 
 def _under(terms: ChannelTerms, message: Message) -> Message:
     """Return a message as it is sent under terms."""
+    if terms.flag != message.flag:
+        message = message._replace(flag=terms.flag)
     if terms.may_embed_links or message.embeds.links_due_ms is None:
         return message
     return message._replace(embeds=message.embeds._replace(links_due_ms=None))

@@ -269,6 +269,39 @@ function changes.forget(change)
   return unchanged(channel)
 end
 
+-- Expire. s (seq), n: messages up to there are expired. Without a visible difference it is no event.
+function changes.expire(change)
+  local conversation = change.c
+  if is_channel(conversation) then
+    restart_channel_load()
+    local is_loaded = find_channels()
+    if is_loaded == nil then return UNKNOWN end
+    if not is_loaded then return unchanged() end
+  end
+  store_folded()
+  local record = get(conversation)
+  if record == nil or change.s <= (record[FLOOR_SEQ] or 0) then return unchanged(conversation) end
+  local old = contribution(conversation, record)
+  local unread, mentioned = unread_count(conversation, record), unread_mention_count(conversation, record)
+  -- A session in a channel takes the floor from the head.
+  if not is_channel(conversation) then record[FLOOR_SEQ], record[FLOOR_N] = change.s, change.n end
+  local kept = {}
+  for _, seq in ipairs(record[MENTIONS] or {}) do
+    if seq > change.s then kept[#kept + 1] = seq end
+  end
+  record[MENTIONS] = kept
+  local has_changed = unread_count(conversation, record) ~= unread
+    or unread_mention_count(conversation, record) ~= mentioned
+    or (not is_channel(conversation) and record[WRITE_SEQ] <= change.s)
+  if not has_changed then
+    put(conversation, record, old)
+    return unchanged(conversation)
+  end
+  local decision = changed_one(change, { conversation = conversation, record = record, old = old })
+  decision.wakes = true
+  return decision
+end
+
 local function decide(kind, text)
   if messages[kind] then return messages[kind](text) end
   -- A server of another version may have left a change of a kind that is not known here.

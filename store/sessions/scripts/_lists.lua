@@ -44,14 +44,15 @@ end
 local function unread_count(conversation, record)
   if is_gateway(conversation) then return record[UNREAD_INSIDE] or 0 end
   if not is_valid(conversation, record) then return 0 end
-  return count_unread(record[N], record[READ_N], record[DELETED_N])
+  return count_unread(record[N], record[READ_N], math.max(record[DELETED_N] or 0, record[FLOOR_N] or 0))
 end
 
 -- Returns the unread mentions of a valid session.
 local function unread_mention_count(conversation, record)
   if is_gateway(conversation) then return record[MENTIONS_INSIDE] or 0 end
   if not record[MENTIONS] then return 0 end
-  local count, read_seq = 0, math.max(record[ACKNOWLEDGED_SEQ], record[DELETED_SEQ] or 0)
+  local count = 0
+  local read_seq = math.max(record[ACKNOWLEDGED_SEQ], record[DELETED_SEQ] or 0, record[FLOOR_SEQ] or 0)
   for _, seq in ipairs(record[MENTIONS]) do
     if seq > read_seq then count = count + 1 end
   end
@@ -107,7 +108,7 @@ local function contribution(conversation, record)
     if not muted then sums.threads = record[THREADS_INSIDE] end
     return result
   end
-  if math.max(record[RECEIVED_SEQ], record[DELETED_SEQ] or 0) < record[WRITE_SEQ] then
+  if math.max(record[RECEIVED_SEQ], record[DELETED_SEQ] or 0, record[FLOOR_SEQ] or 0) < record[WRITE_SEQ] then
     entries[list_entry('o', 0, conversation)] = true
   end
   local summed_lists = {}

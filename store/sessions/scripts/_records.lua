@@ -6,9 +6,9 @@ local function is_private(conversation)
   return string.sub(conversation, 1, 2) == 'p_'
 end
 
--- Returns the countable messages after those that were read or deleted, for a valid session.
-local function count_unread(n, read_n, deleted_n)
-  return math.max(0, n - math.max(read_n, deleted_n or 0))
+-- Returns the countable messages after those that were read, or are gone (deleted, expired), for a valid session.
+local function count_unread(n, read_n, gone_n)
+  return math.max(0, n - math.max(read_n, gone_n or 0))
 end
 
 -- Returns a record as text: the fixed fields first, in their order (`append` relies on it), then the peer's positions.

@@ -10,7 +10,8 @@ from store.base.ids import ConversationId, UserId, without_thread
 from store.base.workspace_ids import WorkspaceId
 from store.channels.channel_rights import ChannelRightsFinder
 from store.mongo.client import Mongo
-from store.mongo.collections import BY_CHANNEL, SESSIONS, parse_session_row_id
+from store.mongo.collections import SESSIONS, parse_session_row_id
+from store.mongo.index_fields import BY_CHANNEL
 from store.redis.cache import Cache
 from store.sessions.apply_messages import FanoutCalls
 from store.sessions.changes import Change, logged_change

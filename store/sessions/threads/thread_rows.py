@@ -16,12 +16,12 @@ from store.mongo.collections import (
     CONVERSATIONS,
     MEMBERS,
     MESSAGES,
-    PLACE,
     SESSIONS,
     between_places,
     member_row_id,
     session_row_id,
 )
+from store.mongo.index_fields import PLACE
 from store.mongo.writes import Update, Write
 from store.sessions.fields import GONE, WAS_HIDDEN
 from store.sessions.records import HEAD_PROJECTION, Records, channel_record_from, hide, is_hidden_by, record_from

@@ -16,11 +16,13 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from store.audit.audit_log import AuditLog
 from store.base.clock import Clock
 from store.base.errors import Superseded
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import CHANNELS, PENDING_SINCE, WORKSPACE_MEMBERS, WORKSPACES
+from store.mongo.collections import CHANNELS, WORKSPACE_MEMBERS, WORKSPACES
+from store.mongo.index_fields import PENDING_SINCE
 from store.redis.cache import Cache
 from store.redis.keys import Keys
 from store.redis.request_scope import discard_request_cache
@@ -49,11 +51,14 @@ Decide = Callable[[Policy], Awaitable[ProposedPolicyChange | None]]
 class PolicyChanges:
     """Changes policies."""
 
-    def __init__(self, mongo: Mongo, cache: Cache, keys: Keys, clock: Clock, policies: Policies) -> None:
+    def __init__(
+        self, mongo: Mongo, cache: Cache, keys: Keys, clock: Clock, policies: Policies, audit: AuditLog
+    ) -> None:
         self._mongo = mongo
         self._cache = cache
         self._clock = clock
         self._policies = policies
+        self._audit = audit
         self.completions = Completions(mongo, cache, PolicyFence(cache, keys, policies.versions))
         self._locks: WeakValueDictionary[WorkspaceId, asyncio.Lock] = WeakValueDictionary()
         """Changes of one workspace are stored one after the other: at once, all but one would be decided again."""
@@ -154,6 +159,7 @@ class PolicyChanges:
             (CHANNELS, channel_operations(before, after)),
             (WORKSPACE_MEMBERS, member_operations(before.workspace, proposed.members)),
             *proposed.writes,
+            self._audit.entry_writes(*proposed.audit),
         ]
         unchanged = {
             "_id": before.workspace,
@@ -166,6 +172,9 @@ class PolicyChanges:
             for collection, guards in proposed.guards:
                 if await self._mongo.bulk_write(collection, guards, session=session) < len(guards):
                     raise Superseded("a document has changed since the change was decided")
+            for collection, id in proposed.absent:
+                if await self._mongo.find_one(collection, {"_id": id}, session=session) is not None:
+                    raise Superseded("a document was created since the change was decided")
             for collection, operations in writes:
                 if operations:
                     await self._mongo.bulk_write(collection, operations, session=session)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pymongo import DeleteOne, InsertOne, UpdateOne
 
+from store.audit.audit_note import AuditNote
 from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import RoleId, WorkspaceId
 from store.mongo.client import Document
@@ -65,7 +66,10 @@ class ProposedPolicyChange:
         deletes: The workspace is deleted.
         follows: Users who follow a channel from now on, or no longer. `writes` has the writes of their rows.
         guards: Updates that each have to match a document. If one does not, the change is decided again.
+        absent: Documents that must not exist, each with its collection and `_id`. If one does, the change is decided
+            again.
         fenced: Further channels where rights have to be judged again, though the policy stays as it is.
+        audit: Entries of the audit log, stored in the same transaction.
     """
 
     policy: Policy
@@ -76,7 +80,9 @@ class ProposedPolicyChange:
     deletes: bool = False
     follows: frozenset[Follow] = frozenset()
     guards: Sequence[tuple[str, Sequence[UpdateOne]]] = ()
+    absent: Sequence[tuple[str, str]] = ()
     fenced: frozenset[ConversationId] = frozenset()
+    audit: Sequence[AuditNote] = ()
 
     def changes(self, before: Policy) -> bool:
         """Return whether anything is different from before."""

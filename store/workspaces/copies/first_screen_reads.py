@@ -6,11 +6,11 @@ import asyncio
 from typing import NamedTuple
 
 from store.base.ids import UserId
-from store.notifications.cached_settings import SettingsCache
 from store.notifications.notification_settings import NotificationSettings
 from store.presence.presence_cache import PresenceCache
 from store.presence.presence_record import PresenceRecord
 from store.redis.cache import Cache
+from store.redis.revised_records import RevisedRecords
 from store.sessions.loading.loaded_state import Snapshot
 from store.sessions.session_lists import AllTotals
 from store.sessions.session_store import SessionStore
@@ -39,7 +39,7 @@ class FirstScreenReads:
         sessions: SessionStore,
         workspaces: KnownWorkspaces,
         presence: PresenceCache,
-        settings: SettingsCache,
+        settings: RevisedRecords[NotificationSettings],
     ) -> None:
         self._cache = cache
         self._sessions = sessions

@@ -169,6 +169,9 @@ class LogWriter:
 
     async def _list_offline(self, message: Message) -> Sequence[UserId]:
         viewers = [user for user in await self._list_viewers(message) if user != message.sender]
+        # The event is there for pushes of other systems.
+        blockers = await self._store.blocks.rows.find_blockers(message.sender, viewers)
+        viewers = [user for user in viewers if user not in blockers]
         return await self._store.visibility.list_visibly_offline(viewers, MOST_OFFLINE)
 
     async def _run(self) -> None:

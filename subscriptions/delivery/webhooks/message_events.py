@@ -1,4 +1,4 @@
-"""The events of outgoing webhooks that a message causes."""
+"""The events of outgoing webhooks that a message, or a report about one, causes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from store.base.workspace_ids import is_in_workspace
 from store.messages.message import Message
 from store.messages.revision_store import RevisionKind
 from store.messages.system_events import SystemEventKind
+from store.reports.report import Report
 from store.webhooks.event_rows import NotedEvent
 from store.webhooks.webhook import WebhookEventType
 
@@ -39,6 +40,16 @@ def reactions_event(message: Message, now_ms: int) -> NotedEvent:
     """Return the event of changed reactions to a message."""
     id = f"{message.public_id}-reactions-{message.reactions_version}"
     return NotedEvent(id, WebhookEventType.REACTIONS_CHANGED.value, message.conversation, (message.seq,), now_ms)
+
+
+def report_event(report: Report) -> NotedEvent:
+    """Return the event of an opened report. It is in the conversation of the reported message, if there is one.
+
+    So a webhook of some channels gets only the reports about messages there.
+    """
+    conversation = report.message.conversation if report.message is not None else ""
+    at_ms = report.created_at_ms
+    return NotedEvent(f"{report.id}-opened", WebhookEventType.REPORT_OPENED.value, conversation, (report.id,), at_ms)
 
 
 def _types(message: Message, revision: RevisionKind | None) -> Iterator[tuple[WebhookEventType, str]]:

@@ -18,12 +18,13 @@ from store.base.workspace_ids import WorkspaceId
 from store.messages.message import Message
 from store.messages.revision_store import RevisionKind
 from store.redis.cache import Call
+from store.reports.report import Report
 from store.store import Store
 from store.webhooks.event_rows import GAP, NotedEvent
 from store.webhooks.webhook import WebhookEventType
 from store.webhooks.webhook_registry import CLOCK_TOLERANCE_MS
 from store.workspaces.policy import PendingChange, Policy
-from subscriptions.delivery.webhooks.message_events import events_of, reactions_event
+from subscriptions.delivery.webhooks.message_events import events_of, reactions_event, report_event
 from subscriptions.realtime.bus import Bus
 
 _log = structlog.get_logger()
@@ -122,6 +123,15 @@ class WebhookNotes:
         if self._registry.wants(WebhookEventType.REACTIONS_CHANGED, message.conversation):
             await self._note([reactions_event(message, self._store.clock.now_ms())])
 
+    def wants_report(self, report: Report) -> bool:
+        """Return whether a webhook may want the event of a report."""
+        return self._registry.wants(WebhookEventType.REPORT_OPENED, report_event(report).conversation)
+
+    async def note_report(self, report: Report) -> None:
+        """Note that a report was opened. Raises StoreError. It may be called again for the same report."""
+        if self.wants_report(report):
+            await self._note([report_event(report)])
+
     async def note_joined(self, workspace: WorkspaceId, users: Collection[UserId]) -> None:
         """Note that users have joined a workspace. If Redis is unavailable, the event is lost."""
         kind = WebhookEventType.MEMBER_JOINED
@@ -154,7 +164,7 @@ class WebhookNotes:
         await self._note(events)
 
     async def recover(self, from_ms: int) -> None:
-        """Note the messages again whose notes Redis may have lost, and announce a gap for other events.
+        """Note the messages and reports again whose notes Redis may have lost, and announce a gap for other events.
 
         Raises StoreError: repeat it. from_ms: when Redis was last known to have its contents.
         """
@@ -169,9 +179,19 @@ class WebhookNotes:
             calls = store.webhook_notes.note_calls(self._recovered(messages, revision), is_recovery=True)
             if calls:
                 await store.cache.run_in_background(calls)
+        await self._recover_reports(since_ms)
         gap = NotedEvent(f"gap-{store.deployment.redis_epoch}", GAP, "", (since_ms, store.clock.now_ms()), from_ms)
         await self._note([gap])
         _log.warning("webhook_events_may_be_lost", since_ms=since_ms)
+
+    async def _recover_reports(self, since_ms: int) -> None:
+        after = 0
+        while reports := await self._store.reports.list_since(since_ms, _PAGE, after):
+            events = [report_event(report) for report in reports if self.wants_report(report)]
+            calls = self._store.webhook_notes.note_calls(events, is_recovery=True)
+            if calls:
+                await self._store.cache.run_in_background(calls)
+            after = reports[-1].order
 
     async def _note(self, events: Iterable[NotedEvent]) -> None:
         calls = self._store.webhook_notes.note_calls(events)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -73,8 +73,14 @@ def _renamed_by(event: SharedEvent | None) -> Collection[UserId]:
 class SharedEvents:
     """The events on shared clocks of one process: those that it causes, and those that its subscribers get."""
 
-    def __init__(self, store: Store, server: str, bus: Bus, ring: ServerRing) -> None:
-        """Create the hub of shared clocks, and listen to frames on the bus."""
+    def __init__(
+        self, store: Store, server: str, bus: Bus, ring: ServerRing, has_blocked: Callable[[UserId, UserId], bool]
+    ) -> None:
+        """Create the hub of shared clocks, and listen to frames on the bus.
+
+        has_blocked: returns whether a subscriber has blocked another user.
+        """
+        self._has_blocked = has_blocked
         self._store = store
         self._bus = bus
         self._audiences: dict[str, Audience] = {}
@@ -276,13 +282,18 @@ class SharedEvents:
             self.hub.detach(activity.mailbox)
 
     def _list_viewers(self, channel: ConversationId, user: UserId) -> Collection[UserId]:
-        """Return the others who look at a channel, or at a thread in one, on this process, and see it."""
+        """Return the others who look at a channel, or at a thread in one, on this process, and see it.
+
+        Those who have blocked the user are left out.
+        """
         audience = self._audiences.get(workspace_of_channel(channel))
         viewers, seen = self.viewers.get(channel, {}).values(), without_thread(channel)
         if audience is None:
             return ()
         return dict.fromkeys(
-            viewer for viewer in viewers if viewer != user and audience.find_access(viewer, seen) is not None
+            viewer
+            for viewer in viewers
+            if viewer != user and audience.find_access(viewer, seen) is not None and not self._has_blocked(viewer, user)
         )
 
     def _deliver_ephemeral(self, event: EphemeralEvent) -> None:

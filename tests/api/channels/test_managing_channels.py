@@ -218,6 +218,8 @@ async def test_a_deleted_channel_is_gone_at_once_and_its_rows_later(api: Api, ot
     )
     assert await removal.remove_due() == 1
     documents = await api.stored_documents()
+    # The audit log says that there was a channel.
+    del documents["audit"]
     rows = [id for name, found in documents.items() for id, row in found.items() if channel["id"] in f"{id} {row}"]
     assert rows == []
 

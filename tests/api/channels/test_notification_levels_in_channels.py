@@ -101,6 +101,16 @@ async def test_the_same_level_of_a_workspace_changes_nothing(api: Api, workspace
     await device.expect_no_event()
 
 
+async def test_an_argument_that_is_left_out_stays_as_it_is(api: Api, workspace: SampleChannels, user: str) -> None:
+    await set_level(api, user, workspace.id, "MENTIONS", suppress=True)
+    stored = await api.stored_hashes()
+    # Each call would change a row if it reset the argument that it lacks.
+    for arguments in ("level: MENTIONS", "suppressEveryone: true", ""):
+        text = f"mutation ($id: ID!) {{ setNotificationLevel(id: $id {arguments}) }}"
+        assert (await api.data(user, text, id=workspace.id))["setNotificationLevel"] == "MENTIONS"
+        assert await api.stored_hashes() == stored
+
+
 async def test_a_workspace_without_followed_channels_keeps_its_level(api: Api, workspace: SampleChannels) -> None:
     api.database["workspaces_of"].insert_one({"_id": f"{workspace.other} {workspace.id}", "j": 1})
     assert await set_level(api, workspace.other, workspace.id, "NONE") == "NONE"

@@ -94,9 +94,16 @@ class TimedDevices:
     clock: ManualClock
 
     async def pass_time(self, seconds: float) -> None:
-        """Advance the clock, and let the process look at its devices."""
+        """Advance the clock, and let the process look at its devices.
+
+        After a long time, as after a pause, the process writes its devices with its next reports. They are made here.
+        """
+        app: Any = self.api.services.app
         await self.api.advance_days(self.clock, seconds * 1_000 / DAY_MS)
-        await self.api.services.app.devices.check()
+        await app.live_servers.report()
+        while app.live_servers._returning:
+            await app.live_servers.report()
+        await app.devices.check()
 
 
 async def read_record(api: Api, user: str) -> PresenceRecord:

@@ -30,7 +30,8 @@ def few_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 async def visible(api: Api, viewer: str, users: Collection[str]) -> set[str]:
     """Return those of some users whose presence a viewer may see."""
     return {
-        str(user) for user in await find_visible(api.services.app, UserId(viewer), [UserId(user) for user in users])
+        str(user)
+        for user in (await find_visible(api.services.app, UserId(viewer), [UserId(user) for user in users])).users
     }
 
 

@@ -198,7 +198,7 @@ async def test_events_may_show_a_user_for_a_minute_after_the_last_shared_convers
     viewer, app = UserId(alice), api.services.app
 
     async def seen_in_events() -> set[UserId]:
-        return await find_visible_lately(app, viewer, [UserId(bob)])
+        return (await find_visible_lately(app, viewer, [UserId(bob)])).users
 
     assert await seen_in_events() == set()
     group = await api.create_group(alice, bob, carol)

@@ -12,7 +12,7 @@ from store.base.ids import ConversationId, MessageId, UserId
 from store.messages.message import Message, MessageKind, message_from
 from store.messages.outbox.outbox_entries import OutboxField
 from store.messages.revision_store import RevisionKind, entry_fields, revision_from
-from store.mongo.collections import LINKS_DUE
+from store.mongo.index_fields import LINKS_DUE
 from store.previews.embed import Embed
 from store.previews.message_embeds import MessageEmbeds
 from tests.api.client import Api, wait_until

@@ -9,6 +9,7 @@ from tests.api.channels import calls as channels
 from tests.api.channels import session_calls as sessions
 from tests.api.channels.session_calls import ADD, READ_ALL, REMOVE
 from tests.api.client import HISTORY, Api, Subscriber
+from tests.api.moderation import calls as moderation
 from tests.api.pins import calls as pins
 from tests.api.workspaces import calls as workspaces
 from tests.api.workspaces import role_calls as roles
@@ -101,6 +102,22 @@ class WorkspaceOperations:
         await device.next()
         await device.stop()
 
+    async def _moderate(self) -> None:
+        """Recall, time out, kick and ban, in the workspace and in the deployment."""
+        api, alice, id_ = self.api, self.alice, self.id
+        channel = (await api.data(alice, channels.CREATE, input={"workspaceId": id_, "name": "last"}))["createChannel"]
+        await workspaces.add_members(api, id_, self.carol, self.dave)
+        spam = [(await api.send(self.carol, channel["id"], "spam"))["message"]["id"] for _ in range(2)]
+        await api.send(self.dave, spam[0], "reply")
+        await api.data(alice, moderation.RECALL_MANY, id=channel["id"], messages=spam)
+        await moderation.time_out(api, alice, id_, self.carol, moderation.later(days=1))
+        await api.data(alice, moderation.KICK, id=id_, user=self.carol)
+        for caller, place in ((alice, id_), (moderation.ADMIN, None)):
+            await moderation.ban(api, caller, place, self.dave, delete=60)
+            assert await moderation.banned_users(api, caller, place) == [self.dave]
+            await moderation.unban(api, caller, place, self.dave)
+        await api.services.job_worker.run_due()
+
     async def change(self) -> None:
         """Change everything once, and delete the workspace at the end."""
         api, alice, id_ = self.api, self.alice, self.id
@@ -118,6 +135,7 @@ class WorkspaceOperations:
         await api.data(alice, channels.DELETE, id=self.staff)
         await api.data(alice, workspaces.UPDATE, id=id_, input={"name": "Renamed", "isOpen": False})
         await api.data(self.carol, workspaces.LEAVE, id=id_)
+        await self._moderate()
         await api.data(alice, workspaces.TRANSFER, id=id_, user=self.bob)
         await api.data(self.bob, workspaces.DELETE, id=id_)
         removal = api.services.app.store.workspace_removal

@@ -8,6 +8,7 @@ from store.workspaces.permissions import NOTHING, Permission
 from tests.api.channels import calls, session_calls
 from tests.api.client import EDIT, RECALL, SEND, Json
 from tests.api.files import calls as file_calls
+from tests.api.moderation import calls as moderation_calls
 from tests.api.pins import calls as pin_calls
 from tests.api.previews.site import SUPPRESS
 from tests.api.reactions import calls as reaction_calls
@@ -93,6 +94,16 @@ READS = {
     "watching a channel": in_channel(LIVE_CHANNEL),
     "watching own messages in a channel": in_channel(LIVE_MESSAGES),
     "watching the workspace": in_workspace(LIVE_WORKSPACE),
+}
+
+REPORTS = {
+    "reporting a message": in_channel(
+        "mutation ($id: ID!) { report(messageId: $id, reason: SPAM) { id } }",
+        P.READ_HISTORY,
+        refused=INVISIBLE,
+        variables={"id": "@message"},
+        **_HISTORY,
+    ),
 }
 
 _WAVE: Json = {"id": "@message", "emoji": ":wave:"}
@@ -238,13 +249,51 @@ CHANNELS = {
     ),
 }
 
+MODERATION = {
+    "kicking": in_workspace(moderation_calls.KICK, P.KICK_MEMBERS, variables={"user": "@member"}, fresh="member"),
+    "timing out": in_workspace(
+        moderation_calls.TIME_OUT,
+        P.TIMEOUT_MEMBERS,
+        variables={"user": "@member", "until": moderation_calls.later(days=1)},
+        fresh="member",
+    ),
+    "ending a time-out": in_workspace(moderation_calls.TIME_OUT, P.TIMEOUT_MEMBERS, variables={"user": "@target"}),
+    "banning": in_workspace(moderation_calls.BAN, P.BAN_MEMBERS, variables={"user": "@member"}, fresh="member"),
+    "lifting a ban": in_workspace(moderation_calls.UNBAN, P.BAN_MEMBERS, variables={"user": "@target"}),
+    "listing bans": in_workspace(moderation_calls.BANS, P.BAN_MEMBERS, done=EMPTY),
+    "recalling messages": in_channel(
+        moderation_calls.RECALL_MANY, P.MANAGE_MESSAGES, variables={"id": "@channel", "messages": ["@message"]}
+    ),
+}
+
 WORKSPACES = {
+    "reading the audit log": in_workspace(
+        "query ($id: ID!) { auditLog(workspaceId: $id) { edges { node { id } } } }", P.VIEW_AUDIT_LOG
+    ),
+    "reading content rules": in_workspace(
+        "query ($id: ID!) { contentRules(workspaceId: $id) { id } }", P.MANAGE_WORKSPACE
+    ),
+    "setting content rules": in_workspace(
+        """mutation ($id: ID!) { setContentRules(
+            workspaceId: $id, rules: [{words: ["unwanted"], action: BLOCK}]) { id } }""",
+        P.MANAGE_WORKSPACE,
+    ),
     "listing webhooks": in_workspace("query ($id: ID!) { webhooks(workspaceId: $id) { id } }", P.MANAGE_WEBHOOKS),
-    # Nothing opens reports, so nothing is sent to this address.
+    # No groups are in workspaces, so nothing is sent to this address.
     "creating an outgoing webhook": in_workspace(
         """mutation ($id: ID!) { createOutgoingWebhook(
-            workspaceId: $id, url: "https://8.8.8.8/", events: [REPORT_OPENED]) { id } }""",
+            workspaceId: $id, url: "https://8.8.8.8/", events: [GROUP_CHANGED]) { id } }""",
         P.MANAGE_WEBHOOKS,
+    ),
+    "listing reports": in_workspace(
+        "query ($id: ID!) { reports(workspaceId: $id) { edges { cursor } } }", P.VIEW_REPORTS
+    ),
+    # With other actions: tests/api/reports/test_actions.py.
+    "resolving a report": inside(
+        "mutation ($id: ID!) { resolveReport(reportId: $id, action: NONE) { id } }",
+        P.VIEW_REPORTS,
+        variables={"id": "@report"},
+        fresh="report",
     ),
     "creating a role": in_workspace(role_calls.CREATE_ROLE, P.MANAGE_ROLES, variables={"input": {"name": "x"}}),
     "changing a role": inside(
@@ -285,4 +334,4 @@ WORKSPACES = {
 }
 """The last two end memberships, so they come last."""
 
-OPERATIONS = READS | REACTIONS | SENDING | STATES | VOICE | CHANNELS | WORKSPACES
+OPERATIONS = READS | REACTIONS | REPORTS | SENDING | STATES | VOICE | CHANNELS | MODERATION | WORKSPACES

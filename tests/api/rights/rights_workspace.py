@@ -13,6 +13,7 @@ from store.base.ids import ConversationId, UserId
 from store.base.workspace_ids import CategoryId, RoleId, WorkspaceId, category_id, channel_id, everyone_id, role_id
 from store.conversations.conversation import Member
 from store.mongo.collections import CONVERSATIONS, MEMBERS, member_row_id
+from store.reports.report import Report, ReportReason
 from store.workspaces.changing.proposed_change import MemberChange, ProposedPolicyChange
 from store.workspaces.permissions import NOTHING, OF_EVERYONE, Permission
 from store.workspaces.policy import Channel, ChannelCategory, ChannelKind, Overwrite, Overwrites, Policy, Role
@@ -74,10 +75,12 @@ class RightsWorkspace:
             "owner", "outsider", "former", "target", *(f"u{n}" for n in range(len(keys) - 4))
         )
         self._users = dict(zip(keys, users, strict=True))
+        fresh_members = list(self._fresh("member"))
+        victims = await api.create_users(*(f"v{n}" for n in range(len(fresh_members))))
         self.owner, self.target = self._users[Caller.OWNER], self._users["@target"]
         self.workspace = WorkspaceId(await create_workspace(api, self.owner))
         outside = (self.owner, self._users[Caller.OUTSIDER])
-        await add_members(api, self.workspace, *(user for user in users if user not in outside))
+        await add_members(api, self.workspace, *(user for user in (*users, *victims) if user not in outside))
         await api.data(self._users[Caller.FORMER], LEAVE, id=self.workspace)
         places = set(chain.from_iterable(op.places() for op in OPERATIONS.values() if op.in_channel))
         for key in [*sorted(places, key=repr), *(case for case in self._allowed if case.operation.fresh == "channel")]:
@@ -87,6 +90,9 @@ class RightsWorkspace:
             self._ids["category", key] = category_id(self.workspace, store.ids.next())
         for key in [None, *self._fresh("role")]:
             self._ids["role", key] = role_id(self.workspace, store.ids.next())
+        for case, member in zip(fresh_members, victims, strict=True):
+            self._ids["member", case] = member
+        self._ids["member", None] = self.target
         for key in [None, *self._fresh("code")]:
             self._ids["code", key] = await create_invite(api, self.owner, self.workspace)
         assert await store.policy_changes.change(self.workspace, self._with_channels) is not None
@@ -95,9 +101,20 @@ class RightsWorkspace:
         sent = await gather_all(*(api.send(self.target, id) for _, id in shared))
         self._messages = {s["message"]["conversationId"]: s["message"]["id"] for s in sent}
         await self._add_files()
+        await self._add_reports()
         assert await store.policy_changes.change(self.workspace, self._with_rights) is not None
         await api.wait_until_idle()
         return self
+
+    async def _add_reports(self) -> None:
+        """Make a report by @target for each case that resolves one."""
+        store, reports = self._api.services.app.store, self._api.services.app.reports
+        for number, key in enumerate([None, *self._fresh("report")]):
+            id = store.reports.id_of(UserId(self.target), f"thing {number}")
+            report = Report(
+                id, store.ids.next(), UserId(self.target), UserId(self.owner), ReportReason.OTHER, self.workspace
+            )
+            self._ids["report", key] = (await reports.open(report)).id
 
     async def _add_files(self) -> None:
         """Give each caller a file of their own for each case that names one."""

@@ -35,7 +35,7 @@ _NAMES = {
 }
 """Arguments and input fields that name a workspace, or something inside."""
 
-_ELSEWHERE = {"sessions", "user", "group", "upsertUsers", "registerDevice"}
+_ELSEWHERE = {"sessions", "user", "group", "upsertUsers", "registerDevice", "export"}
 """Fields whose ids are never those of workspaces, or of something inside."""
 
 

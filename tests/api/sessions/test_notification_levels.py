@@ -72,6 +72,17 @@ async def test_the_same_level_again_changes_nothing(api: Api, place: tuple[str, 
     assert (await device.next())["reason"] == "NOTIFICATIONS"
 
 
+async def test_an_argument_that_is_left_out_stays_as_it_is(api: Api, place: tuple[str, str, str]) -> None:
+    alice, _, conversation = place
+    await set_level(api, alice, conversation, "MENTIONS", suppress=True)
+    stored = await api.stored_hashes()
+    # Each call would change a row if it reset the argument that it lacks.
+    for arguments in ("level: MENTIONS", "suppressEveryone: true", ""):
+        text = f"mutation ($id: ID!) {{ setNotificationLevel(id: $id {arguments}) }}"
+        assert (await api.data(alice, text, id=conversation))["setNotificationLevel"] == "MENTIONS"
+        assert await api.stored_hashes() == stored
+
+
 async def test_a_level_is_kept_without_the_cache_until_it_is_removed(api: Api, place: tuple[str, str, str]) -> None:
     alice, _, conversation = place
     await set_level(api, alice, conversation, "NONE")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.channels.calls import ARCHIVE, DELETE
 from tests.api.client import Api, Refusal
+from tests.api.moderation import calls as moderation_calls
 from tests.api.voice.calls import JOIN, MODERATE, UPDATE, Device, VoiceWorkspace, make_voice_workspace, next_voice
 from tests.api.workspaces import calls as workspace_calls
 
@@ -164,7 +165,19 @@ async def leave_workspace(voice: VoiceWorkspace) -> None:
     await voice.api.data(voice.member, workspace_calls.LEAVE, id=voice.id)
 
 
-@pytest.mark.parametrize("end", [deny_connect, deny_view, archive, leave_workspace])
+async def kick(voice: VoiceWorkspace) -> None:
+    await voice.api.data(voice.owner, moderation_calls.KICK, id=voice.id, user=voice.member)
+
+
+async def ban(voice: VoiceWorkspace) -> None:
+    await moderation_calls.ban(voice.api, voice.owner, voice.id, voice.member)
+
+
+async def time_out(voice: VoiceWorkspace) -> None:
+    await moderation_calls.time_out(voice.api, voice.owner, voice.id, voice.member, moderation_calls.later(hours=1))
+
+
+@pytest.mark.parametrize("end", [deny_connect, deny_view, archive, leave_workspace, kick, ban, time_out])
 async def test_a_state_ends_with_the_right_to_connect(voice: VoiceWorkspace, other_api: Api, end: Any) -> None:
     device = Device(other_api, voice.member)
     await device.join(voice.lounge)

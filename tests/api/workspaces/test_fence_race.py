@@ -39,6 +39,7 @@ from tests.api.client import (
 )
 from tests.api.conftest import OpenApi
 from tests.api.events import current_cursor
+from tests.api.moderation.calls import KICK, ban, later, time_out, unban
 from tests.api.workspaces.calls import LEAVE, add_members, create_workspace
 from tests.api.workspaces.role_calls import (
     DELETE_ROLE,
@@ -50,7 +51,7 @@ from tests.api.workspaces.role_calls import (
     set_roles,
 )
 
-ROUNDS = int(os.environ.get("CONFAB_TEST_FENCE_ROUNDS", "7"))
+ROUNDS = int(os.environ.get("CONFAB_TEST_FENCE_ROUNDS", "10"))
 SEED = int(os.environ.get("CONFAB_TEST_SEED", "1"))
 
 MENTIONS = """subscription ($since: Cursor) { messageEvents(since: $since) {
@@ -171,7 +172,9 @@ class Scene:
 
     async def restore(self) -> None:
         """Make Bob a writer with all rights, whatever he lacks."""
+        await unban(self.server, self.alice, self.workspace, self.bob)
         await add_members(self.server, self.workspace, self.bob)
+        await time_out(self.server, self.alice, self.workspace, self.bob, None)
         if self.writer:
             # It may be gone already.
             await self.server.run(self.alice, DELETE_ROLE, id=self.writer)
@@ -200,12 +203,21 @@ class Scene:
     async def leave(self) -> None:
         await self.server.data(self.bob, LEAVE, id=self.workspace)
 
+    async def kick(self) -> None:
+        await self.server.data(self.alice, KICK, id=self.workspace, user=self.bob)
+
+    async def ban(self) -> None:
+        await ban(self.server, self.alice, self.workspace, self.bob)
+
+    async def time_out(self) -> None:
+        await time_out(self.server, self.alice, self.workspace, self.bob, later(days=1))
+
     async def remove_from_staff(self) -> None:
         await change_staff(self.server, self.staff, self.bob, joins=False)
 
     async def race(self, change: Callable[[], Awaitable[None]]) -> None:
         """Make a change while Bob sends on all servers, then compare the order of seqs with that of the answers."""
-        hides = change in (self.hide_channel, self.leave, self.remove_from_staff)
+        hides = change in (self.hide_channel, self.leave, self.remove_from_staff, self.kick, self.ban)
         self.channel = self.staff if change == self.remove_from_staff else self.general
         streams = [(await live(server, self.bob, self.channel))[0] for server in self.servers] if hides else []
         bystanders = [await Bystander.open(self, server) for server in self.servers] if hides else []
@@ -323,6 +335,9 @@ async def test_no_message_is_sent_or_shown_under_rights_that_have_ended(
         scene.deny_role,
         scene.hide_channel,
         scene.leave,
+        scene.kick,
+        scene.ban,
+        scene.time_out,
         scene.remove_from_staff,
     ]
     for number in range(ROUNDS):

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from store.base.errors import Unreachable
+from store.base.ids import UserId
 from store.base.workspace_ids import WorkspaceId, channel_id
 from store.channels import channel_contents
+from store.moderation.ban import Ban
 from store.mongo.client import Mongo
 from store.workspaces import workspace_removal
 from store.workspaces.changing.proposed_change import ProposedPolicyChange
 from store.workspaces.policy import Channel, ChannelKind, Policy
 from tests.api.client import Api, gather_all
 from tests.api.conftest import OpenApi
+from tests.api.content_rules.calls import SET, rule
 from tests.api.reactions.calls import react
+from tests.api.reports.calls import make_report
 from tests.api.workspaces.calls import (
     DELETE,
     add_members,
@@ -33,7 +38,7 @@ from tests.clock import ManualClock
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspace_removal, "MEMBERS_PER_STEP", 2)
-    monkeypatch.setattr(workspace_removal, "INVITES_PER_STEP", 2)
+    monkeypatch.setattr(workspace_removal, "ROWS_PER_STEP", 2)
     monkeypatch.setattr(channel_contents, "ROWS_PER_STEP", 2)
 
 
@@ -51,17 +56,23 @@ async def create_channel(api: Api, workspace: str, number: int) -> str:
 
 
 async def fill_workspace(api: Api, owner: str, *members: str) -> str:
-    """Create a workspace with members, channels, messages, followers, sessions and invitations."""
+    """Create a workspace with members, channels, messages, followers, sessions, invitations, bans and reports."""
     workspace = await create_workspace(api, owner)
     await add_members(api, workspace, *members)
     for _ in range(3):
         await create_invite(api, owner, workspace)
+        # Without the entries of the audit log that a ban makes.
+        ban = Ban(WorkspaceId(workspace), UserId(f"banned-{secrets.token_hex(4)}"), UserId(owner), 1)
+        await api.services.app.store.bans.change_deployment(api.services.app.store.bans.writes(ban))
     for number in (1, 2):
         channel = await create_channel(api, workspace, number)
         for user in (owner, *members[:2]):
             sent = await api.send(user, channel, "hello", idempotencyKey=f"{channel} {user}")
             await react(api, owner, sent["message"]["id"])
+            if user != owner:
+                await make_report(api, owner, message=sent["message"]["id"])
         await api.services.app.store.mongo.insert_one("members", {"_id": f"{channel} {members[0]}"})
+    await api.data(owner, SET, id=workspace, rules=[rule()])
     await api.wait_until_idle()
     # Otherwise the rows of the search would come later.
     await api.services.housekeeper.indexing.index_delivered()
@@ -112,7 +123,13 @@ async def test_nothing_of_a_deleted_workspace_is_left(open_api: OpenApi) -> None
         kept = await fill_workspace(api, alice, *users[:2])
         workspace = await fill_workspace(api, alice, *users)
         before = rows_about(api, kept)
-        assert rows_about(api, workspace).keys() == before.keys() >= {"messages", "sessions", "members", "invites"}
+        assert (
+            rows_about(api, workspace).keys()
+            == before.keys()
+            >= {
+                *("messages", "sessions", "members", "invites", "bans", "reports", "content_rules", "audit"),
+            }
+        )
         await api.data(alice, DELETE, id=workspace)
         removals = [where.services.app.store.workspace_removal for where in (api, other_api)]
         assert [await removal.run() for removal in removals] == [0, 0]

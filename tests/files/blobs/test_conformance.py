@@ -141,3 +141,25 @@ async def test_a_file_is_never_in_memory_as_a_whole(blobs: BlobStore) -> None:
         tracemalloc.stop()
     assert size == 16 * MIB
     assert writing < 6 * MIB and reading < 4 * MIB
+
+
+async def test_a_blob_of_any_length_is_written_and_deleted(blobs: BlobStore) -> None:
+    for size in (0, 1, 600_000):
+        name = f"{size}/long-x"
+        written = await blobs.write_long(name, in_parts(some_bytes(size)))
+        assert written.size == size
+        found = await blobs.find(name)
+        assert found is not None and found.size == size
+        assert await read_all(blobs, name) == some_bytes(size)
+        await blobs.delete([name])
+        assert await all_names(blobs) == []
+
+
+async def test_a_failed_write_of_any_length_leaves_nothing(blobs: BlobStore) -> None:
+    async def ends_early() -> AsyncIterator[bytes]:
+        yield some_bytes(600_000)
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        await blobs.write_long("1/long-x", ends_early())
+    assert await all_names(blobs) == []

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from resolvers.files.inspection.inspector import Inspector
-from resolvers.files.inspection.results import Inspected, Rejected
+from resolvers.files.inspection.results import Inspected, RejectedFile
 
-Inspect = Callable[..., Awaitable[Inspected | Rejected]]
+Inspect = Callable[..., Awaitable[Inspected | RejectedFile]]
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[I
 def inspect(inspector: Inspector, tmp_path: Path) -> Inspect:
     """Inspects bytes. New files are in `tmp_path`."""
 
-    async def inspect(content: bytes, hint: str | None = None, filename: str | None = None) -> Inspected | Rejected:
+    async def inspect(content: bytes, hint: str | None = None, filename: str | None = None) -> Inspected | RejectedFile:
         path = tmp_path / "uploaded"
         path.write_bytes(content)
         result = await inspector.inspect(path, hint, filename)

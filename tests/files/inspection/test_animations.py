@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw
 
 from resolvers.files.inspection.decoding.jobs import DecodingLimits
 from resolvers.files.inspection.inspector import Inspector
-from resolvers.files.inspection.results import Inspected, Rejected, Scaled
+from resolvers.files.inspection.results import Inspected, RejectedFile, Scaled
 from tests.files.inspection.conftest import Inspect
 from tests.files.inspection.samples import assert_similar, decode, encode, gif, gradient, read
 
@@ -90,7 +90,7 @@ async def test_thumbnail_of_an_animation_is_its_first_frame(inspect: Inspect, in
 async def test_gif_of_10_000_frames_is_rejected(inspect: Inspect) -> None:
     assert isinstance(await inspect(gif(1)), Inspected)
     found = await inspect(gif(10_000))
-    assert found == Rejected("10000 frames are more than 1000")
+    assert found == RejectedFile("10000 frames are more than 1000")
 
 
 async def test_pixels_of_all_frames_are_limited(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_pixels_of_all_frames_are_limited(tmp_path: Path) -> None:
     try:
         for name in ANIMATED:
             path = _write(tmp_path / name, _animation(name, _frames()))
-            assert await inspector.inspect(path) == Rejected("the frames have more than 6143 pixels")
+            assert await inspector.inspect(path) == RejectedFile("the frames have more than 6143 pixels")
             assert isinstance(await inspector.inspect(_write(path, _animation(name, _frames(3)))), Inspected)
     finally:
         await inspector.close()
@@ -112,4 +112,4 @@ def _write(path: Path, content: bytes) -> Path:
 @pytest.mark.parametrize("name", ["GIF", "PNG", "WEBP"])
 async def test_truncated_animation_is_rejected(inspect: Inspect, name: str) -> None:
     content = _animation(name, _frames(), duration=50)
-    assert isinstance(await inspect(content[: len(content) * 2 // 3]), Rejected)
+    assert isinstance(await inspect(content[: len(content) * 2 // 3]), RejectedFile)

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from resolvers.files.inspection.inspector import Inspector
-from resolvers.files.inspection.results import Inspected, Rejected, Scaled, is_displayed
+from resolvers.files.inspection.results import Inspected, RejectedFile, Scaled, is_displayed
 from tests.files.inspection.conftest import Inspect
 from tests.files.inspection.samples import assert_similar, decode, encode, gradient, png, read
 
@@ -60,7 +60,7 @@ async def test_thumbnail_has_a_known_width_and_is_never_larger_than_the_image(
 async def test_truncated_jpeg_is_rejected(inspect: Inspect) -> None:
     whole = encode(gradient(96, 64), "JPEG")
     for length in (3, 20, len(whole) // 2, len(whole) - 20):
-        assert isinstance(await inspect(whole[:length]), Rejected)
+        assert isinstance(await inspect(whole[:length]), RejectedFile)
 
 
 async def test_png_bomb_is_rejected_before_it_is_decoded(inspect: Inspect) -> None:
@@ -68,7 +68,7 @@ async def test_png_bomb_is_rejected_before_it_is_decoded(inspect: Inspect) -> No
     bomb = png(struct.pack(">IIBBBBB", 30_000, 30_000, 1, 0, 0, 0, 0), rows)
     assert len(bomb) < 1_000_000
     found = await inspect(bomb)
-    assert isinstance(found, Rejected)
+    assert isinstance(found, RejectedFile)
     assert "30000 x 30000" in found.reason
 
 

@@ -20,9 +20,9 @@ from resolvers.base.errors import Unavailable
 from resolvers.files.inspection import decoder_pool
 from resolvers.files.inspection.decoder_pool import DecoderPool
 from resolvers.files.inspection.decoding import limits
-from resolvers.files.inspection.decoding.jobs import DecodingLimits, Job
+from resolvers.files.inspection.decoding.jobs import DecodingJob, DecodingLimits
 from resolvers.files.inspection.inspector import Inspector
-from resolvers.files.inspection.results import Inspected, Rejected
+from resolvers.files.inspection.results import Inspected, RejectedFile
 from tests.files.inspection.samples import encode, gif, gradient, png
 
 ROOT = Path(__file__).parents[3]
@@ -106,7 +106,7 @@ async def test_image_that_needs_too_much_cpu_time_is_rejected_and_the_next_one_i
     open_inspector: Open, photo: Path, long: Path
 ) -> None:
     inspector = open_inspector(DecodingLimits(cpu_seconds=1, max_frames=1_000_000))
-    assert await inspector.inspect(long) == Rejected("decoding takes longer than 1 s of CPU time")
+    assert await inspector.inspect(long) == RejectedFile("decoding takes longer than 1 s of CPU time")
     assert isinstance(await inspector.inspect(photo), Inspected)
 
 
@@ -119,13 +119,13 @@ async def test_image_that_needs_too_much_memory_is_rejected_and_the_next_one_is_
     open_inspector: Open, photo: Path, large: Path
 ) -> None:
     inspector = open_inspector(DecodingLimits(memory_bytes=150 << 20))
-    assert await inspector.inspect(large) == Rejected("the image needs too much memory")
+    assert await inspector.inspect(large) == RejectedFile("the image needs too much memory")
     assert isinstance(await inspector.inspect(photo), Inspected)
 
 
 async def test_result_that_is_too_long_is_rejected(open_inspector: Open, photo: Path) -> None:
     inspector = open_inspector(DecodingLimits(output_bytes=500))
-    assert await inspector.inspect(photo) == Rejected("OSError: [Errno 27] File too large")
+    assert await inspector.inspect(photo) == RejectedFile("OSError: [Errno 27] File too large")
 
 
 async def test_busy_machine_rejects_no_image(open_inspector: Open, photo: Path) -> None:
@@ -285,10 +285,12 @@ async def test_full_disk_rejects_no_image(tmp_path: Path, photo: Path) -> None:
     pool = DecoderPool(1)
     try:
         with pytest.raises(Unavailable):
-            await pool.run(Job("inspect", str(photo), "/dev/full", None, None, 0, DecodingLimits()))
+            await pool.run(DecodingJob("inspect", str(photo), "/dev/full", None, None, 0, DecodingLimits()))
         with pytest.raises(Unavailable):
             await pool.run(
-                Job("inspect", str(tmp_path / "nothing"), str(tmp_path / "new"), None, None, 0, DecodingLimits())
+                DecodingJob(
+                    "inspect", str(tmp_path / "nothing"), str(tmp_path / "new"), None, None, 0, DecodingLimits()
+                )
             )
     finally:
         await pool.close()

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from resolvers.files.inspection.results import Inspected, Rejected, is_displayed
+from resolvers.files.inspection.results import Inspected, RejectedFile, is_displayed
 from tests.files.inspection.conftest import Inspect
 from tests.files.inspection.media_samples import HEIC, MEDIA
 from tests.files.inspection.samples import encode, gradient, read
@@ -194,14 +194,14 @@ async def test_truncated_video_is_no_video_or_has_its_size(inspect: Inspect) -> 
 @pytest.mark.parametrize("rest", [b"", bytes(100)])
 async def test_broken_heic_is_rejected_rather_than_stored_with_its_metadata(inspect: Inspect, rest: bytes) -> None:
     content = struct.pack(">I", 24) + b"ftypheic\0\0\0\0mif1heic" + rest
-    assert isinstance(await inspect(content), Rejected)
+    assert isinstance(await inspect(content), RejectedFile)
 
 
 async def test_heic_becomes_a_jpeg_or_is_rejected_without_its_decoder(inspect: Inspect) -> None:
     assert b"SECRET7" in HEIC
     found = await inspect(HEIC)
     if find_spec("pi_heif") is None:
-        assert found == Rejected("HEIC images need confab[heif]")
+        assert found == RejectedFile("HEIC images need confab[heif]")
         return
     assert isinstance(found, Inspected)
     assert (found.content_type, found.width, found.height) == ("image/jpeg", 64, 48)
@@ -213,4 +213,4 @@ async def test_heic_becomes_a_jpeg_or_is_rejected_without_its_decoder(inspect: I
 )
 async def test_broken_header_of_an_image_is_rejected(inspect: Inspect, content: bytes) -> None:
     for rest in (b"", bytes(50), b"<html>" + bytes(8)):
-        assert isinstance(await inspect(content + rest), Rejected)
+        assert isinstance(await inspect(content + rest), RejectedFile)

@@ -34,6 +34,7 @@ def test_present_members_at_messages_are_those_whose_ranges_have_them(
     expected = [
         member.user
         for member in members
-        if member.is_current and all(is_visible(seq, visible_ranges(member, full_history=False)) for seq in seqs)
+        if member.is_current
+        and all(is_visible(seq, visible_ranges(member, full_history=False, floor_seq=0)) for seq in seqs)
     ]
     assert recipient_list("1", members).present_at(seqs) == expected

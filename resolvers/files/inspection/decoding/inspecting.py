@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from resolvers.files.inspection.decoding import content_types, images, tracks
-from resolvers.files.inspection.decoding.jobs import Answer, Job
+from resolvers.files.inspection.decoding.jobs import Answer, DecodingJob
 
 
 def load_libraries() -> None:
@@ -15,7 +15,7 @@ def load_libraries() -> None:
     tracks.load_libraries()
 
 
-def run(job: Job, source: BinaryIO, target: BinaryIO) -> Answer:
+def run(job: DecodingJob, source: BinaryIO, target: BinaryIO) -> Answer:
     """Run a job. Raises CannotDecode; libraries raise errors of any kind for broken files."""
     if job.kind == "scale":
         return images.scale(source, target, job.width, job.limits)

@@ -25,7 +25,7 @@ class DecodingLimits(NamedTuple):
     max_frames: int = 1_000
 
 
-class Job(NamedTuple):
+class DecodingJob(NamedTuple):
     """A request to the decoder process.
 
     Attributes:

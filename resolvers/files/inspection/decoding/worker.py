@@ -15,7 +15,7 @@ import warnings
 from typing import BinaryIO, Never
 
 from resolvers.files.inspection.decoding import inspecting, limits, system_calls
-from resolvers.files.inspection.decoding.jobs import Answer, CannotDecode, DecodingLimits, Job
+from resolvers.files.inspection.decoding.jobs import Answer, CannotDecode, DecodingJob, DecodingLimits
 
 _MAX_ANSWER_BYTES = 65_536
 
@@ -30,12 +30,12 @@ def main() -> None:
     inspecting.load_libraries()
     for line in sys.stdin.buffer:
         *fields, values = json.loads(line)
-        answer = _run_in_fork(Job._make([*fields, DecodingLimits(*values)]))
+        answer = _run_in_fork(DecodingJob._make([*fields, DecodingLimits(*values)]))
         sys.stdout.buffer.write(answer + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _run_in_fork(job: Job) -> bytes:
+def _run_in_fork(job: DecodingJob) -> bytes:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -56,7 +56,7 @@ def _run_in_fork(job: Job) -> bytes:
     return _encode({"rejected": f"the decoder crashed (signal {ended_by})"})
 
 
-def _run_and_exit(job: Job, writer: int) -> Never:
+def _run_and_exit(job: DecodingJob, writer: int) -> Never:
     status = 1
     try:
         # Untrusted bytes must not be able to write answers to other jobs.
@@ -68,7 +68,7 @@ def _run_and_exit(job: Job, writer: int) -> Never:
         os._exit(status)
 
 
-def _run(job: Job) -> Answer:
+def _run(job: DecodingJob) -> Answer:
     with open(job.source, "rb") as source, open(job.target, "wb", buffering=0) as target:  # noqa: PTH123
         limits.apply(job.limits)
         # From here on, no file can be opened.
@@ -76,7 +76,7 @@ def _run(job: Job) -> Answer:
         return _decode(job, source, target)
 
 
-def _decode(job: Job, source: BinaryIO, target: BinaryIO) -> Answer:
+def _decode(job: DecodingJob, source: BinaryIO, target: BinaryIO) -> Answer:
     try:
         return inspecting.run(job, source, target)
     except CannotDecode as error:

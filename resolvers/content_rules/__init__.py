@@ -1,0 +1,1 @@
+"""Content rules of workspaces, and the external hook (ADR 98)."""

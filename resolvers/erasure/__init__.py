@@ -1,0 +1,1 @@
+"""Erases users (ADR 94)."""

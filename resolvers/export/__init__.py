@@ -1,0 +1,1 @@
+"""Exports of everything that a user wrote, uploaded and set (ADR 93)."""

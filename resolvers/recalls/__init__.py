@@ -1,0 +1,1 @@
+"""Recalls of many messages: by moderators, and of what a banned user wrote (ADR 96)."""

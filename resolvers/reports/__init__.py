@@ -1,0 +1,1 @@
+"""Reports: made by users, listed and resolved by moderators (ADR 97)."""

@@ -1,0 +1,1 @@
+"""The GraphQL types and the query of the audit log."""

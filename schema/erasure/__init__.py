@@ -1,0 +1,1 @@
+"""Erasure of users at the API."""

@@ -1,0 +1,1 @@
+"""Exports of a user's data at the API."""

@@ -1,0 +1,1 @@
+"""GraphQL of moderation: kicks, bans, time-outs, and recalls of many messages."""

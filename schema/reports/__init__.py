@@ -1,0 +1,1 @@
+"""GraphQL of reports (ADR 97)."""

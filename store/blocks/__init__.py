@@ -1,0 +1,1 @@
+"""Users who have blocked others."""

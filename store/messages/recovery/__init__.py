@@ -1,0 +1,1 @@
+"""Reads of messages after a loss of Redis."""

@@ -1,0 +1,1 @@
+"""Bans from workspaces, and from the whole deployment."""

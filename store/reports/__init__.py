@@ -1,0 +1,1 @@
+"""Reports about messages, users and files (ADR 97)."""

@@ -1,0 +1,1 @@
+"""Blocks that a process keeps in memory, and announcements of changes to all servers."""

@@ -1,0 +1,1 @@
+"""Reports that are opened, with their events for webhooks (ADR 97)."""

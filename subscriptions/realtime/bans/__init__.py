@@ -1,0 +1,1 @@
+"""Bans from the deployment, as servers keep them in memory."""

@@ -1,0 +1,1 @@
+"""Retention: messages that expire, and their removal."""
