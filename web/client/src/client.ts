@@ -72,7 +72,7 @@ export function createClient(options: ClientOptions): ConfabClient {
   };
   const histories = new Map<string, History>();
   const pendingChanged = () => store.timelines.forEach((_, id) => topics.changed(historyTopic(id)));
-  const outbox = openOutbox(openDisk(options.storage), `confab.${options.url}.${userId}`, deliver, pendingChanged);
+  const outbox = openOutbox(openDisk(options.storage), `${options.storagePrefix ?? "confab"}.${options.url}.${userId}`, deliver, pendingChanged);
   const waiting = holdForFiles(outbox, pendingChanged);
   const uploads = openUploads(api, options.url);
 

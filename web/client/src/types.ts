@@ -217,6 +217,8 @@ export interface ClientOptions {
   device: Device;
   /** Where unsent messages are kept. Default: localStorage if there is one, else memory. */
   storage?: Storage;
+  /** Begins the names of what is kept there, so that two devices of one user can share a browser. Default: "confab". */
+  storagePrefix?: string;
   /** Default: the global one. Node.js 20 needs the default export of `ws`. */
   webSocket?: unknown;
   /** Called when there are no more tokens, or this device was removed. The client has stopped. */

@@ -1,7 +1,6 @@
 /** The user of this device. In development one click gets a token; otherwise it is pasted, or part of the address. */
-import { stringifyDocument } from "@urql/core";
+import type { Token, Tokens } from "@confab/client";
 
-import type { Token, Tokens } from "./confab/client";
 import { disk } from "./confab/disk";
 import { MeDocument, type MeQuery } from "./gql";
 
@@ -53,7 +52,7 @@ async function userOf(token: string): Promise<string> {
   const answer = await fetch("/graphql", {
     method: "POST",
     headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
-    body: JSON.stringify({ query: stringifyDocument(MeDocument) }),
+    body: JSON.stringify({ query: MeDocument.text }),
     signal: AbortSignal.timeout(20_000),
   }).catch(() => Promise.reject(away));
   const { data, errors } = (await answer.json().catch(() => Promise.reject(away))) as Answer;

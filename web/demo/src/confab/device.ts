@@ -1,21 +1,15 @@
 /** This device, as `connection_init` names it. Each profile of a browser is one. */
-import type { Client } from "@urql/core";
+import { newKey, type Api, type Device } from "@confab/client";
 
 import { NameDeviceDocument } from "../gql";
 import { disk } from "./disk";
-import { newKey } from "./outbox";
-
-export interface Device {
-  deviceId: string;
-  deviceType: "WEB" | "DESKTOP" | "MOBILE";
-}
 
 /** Gives this device a name in the user's list, once: the user may change it. */
-export async function nameDevice(client: Client, { deviceId, deviceType }: Device, place: string): Promise<void> {
+export async function nameDevice(api: Api, { deviceId, deviceType }: Device, place: string): Promise<void> {
   const key = `${place}.named`;
   if (disk.get(key) === deviceId) return;
-  const { data } = await client.mutation(NameDeviceDocument, { id: deviceId, type: deviceType, name: deviceName() }).toPromise();
-  if (data) disk.set(key, deviceId);
+  const named = await api.request(NameDeviceDocument, { id: deviceId, type: deviceType, name: deviceName() }).catch(() => null);
+  if (named) disk.set(key, deviceId);
 }
 
 /** For example "Firefox on Linux". */

@@ -5,11 +5,11 @@
  * the page is opened, a lost subscription is made again: it expired, the key changed, or the push service gave it up. When the user
  * signs out, or another one signs in, it is ended: nobody gets the messages of the user who was here before.
  */
-import type { Client } from "@urql/core";
+import type { ConfabClient, Device } from "@confab/client";
 
 import { RegisterPushDocument, RemovePushDocument, TestPushDocument, WebPushDocument, type PushOutcome } from "../gql";
-import type { Device } from "./device";
 import { disk } from "./disk";
+import { NO_NETWORK, reasonOf } from "./reasons";
 import type { FromWorker } from "./workerMessages";
 
 /** insecure: neither https nor this machine. framed: part of another page. unavailable: the server has no key for Web Push. */
@@ -41,7 +41,6 @@ const WORKER = "/demo/sw.js";
 const SCOPE = "/demo/";
 const WANTED = ".push";
 const SIGN_OUT_MS = 2_000;
-const NO_NETWORK = "This needs the network. Try again when you are online.";
 
 const OUTCOMES: Record<PushOutcome, string> = {
   ACCEPTED: "Sent. The notification appears in a moment.",
@@ -85,9 +84,9 @@ async function subscribe(key: string, again: boolean): Promise<PushSubscription>
   return pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
 }
 
-export function openPush(client: Client, { deviceId, deviceType }: Device, place: string, me: string, handlers: PushHandlers): Push {
+export function openPush({ api, userId }: ConfabClient, { deviceId, deviceType }: Device, place: string, handlers: PushHandlers): Push {
   /** The registered endpoint, while pushes are on here. */
-  const wanted = `${place}.${me}${WANTED}`;
+  const wanted = `${place}.${userId}${WANTED}`;
   const listeners = new Set<() => void>();
   let state: PushState = obstacle() ?? "looking";
   const become = (next: PushState) => {
@@ -96,7 +95,7 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
     listeners.forEach((changed) => changed());
   };
 
-  const ask = async () => (await client.query(WebPushDocument, {}, { requestPolicy: "network-only" }).toPromise()).data;
+  const ask = () => api.request(WebPushDocument, {}).catch(() => null);
 
   const register = async (key: string, again: boolean): Promise<string | null> => {
     let subscription: PushSubscription;
@@ -107,8 +106,11 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
     }
     const { endpoint, keys } = subscription.toJSON();
     const webPush = { endpoint: endpoint!, p256dh: keys!.p256dh!, auth: keys!.auth! };
-    const { data, error } = await client.mutation(RegisterPushDocument, { id: deviceId, type: deviceType, webPush, locale: navigator.language || null }).toPromise();
-    if (!data) return error?.graphQLErrors[0]?.message ?? NO_NETWORK;
+    try {
+      await api.request(RegisterPushDocument, { id: deviceId, type: deviceType, webPush, locale: navigator.language || null });
+    } catch (error) {
+      return reasonOf(error);
+    }
     disk.set(wanted, webPush.endpoint);
     become("on");
     return null;
@@ -141,8 +143,7 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
   const remove = async () => {
     disk.remove(wanted);
     await (await held())?.unsubscribe().catch(() => false);
-    const { data, error } = await client.mutation(RemovePushDocument, { id: deviceId, type: deviceType }).toPromise();
-    return data ? null : (error?.graphQLErrors[0]?.message ?? NO_NETWORK);
+    return api.request(RemovePushDocument, { id: deviceId, type: deviceType }).then(() => null, reasonOf);
   };
 
   /** Ends the subscription of another user who did not sign out here. The server learns this from the push service. */
@@ -191,10 +192,12 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
         return trouble;
       }),
     test: async () => {
-      const { data, error } = await client.mutation(TestPushDocument, { id: deviceId }).toPromise();
-      if (!data) return { arrives: false, words: error?.graphQLErrors[0]?.message ?? NO_NETWORK };
-      const { outcome, reason } = data.testPush;
-      return { arrives: outcome === "ACCEPTED", words: reason ? `${OUTCOMES[outcome]} Details: ${reason}` : OUTCOMES[outcome] };
+      try {
+        const { outcome, reason } = (await api.request(TestPushDocument, { id: deviceId })).testPush;
+        return { arrives: outcome === "ACCEPTED", words: reason ? `${OUTCOMES[outcome]} Details: ${reason}` : OUTCOMES[outcome] };
+      } catch (error) {
+        return { arrives: false, words: reasonOf(error) };
+      }
     },
     signOut: () => {
       if (obstacle() || disk.get(wanted) === null) return Promise.resolve();

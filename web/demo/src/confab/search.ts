@@ -5,9 +5,9 @@
  * search. Until the next answer is there, the last one stays. The state outlives the dialog that displays it, so coming back to the
  * results shows them as they were left.
  */
-import type { AnyVariables, Client, CombinedError, TypedDocumentNode } from "@urql/core";
+import type { Api, ConfabError, Operation, User } from "@confab/client";
 
-import { SearchMessagesDocument, SearchPeopleDocument, type SearchFilter, type SearchMessagesQuery, type UserPartsFragment } from "../gql";
+import { SearchMessagesDocument, SearchPeopleDocument, type SearchFilter, type SearchMessagesQuery } from "../gql";
 
 export type FoundMessage = SearchMessagesQuery["searchMessages"]["edges"][number];
 
@@ -25,7 +25,7 @@ export interface SearchState {
   /** The text that `people` and `messages` belong to; it differs from `text` while an answer is awaited. */
   answered: string;
   searching: boolean;
-  people: readonly UserPartsFragment[];
+  people: readonly User[];
   messages: readonly FoundMessage[];
   /** False if the server has not searched everything. */
   complete: boolean;
@@ -65,7 +65,7 @@ export function filterOf({ conversationId, senderId, has, pinned }: Narrowing): 
   };
 }
 
-export function openSearch(client: Pick<Client, "query">): Search {
+export function openSearch(api: Pick<Api, "request">): Search {
   let state: SearchState = { text: "", narrowing: EVERYWHERE, answered: "", searching: false, chosen: null, ...NOTHING };
   const listeners = new Set<() => void>();
   const set = (change: Partial<SearchState>) => {
@@ -73,33 +73,29 @@ export function openSearch(client: Pick<Client, "query">): Search {
     listeners.forEach((changed) => changed());
   };
 
-  let running: { unsubscribe(): void }[] = [];
+  let running = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const cancel = () => {
     clearTimeout(timer);
-    running.forEach((each) => each.unsubscribe());
-    running = [];
+    running.abort();
+    running = new AbortController();
   };
-  const ask = <Data, Variables extends AnyVariables>(document: TypedDocumentNode<Data, Variables>, variables: Variables, answer: (data: Data | undefined, error?: CombinedError) => void) => {
-    let done = false;
-    const request = client.query(document, variables, { requestPolicy: "network-only" }).subscribe(({ data, error, stale }) => {
-      if (done || stale) return;
-      done = true;
-      // After this call: the request may be answered before there is anything to unsubscribe from.
-      queueMicrotask(() => request.unsubscribe());
-      answer(data, error);
-    });
-    running.push(request);
+  const ask = <Data, Variables>(operation: Operation<Data, Variables>, variables: Variables, answered: (data: Data) => void, failed: (error: ConfabError) => void) => {
+    const { signal } = running;
+    const unlessCanceled = <Value>(take: (value: Value) => void) => (value: Value) => signal.aborted || take(value);
+    api.request(operation, variables, { signal }).then(unlessCanceled(answered), unlessCanceled(failed));
   };
 
   const send = () => {
     const query = state.text.trim();
-    ask(SearchPeopleDocument, { query }, (data) => data && set({ people: data.searchUsers.edges.map(({ node }) => node) }));
-    ask(SearchMessagesDocument, { query, filter: filterOf(state.narrowing) }, (data, error) => {
-      if (error) return set({ searching: false, answered: query, messages: [], after: null, complete: true, failure: failureOf(error) });
-      const { edges, pageInfo, complete } = data!.searchMessages;
-      set({ searching: false, answered: query, messages: edges, complete, after: pageInfo.hasNextPage ? pageInfo.endCursor : null, failure: null });
-    });
+    ask(SearchPeopleDocument, { query }, ({ searchUsers }) => set({ people: searchUsers.edges.map(({ node }) => node) }), () => {});
+    ask(
+      SearchMessagesDocument,
+      { query, filter: filterOf(state.narrowing) },
+      ({ searchMessages: { edges, pageInfo, complete } }) =>
+        set({ searching: false, answered: query, messages: edges, complete, after: pageInfo.hasNextPage ? pageInfo.endCursor! : null, failure: null }),
+      (error) => set({ searching: false, answered: query, messages: [], after: null, complete: true, failure: failureOf(error) }),
+    );
   };
   const restart = (afterMs: number) => {
     cancel();
@@ -121,17 +117,16 @@ export function openSearch(client: Pick<Client, "query">): Search {
       if (!state.after || state.loadingMore || state.searching) return;
       set({ loadingMore: true, failure: null });
       const variables = { query: state.text.trim(), filter: filterOf(state.narrowing), after: state.after };
-      ask(SearchMessagesDocument, variables, (data, error) => {
-        if (error) return set({ loadingMore: false, failure: failureOf(error) });
-        const { edges, pageInfo, complete } = data!.searchMessages;
+      const add = ({ searchMessages: { edges, pageInfo, complete } }: SearchMessagesQuery) => {
         const known = new Set(state.messages.map(({ node }) => node.id));
         set({
           loadingMore: false,
           messages: [...state.messages, ...edges.filter(({ node }) => !known.has(node.id))],
           complete: state.complete && complete,
-          after: pageInfo.hasNextPage ? pageInfo.endCursor : null,
+          after: pageInfo.hasNextPage ? pageInfo.endCursor! : null,
         });
-      });
+      };
+      ask(SearchMessagesDocument, variables, add, (error) => set({ loadingMore: false, failure: failureOf(error) }));
     },
     again: () => restart(0),
     stop: () => {
@@ -141,7 +136,6 @@ export function openSearch(client: Pick<Client, "query">): Search {
   };
 }
 
-function failureOf(error: CombinedError): NonNullable<SearchState["failure"]> {
-  const refusal = error.graphQLErrors[0];
-  return { text: refusal?.message ?? OFFLINE, isRetryable: !refusal || refusal.extensions.retryable === true };
+function failureOf({ code, message, isRetryable }: ConfabError): NonNullable<SearchState["failure"]> {
+  return { text: code === "NETWORK" ? OFFLINE : message, isRetryable };
 }

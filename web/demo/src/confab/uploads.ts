@@ -5,12 +5,12 @@
  * with the same upload and an address that is valid again. A message is sent when all its files are ready. Files are lost with the
  * page, because browsers do not let pages keep them.
  */
+import { threadIn } from "@confab/client";
 import type { Client } from "@urql/core";
 
 import { CancelUploadDocument, CompleteUploadDocument, CreateUploadDocument, FileDocument } from "../gql";
 import type { AttachmentState, CreateUploadMutation, SendMessageInput } from "../gql";
 import { backoff } from "../../../client/src/connection/backoff";
-import { threadIn } from "../../../client/src/ids";
 import { isRetryable, newKey, type Outbox } from "./outbox";
 import { reachable } from "./addresses";
 

@@ -1,6 +1,6 @@
+import type { Token } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import type { Token } from "../confab/client";
 import { remembered, signOut } from "../signIn";
 import { Chat } from "./Chat";
 import { Confirm } from "./Confirm";

@@ -1,8 +1,8 @@
+import type { Message, Session } from "@confab/client";
 import { useRef, useState, type CSSProperties } from "react";
 
 import type { Outgoing } from "../confab/outbox";
 import type { HeldMessage } from "../confab/uploads";
-import type { MessagePartsFragment, SessionPartsFragment } from "../gql";
 import { Avatar } from "./Avatar";
 import { useIsBlocked } from "./blocking/useBlocks";
 import { Attachments } from "./files/Attachments";
@@ -21,12 +21,12 @@ import { Ticks, type Status } from "./Ticks";
 import { useLongPress } from "./useLongPress";
 import { useWorld } from "./world";
 
-type Action = (message: MessagePartsFragment) => void;
+type Action = (message: Message) => void;
 
 /** Without an action, its menu item is not there. */
 export interface MessageActions {
   /** Adds one's own reaction, or removes it. */
-  react?: (message: MessagePartsFragment, emoji: string, isOwn: boolean) => void;
+  react?: (message: Message, emoji: string, isOwn: boolean) => void;
   reply?: Action;
   /** Opens the message's thread, which has replies. */
   openThread?: Action;
@@ -47,8 +47,8 @@ export interface MessageActions {
 }
 
 interface Props extends MessageActions {
-  message: MessagePartsFragment;
-  session: SessionPartsFragment | null;
+  message: Message;
+  session: Session | null;
   /** Messages of others have the sender's name and picture. */
   showsSenders: boolean;
   /** True if the previous message is from the same person. */

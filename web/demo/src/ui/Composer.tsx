@@ -1,7 +1,8 @@
+import type { Message, User } from "@confab/client";
 import { useEffect, useId, useLayoutEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
 import { flushSync } from "react-dom";
 
-import { EditMessageDocument, StartTypingDocument, StopTypingDocument, type MessagePartsFragment, type UserPartsFragment } from "../gql";
+import { EditMessageDocument, StartTypingDocument, StopTypingDocument } from "../gql";
 import { Avatar } from "./Avatar";
 import { Tray } from "./files/Tray";
 import { useAdd, useFiles } from "./files/useFiles";
@@ -18,10 +19,10 @@ interface Props {
   /** The name of the box. */
   label?: string;
   /** People who may be mentioned. */
-  people: readonly Pick<UserPartsFragment, "id" | "displayName">[];
+  people: readonly Pick<User, "id" | "displayName">[];
   mayMentionAll: boolean;
-  replying: MessagePartsFragment | null;
-  editing: MessagePartsFragment | null;
+  replying: Message | null;
+  editing: Message | null;
   sent: () => void;
   done: () => void;
   editLast: () => void;
@@ -94,7 +95,7 @@ export function Composer({ box, conversationId, to, label = "Message", people, m
 
   const now = useRef(editing);
   now.current = editing;
-  const saveEdit = async (edited: MessagePartsFragment, content: string) => {
+  const saveEdit = async (edited: Message, content: string) => {
     setWanted(null);
     // If this fails, the text stays, to be sent again.
     const saved = content === edited.content || (await run(EditMessageDocument, { id: edited.id, content }));

@@ -1,8 +1,8 @@
+import { peerIn, type Message } from "@confab/client";
 import { useRef, useState } from "react";
 
-import { peerIn } from "../../../client/src/ids";
 import { isRetryable } from "../confab/outbox";
-import { AddReactionDocument, MembersDocument, OneSessionDocument, PersonDocument, RecallMessageDocument, RemoveReactionDocument, SuppressEmbedsDocument, type MessagePartsFragment } from "../gql";
+import { AddReactionDocument, MembersDocument, OneSessionDocument, PersonDocument, RecallMessageDocument, RemoveReactionDocument, SuppressEmbedsDocument } from "../gql";
 import { Avatar } from "./Avatar";
 import { useBlocking, useIsBlocked } from "./blocking/useBlocks";
 import { Composer } from "./Composer";
@@ -44,10 +44,10 @@ export function Conversation({ id, subBiz, seq, threadSeq, covered, typing }: Pr
   const { me, confirm, tell } = useWorld();
   const run = useDo();
   const [{ data: found, fetching, error }, again] = useAsked({ query: OneSessionDocument, variables: { conversationId: id } });
-  const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
-  const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
-  const [asked, setAsked] = useState<MessagePartsFragment | "group" | "person" | null>(null);
-  const [reported, setReported] = useState<MessagePartsFragment | null>(null);
+  const [replying, setReplying] = useState<Message | null>(null);
+  const [editing, setEditing] = useState<Message | null>(null);
+  const [asked, setAsked] = useState<Message | "group" | "person" | null>(null);
+  const [reported, setReported] = useState<Message | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
 
   const session = found?.session ?? null;
@@ -76,7 +76,7 @@ export function Conversation({ id, subBiz, seq, threadSeq, covered, typing }: Pr
   const jump = async (to: number) => {
     if (!(await show({ seq: to }))) tell("The message didn't load. Try again when you are online.");
   };
-  const recall = async (message: MessagePartsFragment) => {
+  const recall = async (message: Message) => {
     const question = { title: "Recall this message?", text: "Its text disappears for everybody. This cannot be undone.", verb: "Recall" };
     if (await confirm(question)) void run(RecallMessageDocument, { id: message.id });
   };
@@ -87,7 +87,7 @@ export function Conversation({ id, subBiz, seq, threadSeq, covered, typing }: Pr
   const mayPin = !!session && !away && !blocked && (!group || group.viewerRole !== "MEMBER");
   const { unblock } = useBlocking();
   const drop = useDrop(id, !away && !blocked && !editing);
-  const openThread = (message: MessagePartsFragment) => go({ subBiz, conversationId: threadOf(message) });
+  const openThread = (message: Message) => go({ subBiz, conversationId: threadOf(message) });
   const leave = () => {
     go({ subBiz });
     setTimeout(() => document.querySelector<HTMLElement>(".session[tabindex='0']")?.focus());

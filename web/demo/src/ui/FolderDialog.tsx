@@ -1,12 +1,13 @@
+import type { Session } from "@confab/client";
 import { useState } from "react";
 
-import { MoveToFolderDocument, type SessionPartsFragment } from "../gql";
+import { MoveToFolderDocument } from "../gql";
 import { Dialog } from "./Dialog";
 import { useDo } from "./useDo";
 import { useWorld } from "./world";
 
 /** A folder exists as long as it contains a session: moving one there creates it. */
-export function FolderDialog({ session, folders, close }: { session: SessionPartsFragment; folders: string[]; close: () => void }) {
+export function FolderDialog({ session, folders, close }: { session: Session; folders: string[]; close: () => void }) {
   const run = useDo();
   const { offerUndo } = useWorld();
   const conversationIds = [session.conversation.id];

@@ -1,5 +1,7 @@
+import type { Message } from "@confab/client";
 
-import { ReceiptsDocument, type MessagePartsFragment } from "../gql";
+
+import { ReceiptsDocument } from "../gql";
 import { Avatar } from "./Avatar";
 import { Dialog } from "./Dialog";
 import { day, plural, time } from "./format";
@@ -7,7 +9,7 @@ import { Ticks } from "./Ticks";
 import { useAsked, useLiveEvents } from "./world";
 
 /** The people who have received and read the user's message; updated while it is open. */
-export function MessageInfo({ message, close }: { message: MessagePartsFragment; close: () => void }) {
+export function MessageInfo({ message, close }: { message: Message; close: () => void }) {
   const [{ data }, again] = useAsked({ query: ReceiptsDocument, variables: { id: message.id }, requestPolicy: "cache-and-network" });
   useLiveEvents((event) => {
     if (event.__typename === "ReceiptAdvanced" && event.conversationId === message.conversationId) again({ requestPolicy: "network-only" });

@@ -1,8 +1,8 @@
+import type { Message, Session } from "@confab/client";
 import { memo, useEffect, useMemo, useState, type ReactNode } from "react";
 
 import type { Outgoing } from "../confab/outbox";
 import type { HeldMessage } from "../confab/uploads";
-import type { MessagePartsFragment, SessionPartsFragment } from "../gql";
 import { Bubble, HeldBubble, PendingBubble, type MessageActions } from "./Bubble";
 import { plural } from "./format";
 import { Icon } from "./Icon";
@@ -14,12 +14,12 @@ import type { Target } from "./useTarget";
 import { useWorld } from "./world";
 
 interface Props extends MessageActions {
-  messages: MessagePartsFragment[];
+  messages: Message[];
   loaded: boolean;
   outgoing: Outgoing[];
   /** Messages that wait for their files. */
   heldMessages: HeldMessage[];
-  session: SessionPartsFragment | null;
+  session: Session | null;
   /** Messages of others have the sender's name and picture. */
   showsSenders: boolean;
   /** The line "New messages" is after this seq. */
@@ -144,7 +144,7 @@ function Rows({ rows, label, above, messages, outgoing: _outgoing, heldMessages:
 
 interface ContentProps {
   row: Row;
-  session: SessionPartsFragment | null;
+  session: Session | null;
   showsSenders: boolean;
   follows: boolean;
   lit: boolean;

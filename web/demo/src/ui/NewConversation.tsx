@@ -1,6 +1,6 @@
+import { privateId } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { privateId } from "../../../client/src/ids";
 import { FindPeopleDocument } from "../gql";
 import type { Person } from "../signIn";
 import { Avatar } from "./Avatar";

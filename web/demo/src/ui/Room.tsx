@@ -1,7 +1,8 @@
+import type { Message } from "@confab/client";
 import { useEffect, useRef, useState } from "react";
 
 import { isRetryable } from "../confab/outbox";
-import { AddReactionDocument, RecallMessageDocument, RemoveReactionDocument, RoomDocument, RoomEventsDocument, SuppressEmbedsDocument, type MessagePartsFragment } from "../gql";
+import { AddReactionDocument, RecallMessageDocument, RemoveReactionDocument, RoomDocument, RoomEventsDocument, SuppressEmbedsDocument } from "../gql";
 import { Avatar } from "./Avatar";
 import { Composer } from "./Composer";
 import { useDrop, useFiles } from "./files/useFiles";
@@ -54,9 +55,9 @@ export function Room({ id, workspaceId = null, subBiz, seq, threadSeq, covered }
   const markRead = useMarkRead(session, watched);
   const [line, see] = useNewMessagesLine({ me, session, messages, outgoing, ready: loaded, live });
   const [ended, setEnded] = useState(false);
-  const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
-  const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
-  const [reported, setReported] = useState<MessagePartsFragment | null>(null);
+  const [replying, setReplying] = useState<Message | null>(null);
+  const [editing, setEditing] = useState<Message | null>(null);
+  const [reported, setReported] = useState<Message | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
   const may = rightsFrom(channel?.viewerPermissions);
   const mayWrite = may("SEND_MESSAGES") && !channel?.isArchived;
@@ -79,12 +80,12 @@ export function Room({ id, workspaceId = null, subBiz, seq, threadSeq, covered }
   const jump = async (to: number) => {
     if (!(await show({ seq: to }))) tell("The message didn't load. Try again when you are online.");
   };
-  const recall = async (message: MessagePartsFragment) => {
+  const recall = async (message: Message) => {
     const question = { title: "Recall this message?", text: "Its text disappears for everybody. This cannot be undone.", verb: "Recall" };
     if (await confirm(question)) void run(RecallMessageDocument, { id: message.id });
   };
   const done = () => (setReplying(null), setEditing(null));
-  const openThread = (message: MessagePartsFragment) => go({ workspaceId, subBiz, conversationId: threadOf(message) });
+  const openThread = (message: Message) => go({ workspaceId, subBiz, conversationId: threadOf(message) });
 
   if (!room && error && isRetryable(error)) return <main className="nothing-open"><p role="alert">The conversation didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p></main>;
   if (ended || (data && !channel)) return <main className="nothing-open"><h2>There is no such conversation</h2><p><a href="#/">Back to all sessions</a></p></main>;

@@ -1,7 +1,8 @@
+import type { Session } from "@confab/client";
 import { defaultRangeExtractor, useVirtualizer, type Range } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent } from "react";
 
-import { SessionsDocument, type SessionPartsFragment } from "../gql";
+import { SessionsDocument } from "../gql";
 import { SessionRow } from "./SessionRow";
 import { useDeletion } from "./undo/useDeletion";
 import { useHeldWhilePressed } from "./useHeldWhilePressed";
@@ -62,7 +63,7 @@ export function SessionList({ subBiz, categoryId, folders, current, typing, star
 }
 
 interface RowsProps extends Pick<Props, "current" | "folders" | "typing"> {
-  present: readonly SessionPartsFragment[];
+  present: readonly Session[];
   isComplete: boolean;
   loadMore: (() => void) | null;
 }

@@ -1,12 +1,7 @@
+import type { Session } from "@confab/client";
 import { memo, useRef, useState } from "react";
 
-import {
-  MarkReadDocument,
-  MuteDocument,
-  PinDocument,
-  SetUnreadDocument,
-  type SessionPartsFragment,
-} from "../gql";
+import { MarkReadDocument, MuteDocument, PinDocument, SetUnreadDocument } from "../gql";
 import { Avatar } from "./Avatar";
 import { FolderDialog } from "./FolderDialog";
 import { moment, plural, textOf } from "./format";
@@ -28,7 +23,7 @@ interface Props {
   index: number;
   /** The number of sessions; -1 if it is not known. */
   setSize: number;
-  session: SessionPartsFragment;
+  session: Session;
   current: boolean;
   typing: string;
   folders: string[];
@@ -85,7 +80,7 @@ export const SessionRow = memo(function SessionRow({ place, index, setSize, sess
   );
 });
 
-function Face({ conversation }: Pick<SessionPartsFragment, "conversation">) {
+function Face({ conversation }: Pick<Session, "conversation">) {
   if (conversation.__typename === "PrivateConversation") {
     const { id, avatarUrl, isBot } = conversation.peer;
     return <Avatar id={id} name={conversation.title} url={avatarUrl} live={!isBot} />;
@@ -94,7 +89,7 @@ function Face({ conversation }: Pick<SessionPartsFragment, "conversation">) {
   return <Avatar id={conversation.id} name={conversation.title} url={group ? conversation.avatarUrl : null} sign={group ? "group" : "stack"} />;
 }
 
-function Preview({ session }: { session: SessionPartsFragment }) {
+function Preview({ session }: { session: Session }) {
   const { me } = useWorld();
   const { lastMessage, conversation } = session;
   if (!lastMessage) return <span className="preview plain">No messages yet</span>;
@@ -111,7 +106,7 @@ function Preview({ session }: { session: SessionPartsFragment }) {
 
 const HOUR_MS = 3_600_000;
 
-function useActions(session: SessionPartsFragment, current: boolean, ask: (what: "folder" | "level") => void): MenuItem[] {
+function useActions(session: Session, current: boolean, ask: (what: "folder" | "level") => void): MenuItem[] {
   const run = useDo();
   const { offerUndo } = useWorld();
   const deletion = useDeletion();

@@ -1,8 +1,10 @@
-import type { PreviewPartsFragment, SessionPartsFragment } from "../gql";
+import type { Session } from "@confab/client";
+
+import type { PreviewPartsFragment } from "../gql";
 
 export type Status = "pending" | "failed" | "sent" | "delivered" | "read";
 
-type Marks = Pick<SessionPartsFragment, "peerDeliveredSeq" | "peerReadSeq"> | null | undefined;
+type Marks = Pick<Session, "peerDeliveredSeq" | "peerReadSeq"> | null | undefined;
 
 /** The delivery state of the user's own message: in private conversations from the other person's positions, which events move; in groups as counted by the server. */
 export function statusOf(message: Pick<PreviewPartsFragment, "seq" | "delivery">, marks: Marks): Status {

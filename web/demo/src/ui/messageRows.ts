@@ -1,12 +1,13 @@
 /** The rows of a list of messages: the content of each, and an estimate of its height until it is measured. */
+import type { Message } from "@confab/client";
+
 import type { Outgoing } from "../confab/outbox";
 import type { HeldMessage } from "../confab/uploads";
-import type { MessagePartsFragment } from "../gql";
 import { day } from "./format";
 
 export interface MessageRow {
   key: string;
-  message: MessagePartsFragment;
+  message: Message;
   /** The day to display above it. */
   newDay: string | null;
   /** True if the previous message is from the same person, and was sent shortly before. */
@@ -19,8 +20,8 @@ export type Row = MessageRow | { key: string; outgoing: Outgoing } | { key: stri
 
 const TOGETHER_MS = 5 * 60_000;
 
-export function rowsOf(messages: readonly MessagePartsFragment[], outgoing: readonly Outgoing[], heldMessages: readonly HeldMessage[], me: string, showsSenders: boolean): Row[] {
-  let previous: MessagePartsFragment | undefined;
+export function rowsOf(messages: readonly Message[], outgoing: readonly Outgoing[], heldMessages: readonly HeldMessage[], me: string, showsSenders: boolean): Row[] {
+  let previous: Message | undefined;
   let previousDay = "";
   const rows: Row[] = messages.map((message) => {
     const ownDay = day(message.createdAt);

@@ -4,9 +4,9 @@
  * #/…/c/<conversation>/t/<seq>/<seq> is at a reply. #/threads are the followed threads, and #/w/<workspace>/moderation is its moderation
  * page. The search dialog is an entry of the browser's history, so that "back" returns to its results.
  */
+import { threadId, threadIn, THREADS } from "@confab/client";
 import { useSyncExternalStore } from "react";
 
-import { threadId, THREADS, threadIn } from "../../../client/src/ids";
 
 export interface Route {
   workspaceId: string | null;

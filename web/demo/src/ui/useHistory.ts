@@ -1,6 +1,7 @@
+import type { Message, Session } from "@confab/client";
 import { useMemo, useRef, useState } from "react";
 
-import { MessagesAroundDocument, MessagesDocument, NewerMessagesDocument, OlderMessagesDocument, type MessagePartsFragment, type SessionPartsFragment } from "../gql";
+import { MessagesAroundDocument, MessagesDocument, NewerMessagesDocument, OlderMessagesDocument } from "../gql";
 import { useAsked, useScreen, useWorld } from "./world";
 
 interface Place {
@@ -10,13 +11,13 @@ interface Place {
   number: number;
 }
 
-const NONE: MessagePartsFragment[] = [];
+const NONE: Message[] = [];
 
 /**
  * A part of a conversation's history without gaps, which grows at both ends: at first around the seq `beginAt`; without one, from where
  * the unread messages begin, else from the newest message.
  */
-export function useHistory(conversationId: string, session: SessionPartsFragment | null, sessionLoaded: boolean, beginAt: number | null) {
+export function useHistory(conversationId: string, session: Session | null, sessionLoaded: boolean, beginAt: number | null) {
   const { client } = useWorld();
   const [place, setPlace] = useState<Place>({ around: beginAt, number: 0 });
   const [opened, setOpened] = useState(false);
@@ -41,7 +42,7 @@ export function useHistory(conversationId: string, session: SessionPartsFragment
     if (place.around === null && session && session.unreadCount > 0 && hasPreviousPage && messages[0]!.seq > session.readSeq) show(session.readSeq + 1);
   }
 
-  const stayAt = (message: MessagePartsFragment | undefined) => message && setPlace(({ number }) => ({ around: message.seq, number }));
+  const stayAt = (message: Message | undefined) => message && setPlace(({ number }) => ({ around: message.seq, number }));
   const load = {
     older: () => (stayAt(messages[0]), client.query(OlderMessagesDocument, { conversationId, before: startCursor! }).toPromise()),
     newer: () => (stayAt(messages.at(-1)), client.query(NewerMessagesDocument, { conversationId, after: endCursor! }).toPromise()),

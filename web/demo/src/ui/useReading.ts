@@ -1,8 +1,9 @@
+import type { Message, Session } from "@confab/client";
 import { useEffect, useRef, useState } from "react";
 
 import type { Outgoing } from "../confab/outbox";
 import { isRetryable } from "../confab/outbox";
-import { MarkReadDocument, type MessagePartsFragment, type SessionPartsFragment } from "../gql";
+import { MarkReadDocument } from "../gql";
 import { useOnline, useWorld } from "./world";
 
 const TOGETHER_MS = 200;
@@ -11,7 +12,7 @@ const AGAIN_MS = 2000;
 /**
  * Marks as read what has been on the screen while the user looked at it, and nothing else. Scrolling sends a mark at most every 200 ms.
  */
-export function useMarkRead(session: SessionPartsFragment | null, watched: boolean) {
+export function useMarkRead(session: Session | null, watched: boolean) {
   const { client } = useWorld();
   const online = useOnline();
   const [seen, setSeen] = useState(-1);
@@ -40,8 +41,8 @@ export function useMarkRead(session: SessionPartsFragment | null, watched: boole
 
 interface Shown {
   me: string;
-  session: SessionPartsFragment | null;
-  messages: MessagePartsFragment[];
+  session: Session | null;
+  messages: Message[];
   outgoing: Outgoing[];
   ready: boolean;
   /** True if the newest message is among these. */

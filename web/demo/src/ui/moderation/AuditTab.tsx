@@ -1,6 +1,6 @@
+import { ERASED_NAME, isErased } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { ERASED_NAME, isErased } from "../../../../client/src/ids";
 import { AuditLogDocument, NamesOfDocument, type ModeratorRightsQuery } from "../../gql";
 import { Avatar } from "../Avatar";
 import { useWorld } from "../world";

@@ -1,7 +1,8 @@
+import type { User } from "@confab/client";
 import { useState } from "react";
 import { createPortal } from "react-dom";
 
-import { BanUserDocument, KickMemberDocument, TimeoutMemberDocument, type UserPartsFragment } from "../../gql";
+import { BanUserDocument, KickMemberDocument, TimeoutMemberDocument } from "../../gql";
 import { Dialog } from "../Dialog";
 import { Menu, type MenuItem } from "../Menu";
 import { useDo } from "../useDo";
@@ -27,7 +28,7 @@ const inSeconds = (seconds: number) => (seconds ? new Date(Date.now() + seconds 
 
 interface Props {
   workspaceId: string;
-  user: UserPartsFragment;
+  user: User;
   timedOut: boolean;
   may: May;
   /** Called after a change of the members. */

@@ -1,6 +1,7 @@
+import type { Message } from "@confab/client";
 import { useState } from "react";
 
-import { ReportMessageDocument, type MessagePartsFragment } from "../../gql";
+import { ReportMessageDocument } from "../../gql";
 import { Dialog } from "../Dialog";
 import { textOf } from "../format";
 import { useDo } from "../useDo";
@@ -8,7 +9,7 @@ import { useWorld } from "../world";
 import { REASONS, type Reason } from "./words";
 
 /** Reports a message to the moderators. */
-export function ReportDialog({ message, close }: { message: MessagePartsFragment; close: () => void }) {
+export function ReportDialog({ message, close }: { message: Message; close: () => void }) {
   const { tell } = useWorld();
   const run = useDo();
   const [reason, setReason] = useState<Reason>("SPAM");

@@ -1,6 +1,6 @@
+import { isErased } from "@confab/client";
 import { useState } from "react";
 
-import { isErased } from "../../../../client/src/ids";
 import { ReportsDocument, ResolveReportDocument, type Permission, type ReportPartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Icon } from "../Icon";

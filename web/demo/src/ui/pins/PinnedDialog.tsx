@@ -1,6 +1,7 @@
+import type { Message } from "@confab/client";
 import { useState } from "react";
 
-import { PinnedMessagesDocument, type MessagePartsFragment } from "../../gql";
+import { PinnedMessagesDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { day, textOf, time } from "../format";
@@ -43,7 +44,7 @@ function MorePinned({ conversationId, after, ...rowProps }: RowProps & { convers
   );
 }
 
-function PinnedMessage({ message, jump, mayPin }: RowProps & { message: MessagePartsFragment }) {
+function PinnedMessage({ message, jump, mayPin }: RowProps & { message: Message }) {
   const { me } = useWorld();
   const pin = usePinning();
   const { sender, seq, createdAt } = message;

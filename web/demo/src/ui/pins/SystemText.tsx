@@ -1,9 +1,10 @@
-import type { MessagePartsFragment } from "../../gql";
+import type { Message } from "@confab/client";
+
 import { textOf } from "../format";
 import { useWorld } from "../world";
 
 /** A SYSTEM message. If it announces a pin, it names the person and links to the pinned message. */
-export function SystemText({ message: { content, sender, systemEvent, replyTo }, jump }: { message: MessagePartsFragment; jump: (seq: number) => void }) {
+export function SystemText({ message: { content, sender, systemEvent, replyTo }, jump }: { message: Message; jump: (seq: number) => void }) {
   const { me } = useWorld();
   if (systemEvent?.kind !== "MESSAGE_PINNED" || !replyTo) return <span>{content}</span>;
   return (

@@ -1,4 +1,6 @@
-import { PinMessageDocument, PinnedMessagesDocument, UnpinMessageDocument, type MessagePartsFragment } from "../../gql";
+import type { Message } from "@confab/client";
+
+import { PinMessageDocument, PinnedMessagesDocument, UnpinMessageDocument } from "../../gql";
 import { useDo } from "../useDo";
 import { useAsked, useScreen, useWorld } from "../world";
 
@@ -20,7 +22,7 @@ export function usePinning() {
   const run = useDo();
   const { offerUndo } = useWorld();
   const change = (id: string, pinned: boolean) => (pinned ? run(PinMessageDocument, { id }) : run(UnpinMessageDocument, { id }));
-  return async ({ id, isPinned }: Pick<MessagePartsFragment, "id" | "isPinned">) => {
+  return async ({ id, isPinned }: Pick<Message, "id" | "isPinned">) => {
     if (await change(id, !isPinned)) offerUndo({ said: isPinned ? "Message unpinned" : "Message pinned for everybody here", undo: () => void change(id, isPinned) });
   };
 }

@@ -1,7 +1,8 @@
-import type { PresencePartsFragment } from "../../gql";
+import type { Presence } from "@confab/client";
+
 import { usePresence } from "./usePresence";
 
-type Status = PresencePartsFragment["customStatus"];
+type Status = Presence["customStatus"];
 
 /** A person's emoji next to their name; its text is the name of the picture. */
 export function StatusEmoji({ status }: { status: Status | undefined }) {

@@ -1,4 +1,5 @@
-import type { UserPartsFragment } from "../../gql";
+import type { User } from "@confab/client";
+
 import { Avatar } from "../Avatar";
 import { StatusEmoji } from "./CustomStatus";
 import { Sign } from "./Dot";
@@ -9,7 +10,7 @@ import { NAMES, useOwnPresence } from "./usePresence";
 type Opened = "status" | "profile" | null;
 
 /** The user's own picture and name: a click opens their status, and from there their profile. */
-export function OwnStatus({ me, opened, open }: { me: UserPartsFragment; opened: Opened; open: (what: Opened) => void }) {
+export function OwnStatus({ me, opened, open }: { me: User; opened: Opened; open: (what: Opened) => void }) {
   const own = useOwnPresence();
   // ONLINE means: derived from the devices, and this one is in use.
   const words = own ? NAMES[own.setting] : "";

@@ -1,5 +1,5 @@
-import { privateId } from "../../../../client/src/ids";
-import type { UserPartsFragment } from "../../gql";
+import { privateId, type User } from "@confab/client";
+
 import { Avatar } from "../Avatar";
 import { useBlocking, useIsBlocked } from "../blocking/useBlocks";
 import { Dialog } from "../Dialog";
@@ -10,7 +10,7 @@ import { NAMES, useMinutes, usePresence, wordsOf } from "./usePresence";
 const KINDS = { PLAYING: "Playing", STREAMING: "Streaming", LISTENING: "Listening to", WATCHING: "Watching", COMPETING: "Competing in" };
 
 /** A person: whether they are there, their custom status, and what their devices report. */
-export function Profile({ user, close }: { user: UserPartsFragment; close: () => void }) {
+export function Profile({ user, close }: { user: User; close: () => void }) {
   const { me } = useWorld();
   const presence = usePresence(user.id);
   const blocked = useIsBlocked(user.id);

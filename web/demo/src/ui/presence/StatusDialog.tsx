@@ -1,6 +1,7 @@
+import type { User } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting, type UserPartsFragment } from "../../gql";
+import { SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { day, time } from "../format";
@@ -33,7 +34,7 @@ const endOf = (length: string) => {
 const until = (at: string) => `until ${day(at) === "Today" ? "" : "tomorrow, "}${time(at)}`;
 
 interface Props {
-  me: UserPartsFragment;
+  me: User;
   own: OwnPresencePartsFragment;
   close: () => void;
   editProfile: () => void;

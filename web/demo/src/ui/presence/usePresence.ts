@@ -1,6 +1,7 @@
+import type { Presence, User } from "@confab/client";
 import { useCallback, useEffect, useState, useSyncExternalStore, type RefObject } from "react";
 
-import { MeDocument, OwnPresenceDocument, type PresencePartsFragment, type PresenceSetting, type UserPartsFragment } from "../../gql";
+import { MeDocument, OwnPresenceDocument, type PresenceSetting } from "../../gql";
 import { since } from "../format";
 import { useAsked, useScreen, useWorld } from "../world";
 
@@ -20,7 +21,7 @@ export function useOnScreen(place: RefObject<Element | null>) {
 }
 
 /** Undefined until it is known. watched: the person is on the screen here; otherwise what is known of them anyway. */
-export function usePresence(userId: string | null | undefined, watched = true): PresencePartsFragment | undefined {
+export function usePresence(userId: string | null | undefined, watched = true): Presence | undefined {
   const { presences } = useWorld();
   const there = useScreen() === "there";
   useEffect(() => (userId && watched && there ? presences.watch(userId) : undefined), [presences, userId, watched, there]);
@@ -43,7 +44,7 @@ export function useFollowed(userIds: readonly string[]) {
 }
 
 /** A person with the newest known name and picture. For lists that are not in the cache. */
-export function useNewest(user: UserPartsFragment): UserPartsFragment {
+export function useNewest(user: User): User {
   const { me } = useWorld();
   const known = usePresence(user.id, false)?.user;
   const own = useAsked({ query: MeDocument, pause: user.id !== me, requestPolicy: "cache-only" })[0].data?.me;
@@ -61,7 +62,7 @@ export const NAMES: Record<PresenceSetting | "OFFLINE", string> = {
 const MINUTE_MS = 60_000;
 
 /** "Online", "Idle, last active 12 minutes ago", "Last active yesterday at 18:05". */
-export function wordsOf({ status, isMobile, lastActiveAt }: PresencePartsFragment): string {
+export function wordsOf({ status, isMobile, lastActiveAt }: Presence): string {
   if (status === "OFFLINE") return lastActiveAt ? `Last active ${since(lastActiveAt)}` : "Offline";
   if (status === "IDLE" && lastActiveAt) return `Idle, last active ${since(lastActiveAt)}`;
   return status === "ONLINE" && isMobile ? "Online on a phone" : NAMES[status];

@@ -1,6 +1,7 @@
+import type { User } from "@confab/client";
 import { useState } from "react";
 
-import { MeDocument, UpdateMeDocument, type UserPartsFragment } from "../../gql";
+import { MeDocument, UpdateMeDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { useDo } from "../useDo";
@@ -19,7 +20,7 @@ export function ProfileDialog({ close, editStatus }: { close: () => void; editSt
 
 const isAddress = (text: string) => /^https?:\/\/[^\s/]/i.test(text) && URL.canParse(text);
 
-function ProfileForm({ me, close, editStatus }: { me: UserPartsFragment; close: () => void; editStatus: () => void }) {
+function ProfileForm({ me, close, editStatus }: { me: User; close: () => void; editStatus: () => void }) {
   const run = useDo();
   const { offerUndo } = useWorld();
   const before = { displayName: me.displayName, avatarUrl: me.avatarUrl ?? "" };

@@ -1,9 +1,10 @@
-import type { MessagePartsFragment } from "../../gql";
+import type { Message } from "@confab/client";
+
 import { useWorld } from "../world";
 import "./reactions.css";
 
 interface Props {
-  reactions: MessagePartsFragment["reactions"];
+  reactions: Message["reactions"];
   /** Adds one's own reaction, or removes it. Null: the user may not react here. */
   toggle: ((emoji: string, isOwn: boolean) => void) | null;
 }

@@ -1,7 +1,7 @@
+import { peerIn } from "@confab/client";
 import { useEffect, useRef, type ReactNode } from "react";
 
 import { excerptOf } from "../../confab/highlights";
-import { peerIn } from "../../../../client/src/ids";
 import type { FoundMessage } from "../../confab/search";
 import { RoomDocument } from "../../gql";
 import { Avatar } from "../Avatar";

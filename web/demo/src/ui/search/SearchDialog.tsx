@@ -1,6 +1,6 @@
+import { privateId } from "@confab/client";
 import { useEffect, useLayoutEffect, useRef, type KeyboardEvent } from "react";
 
-import { privateId } from "../../../../client/src/ids";
 import { EVERYWHERE } from "../../confab/search";
 import { plural } from "../format";
 import { Icon } from "../Icon";

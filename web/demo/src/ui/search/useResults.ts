@@ -1,8 +1,9 @@
+import type { Session, User } from "@confab/client";
 import { useEffect, useState, useSyncExternalStore } from "react";
 
 import { matching } from "../../confab/folding";
 import { EVERYWHERE, type FoundMessage, type SearchState } from "../../confab/search";
-import { ChannelNamesDocument, SessionsDocument, type ChannelNamesQuery, type SessionPartsFragment, type UserPartsFragment } from "../../gql";
+import { ChannelNamesDocument, SessionsDocument, type ChannelNamesQuery } from "../../gql";
 import { useAsked, useScreen, useWorld } from "../world";
 
 type Workspace = NonNullable<ChannelNamesQuery["workspace"]>;
@@ -13,8 +14,8 @@ export interface NamedChannel {
 }
 
 export type Result =
-  | { kind: "person"; key: string; user: UserPartsFragment }
-  | { kind: "session"; key: string; session: SessionPartsFragment }
+  | { kind: "person"; key: string; user: User }
+  | { kind: "session"; key: string; session: Session }
   | { kind: "channel"; key: string; channel: NamedChannel }
   | { kind: "message"; key: string; found: FoundMessage }
   | { kind: "more"; key: string };
@@ -54,13 +55,13 @@ export function useSearchState(): SearchState {
   return useSyncExternalStore(search.onChange, search.state);
 }
 
-const peerOf = ({ conversation }: SessionPartsFragment) => (conversation.__typename === "PrivateConversation" ? conversation.peer : null);
+const peerOf = ({ conversation }: Session) => (conversation.__typename === "PrivateConversation" ? conversation.peer : null);
 
 /** The results in groups. Without a text: the conversations at the top of the list. */
 export function groupsOf(state: SearchState, { sessions, channels }: Names, me: string): Group[] {
   const text = state.text.trim();
   const isNarrowed = !isEverywhere(state);
-  const ofSession = (session: SessionPartsFragment): Result => ({ kind: "session", key: `session ${session.id}`, session });
+  const ofSession = (session: Session): Result => ({ kind: "session", key: `session ${session.id}`, session });
   if (!text) return isNarrowed ? [] : [{ title: "Recent", results: sessions.slice(0, MOST_CONVERSATIONS).map(ofSession) }];
 
   const known = sessions.flatMap((session) => peerOf(session) ?? []);

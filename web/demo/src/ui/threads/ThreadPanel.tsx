@@ -1,6 +1,7 @@
+import type { Message } from "@confab/client";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 
-import { AddReactionDocument, RecallMessageDocument, RemoveReactionDocument, SuppressEmbedsDocument, type MessagePartsFragment } from "../../gql";
+import { AddReactionDocument, RecallMessageDocument, RemoveReactionDocument, SuppressEmbedsDocument } from "../../gql";
 import { Bubble } from "../Bubble";
 import { useDrop, useFiles } from "../files/useFiles";
 import { day, textOf } from "../format";
@@ -47,9 +48,9 @@ export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBi
   const watched = useWatched();
   const markRead = useMarkRead(session, watched);
   const [line, see] = useNewMessagesLine({ me, session, messages, outgoing, ready: loaded, live });
-  const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
-  const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
-  const [reported, setReported] = useState<MessagePartsFragment | null>(null);
+  const [replying, setReplying] = useState<Message | null>(null);
+  const [editing, setEditing] = useState<Message | null>(null);
+  const [reported, setReported] = useState<Message | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
   const panel = useRef<HTMLElement>(null);
   const [opener] = useState(() => document.activeElement as HTMLElement | null);
@@ -74,15 +75,15 @@ export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBi
   const jump = async (to: number) => {
     if (!(await show({ seq: to }))) tell("The message didn't load. Try again when you are online.");
   };
-  const recall = async (message: MessagePartsFragment) => {
+  const recall = async (message: Message) => {
     const question = { title: "Recall this message?", text: "Its text disappears for everybody. This cannot be undone.", verb: "Recall" };
     if (await confirm(question)) void run(RecallMessageDocument, { id: message.id });
   };
   const actions = {
-    react: mayWrite ? ({ id: messageId }: MessagePartsFragment, emoji: string, isOwn: boolean) => void (isOwn ? run(RemoveReactionDocument, { messageId, emoji }) : run(AddReactionDocument, { messageId, emoji })) : undefined,
-    edit: mayWrite ? (message: MessagePartsFragment) => (setEditing(message), setReplying(null), composer.current?.focus()) : undefined,
-    recall: (message: MessagePartsFragment) => void recall(message),
-    suppress: (message: MessagePartsFragment) => void run(SuppressEmbedsDocument, { id: message.id }),
+    react: mayWrite ? ({ id: messageId }: Message, emoji: string, isOwn: boolean) => void (isOwn ? run(RemoveReactionDocument, { messageId, emoji }) : run(AddReactionDocument, { messageId, emoji })) : undefined,
+    edit: mayWrite ? (message: Message) => (setEditing(message), setReplying(null), composer.current?.focus()) : undefined,
+    recall: (message: Message) => void recall(message),
+    suppress: (message: Message) => void run(SuppressEmbedsDocument, { id: message.id }),
     report: setReported,
     jump: (to: number) => void jump(to),
   };

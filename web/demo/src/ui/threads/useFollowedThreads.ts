@@ -1,9 +1,10 @@
-import { THREADS } from "../../../../client/src/ids";
-import { FollowThreadDocument, LatestRepliesDocument, MarkReadDocument, OneSessionDocument, SessionsDocument, type MessagePartsFragment, type SessionPartsFragment } from "../../gql";
+import { THREADS, type Message, type Session } from "@confab/client";
+
+import { FollowThreadDocument, LatestRepliesDocument, MarkReadDocument, OneSessionDocument, SessionsDocument } from "../../gql";
 import { useDo } from "../useDo";
 import { useAsked, useScreen, useWorld } from "../world";
 
-type Conversation = SessionPartsFragment["conversation"];
+type Conversation = Session["conversation"];
 export type Thread = Extract<Conversation, { __typename: "Thread" }>;
 
 export interface FollowedThread {
@@ -41,7 +42,7 @@ export function useUnreadReplies(): number {
 }
 
 /** Undefined until they are there. */
-export function useLatestReplies(threadId: string): MessagePartsFragment[] | undefined {
+export function useLatestReplies(threadId: string): Message[] | undefined {
   const [{ data }] = useAsked({ query: LatestRepliesDocument, variables: { id: threadId } });
   return data?.messages?.edges.map(({ node }) => node).slice(-LATEST);
 }

@@ -1,5 +1,6 @@
-import { peerIn } from "../../../../client/src/ids";
-import { MembersDocument, OneSessionDocument, PlaceNameDocument, RoomDocument, type MessagePartsFragment, type SessionPartsFragment, type UserPartsFragment } from "../../gql";
+import { peerIn, type Message, type Session, type User } from "@confab/client";
+
+import { MembersDocument, OneSessionDocument, PlaceNameDocument, RoomDocument } from "../../gql";
 import { useIsBlocked } from "../blocking/useBlocks";
 import { rightsFrom } from "../moderation/rights";
 import { useAsked, useWorld } from "../world";
@@ -21,16 +22,16 @@ interface Rights {
 
 interface Place extends Rights {
   /** Of the conversation; null in channels, which have no receipts. */
-  session: SessionPartsFragment | null;
+  session: Session | null;
   /** The workspace whose members may be mentioned; null: `people`. */
   workspaceId: string | null;
-  people: readonly Pick<UserPartsFragment, "id" | "displayName">[];
+  people: readonly Pick<User, "id" | "displayName">[];
 }
 
 const LOCKED = "This thread is locked.";
 
 /** The conversation of a thread, and what the user may do in the thread. */
-export function usePlace(conversationId: string, parent: MessagePartsFragment | null, thread: { isLocked: boolean } | null): Place {
+export function usePlace(conversationId: string, parent: Message | null, thread: { isLocked: boolean } | null): Place {
   const { me } = useWorld();
   const isChannel = conversationId.startsWith("c_");
   const room = useAsked({ query: RoomDocument, variables: { id: conversationId }, pause: !isChannel })[0].data?.conversation;

@@ -1,6 +1,6 @@
+import { threadId } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { threadId } from "../../../../client/src/ids";
 import { isRetryable } from "../../confab/outbox";
 import { FollowThreadDocument, LockThreadDocument, MessageAtDocument, OneSessionDocument, RoomEventsDocument, ThreadDocument } from "../../gql";
 import { useDo } from "../useDo";

@@ -1,8 +1,8 @@
-import { threadId } from "../../../../client/src/ids";
-import type { MessagePartsFragment } from "../../gql";
+import { threadId, type Message } from "@confab/client";
+
 
 /** The thread of a message; of a reply that is shown in the conversation too, the thread that it is in. */
-export const threadOf = ({ conversationId, seq, broadcastOf }: Pick<MessagePartsFragment, "conversationId" | "seq" | "broadcastOf">) =>
+export const threadOf = ({ conversationId, seq, broadcastOf }: Pick<Message, "conversationId" | "seq" | "broadcastOf">) =>
   broadcastOf?.conversationId ?? threadId(conversationId, seq);
 
 const noun = (count: number) => (count === 1 ? "reply" : "replies");

@@ -1,6 +1,6 @@
+import type { Session } from "@confab/client";
 import { useSyncExternalStore } from "react";
 
-import type { SessionPartsFragment } from "../../gql";
 import { useWorld } from "../world";
 
 /** Deletes conversations from the list: at once in the list, and on the server when it can no longer be undone. */
@@ -9,7 +9,7 @@ export function useDeletion() {
   useSyncExternalStore(deletions.onChange, deletions.version);
   return {
     isDeleted: deletions.isDeleted,
-    begin: (session: SessionPartsFragment) => {
+    begin: (session: Session) => {
       const { id, title } = session.conversation;
       deletions.begin(session);
       const settle = async () => {

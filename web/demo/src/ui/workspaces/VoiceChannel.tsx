@@ -1,7 +1,8 @@
+import type { User } from "@confab/client";
 import { useState } from "react";
 
 import type { WorkspaceParts } from "../../confab/workspaces";
-import { ModerateVoiceDocument, type UserPartsFragment, type VoicePartsFragment } from "../../gql";
+import { ModerateVoiceDocument, type VoicePartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Icon } from "../Icon";
 import { Menu, type MenuItem } from "../Menu";
@@ -14,7 +15,7 @@ interface Props {
   workspaceId: string;
   channel: WorkspaceParts["channels"]["edges"][number]["node"];
   voice: ReadonlyMap<string, VoicePartsFragment>;
-  show: (user: UserPartsFragment) => void;
+  show: (user: User) => void;
 }
 
 /** A voice channel with the people in it, a button to join, and what a moderator may do with each of them. */

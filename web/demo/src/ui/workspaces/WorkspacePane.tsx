@@ -1,7 +1,8 @@
+import type { User } from "@confab/client";
 import { useState, type ReactNode } from "react";
 
 import { unreadIn, type WorkspaceParts } from "../../confab/workspaces";
-import { MarkChannelsReadDocument, type UserPartsFragment } from "../../gql";
+import { MarkChannelsReadDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { plural } from "../format";
 import { Icon } from "../Icon";
@@ -30,7 +31,7 @@ export function WorkspacePane({ id }: { id: string }) {
   const { moderation } = useRoute();
   const may = rightsFrom(view?.viewerPermissions);
   const run = useDo();
-  const [asked, setAsked] = useState<UserPartsFragment | "notifications" | "channel" | null>(null);
+  const [asked, setAsked] = useState<User | "notifications" | "channel" | null>(null);
   const present = view?.channels.edges.map(({ node }) => node).filter(({ isArchived }) => !isArchived) ?? [];
   const channels = present.filter(({ kind }) => kind === "VOICE");
   const textChannels = present.filter(({ kind }) => kind !== "VOICE");
@@ -98,8 +99,8 @@ type MemberParts = NonNullable<WorkspaceParts["members"]>["edges"][number]["node
 
 interface MemberProps {
   member: MemberParts;
-  show: (user: UserPartsFragment) => void;
-  children: (user: UserPartsFragment, timedOut: boolean) => ReactNode;
+  show: (user: User) => void;
+  children: (user: User, timedOut: boolean) => ReactNode;
 }
 
 function Member({ member: { user: loaded, nickname, roles, timedOutUntil }, show, children }: MemberProps) {
