@@ -3,7 +3,7 @@
 type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
-import { gql, type TypedDocumentNode } from "@urql/core";
+import type { Operation } from "@confab/client";
 export type ActivityType =
   | 'PLAYING'
   | 'STREAMING'
@@ -1292,1946 +1292,244 @@ export type TimeoutMemberMutationVariables = Exact<{
 
 export type TimeoutMemberMutation = { timeoutMember: { timedOutUntil: string | null, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } };
 
-export const UserParts = gql`fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}`;
-
-export const PreviewParts = gql`fragment PreviewParts on Message {
-  id
-  conversationId
-  seq
-  contentType
-  content
-  state
-  editCount
-  createdAt
-  sender {
-    ...UserParts
-  }
-  attachments {
-    id
-    filename
-    contentType
-  }
-  delivery {
-    status
-    recipientCount
-    deliveredCount
-    readCount
-  }
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}`;
-
-export const FileParts = gql`fragment FileParts on Attachment {
-  id
-  filename
-  contentType
-  sizeBytes
-  description
-  state
-  url
-  width
-  height
-  thumbHash
-  spoiler
-  small: thumbnailUrl(width: 320)
-  medium: thumbnailUrl(width: 640)
-  large: thumbnailUrl(width: 1280)
-}`;
-
-export const EmbedParts = gql`fragment EmbedParts on Embed {
-  type
-  url
-  title
-  description
-  siteName
-  authorName
-  color
-  publishedAt
-  image {
-    url
-    width
-    height
-  }
-  thumbnail {
-    url
-    width
-    height
-  }
-  fields {
-    name
-    value
-    inline
-  }
-}`;
-
-export const MessageParts = gql`fragment MessageParts on Message {
-  ...PreviewParts
-  attachments {
-    ...FileParts
-  }
-  embeds {
-    ...EmbedParts
-  }
-  mentions {
-    ...UserParts
-  }
-  mentionsAll
-  replyTo {
-    id
-    seq
-    content
-    state
-    sender {
-      ...UserParts
-    }
-    attachments {
-      id
-      filename
-      contentType
-    }
-  }
-  idempotencyKey
-  isFromBlocked
-  isPinned
-  systemEvent {
-    kind
-  }
-  thread {
-    ...ThreadParts
-  }
-  broadcastOf {
-    id
-    conversationId
-  }
-  ...MessageReactions
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}
-fragment PreviewParts on Message {
-  id
-  conversationId
-  seq
-  contentType
-  content
-  state
-  editCount
-  createdAt
-  sender {
-    ...UserParts
-  }
-  attachments {
-    id
-    filename
-    contentType
-  }
-  delivery {
-    status
-    recipientCount
-    deliveredCount
-    readCount
-  }
-}
-fragment FileParts on Attachment {
-  id
-  filename
-  contentType
-  sizeBytes
-  description
-  state
-  url
-  width
-  height
-  thumbHash
-  spoiler
-  small: thumbnailUrl(width: 320)
-  medium: thumbnailUrl(width: 640)
-  large: thumbnailUrl(width: 1280)
-}
-fragment EmbedParts on Embed {
-  type
-  url
-  title
-  description
-  siteName
-  authorName
-  color
-  publishedAt
-  image {
-    url
-    width
-    height
-  }
-  thumbnail {
-    url
-    width
-    height
-  }
-  fields {
-    name
-    value
-    inline
-  }
-}
-fragment ThreadParts on Thread {
-  id
-  title
-  replyCount
-  participants(first: 4) {
-    ...UserParts
-  }
-  lastReplyAt
-  isLocked
-}
-fragment MessageReactions on Message {
-  id
-  reactions {
-    emoji
-    count
-    viewerReacted
-    firstAt
-    users {
-      ...UserParts
-    }
-  }
-}`;
-
-export const ThreadParts = gql`fragment ThreadParts on Thread {
-  id
-  title
-  replyCount
-  participants(first: 4) {
-    ...UserParts
-  }
-  lastReplyAt
-  isLocked
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}`;
-
-export const MessageReactions = gql`fragment MessageReactions on Message {
-  id
-  reactions {
-    emoji
-    count
-    viewerReacted
-    firstAt
-    users {
-      ...UserParts
-    }
-  }
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}`;
-
-export const PeerMarks = gql`fragment PeerMarks on Session {
-  id
-  peerDeliveredSeq
-  peerReadSeq
-}`;
-
-export const SessionParts = gql`fragment SessionParts on Session {
-  id
-  conversation {
-    __typename
-    id
-    type
-    title
-    ... on PrivateConversation {
-      peer {
-        ...UserParts
-      }
-    }
-    ... on SubBizGateway {
-      subBiz
-    }
-    ... on Group {
-      memberCount
-      viewerRole
-      status
-      avatarUrl
-    }
-    ... on Thread {
-      ...ThreadParts
-      parent {
-        ...PreviewParts
-      }
-    }
-  }
-  lastMessage {
-    ...PreviewParts
-  }
-  writeSeq
-  readSeq
-  readCount
-  deliveredSeq
-  unreadCount
-  unreadMentionCount
-  unreadStatus
-  muteStatus
-  mutedUntil
-  notifications
-  priority
-  categoryId
-  subBiz
-  status
-  activeTs
-  writeTs
-  ...PeerMarks
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}
-fragment PreviewParts on Message {
-  id
-  conversationId
-  seq
-  contentType
-  content
-  state
-  editCount
-  createdAt
-  sender {
-    ...UserParts
-  }
-  attachments {
-    id
-    filename
-    contentType
-  }
-  delivery {
-    status
-    recipientCount
-    deliveredCount
-    readCount
-  }
-}
-fragment ThreadParts on Thread {
-  id
-  title
-  replyCount
-  participants(first: 4) {
-    ...UserParts
-  }
-  lastReplyAt
-  isLocked
-}
-fragment PeerMarks on Session {
-  id
-  peerDeliveredSeq
-  peerReadSeq
-}`;
-
-export const FoundParts = gql`fragment FoundParts on Message {
-  id
-  conversationId
-  seq
-  content
-  state
-  editCount
-  createdAt
-  authorName
-  authorAvatarUrl
-  sender {
-    ...UserParts
-  }
-  attachments {
-    id
-    filename
-    contentType
-  }
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}`;
-
-export const HistoryParts = gql`fragment HistoryParts on MessageConnection {
-  edges {
-    node {
-      ...MessageParts
-    }
-  }
-  pageInfo {
-    hasPreviousPage
-    startCursor
-    hasNextPage
-    endCursor
-  }
-}
-fragment MessageParts on Message {
-  ...PreviewParts
-  attachments {
-    ...FileParts
-  }
-  embeds {
-    ...EmbedParts
-  }
-  mentions {
-    ...UserParts
-  }
-  mentionsAll
-  replyTo {
-    id
-    seq
-    content
-    state
-    sender {
-      ...UserParts
-    }
-    attachments {
-      id
-      filename
-      contentType
-    }
-  }
-  idempotencyKey
-  isFromBlocked
-  isPinned
-  systemEvent {
-    kind
-  }
-  thread {
-    ...ThreadParts
-  }
-  broadcastOf {
-    id
-    conversationId
-  }
-  ...MessageReactions
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}
-fragment PreviewParts on Message {
-  id
-  conversationId
-  seq
-  contentType
-  content
-  state
-  editCount
-  createdAt
-  sender {
-    ...UserParts
-  }
-  attachments {
-    id
-    filename
-    contentType
-  }
-  delivery {
-    status
-    recipientCount
-    deliveredCount
-    readCount
-  }
-}
-fragment FileParts on Attachment {
-  id
-  filename
-  contentType
-  sizeBytes
-  description
-  state
-  url
-  width
-  height
-  thumbHash
-  spoiler
-  small: thumbnailUrl(width: 320)
-  medium: thumbnailUrl(width: 640)
-  large: thumbnailUrl(width: 1280)
-}
-fragment EmbedParts on Embed {
-  type
-  url
-  title
-  description
-  siteName
-  authorName
-  color
-  publishedAt
-  image {
-    url
-    width
-    height
-  }
-  thumbnail {
-    url
-    width
-    height
-  }
-  fields {
-    name
-    value
-    inline
-  }
-}
-fragment ThreadParts on Thread {
-  id
-  title
-  replyCount
-  participants(first: 4) {
-    ...UserParts
-  }
-  lastReplyAt
-  isLocked
-}
-fragment MessageReactions on Message {
-  id
-  reactions {
-    emoji
-    count
-    viewerReacted
-    firstAt
-    users {
-      ...UserParts
-    }
-  }
-}`;
-
-export const PresenceParts = gql`fragment PresenceParts on Presence {
-  user {
-    ...UserParts
-  }
-  status
-  isMobile
-  lastActiveAt
-  at
-  customStatus {
-    text
-    emoji
-    expiresAt
-  }
-  activities {
-    type
-    name
-    details
-  }
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}`;
-
-export const OwnPresenceParts = gql`fragment OwnPresenceParts on OwnPresence {
-  setting
-  until
-  shown
-  customStatus {
-    text
-    emoji
-    expiresAt
-  }
-}`;
-
-export const DeviceParts = gql`fragment DeviceParts on Device {
-  id
-  type
-  name
-  pushPlatform
-  lastSeenAt
-  isCurrent
-}`;
-
-export const NotificationParts = gql`fragment NotificationParts on NotificationSettings {
-  level
-  doNotDisturbFrom
-  doNotDisturbTo
-  timeZone
-  delaySeconds
-  showPreview
-  keywords
-}`;
-
-export const VoiceParts = gql`fragment VoiceParts on VoiceState {
-  user {
-    ...UserParts
-  }
-  channelId
-  selfMute
-  selfDeaf
-  mute
-  deaf
-  video
-  screen
-  joinedAt
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}`;
-
-export const ChannelSession = gql`fragment ChannelSession on Session {
-  id
-  readCount
-  unreadStatus
-  muteStatus
-  mutedUntil
-  notifications
-  activeTs
-}`;
-
-export const ReportParts = gql`fragment ReportParts on Report {
-  id
-  reason
-  note
-  state
-  action
-  text
-  createdAt
-  reporter {
-    ...UserParts
-  }
-  user {
-    ...UserParts
-  }
-  resolvedBy {
-    ...UserParts
-  }
-  message {
-    id
-    seq
-    conversationId
-    content
-    state
-    sender {
-      ...UserParts
-    }
-  }
-  attachment {
-    id
-    filename
-  }
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}`;
-
-export const BanParts = gql`fragment BanParts on Ban {
-  user {
-    ...UserParts
-  }
-  by {
-    ...UserParts
-  }
-  reason
-  until
-  createdAt
-}
-fragment UserParts on User {
-  id
-  displayName
-  avatarUrl
-  isBot
-}`;
-
-export const ReadyDocument: TypedDocumentNode<ReadyQuery, ReadyQueryVariables> = gql`query Ready {
-  ready {
-    me {
-      ...UserParts
-    }
-    sessions {
-      edges {
-        node {
-          ...SessionParts
-        }
-      }
-      pageInfo {
-        hasNextPage
-        endCursor
-      }
-      totalUnread
-      cursor
-    }
-    attention {
-      unread
-    }
-    presence {
-      ...OwnPresenceParts
-    }
-    workspaces {
-      id
-      name
-      iconUrl
-      memberCount
-      onlineCount
-      rev
-    }
-    cursor
-  }
-}
-${UserParts}
-${SessionParts}
-${OwnPresenceParts}`;
-
-export const MeDocument: TypedDocumentNode<MeQuery, MeQueryVariables> = gql`query Me {
-  me {
-    ...UserParts
-  }
-}
-${UserParts}`;
-
-export const UpdateMeDocument: TypedDocumentNode<UpdateMeMutation, UpdateMeMutationVariables> = gql`mutation UpdateMe($displayName: String, $avatarUrl: String) {
-  updateMe(displayName: $displayName, avatarUrl: $avatarUrl) {
-    ...UserParts
-  }
-}
-${UserParts}`;
-
-export const FindPeopleDocument: TypedDocumentNode<FindPeopleQuery, FindPeopleQueryVariables> = gql`query FindPeople($query: String!, $id: ID!) {
-  searchUsers(query: $query) {
-    edges {
-      node {
-        ...UserParts
-      }
-    }
-  }
-  user(id: $id) {
-    ...UserParts
-  }
-}
-${UserParts}`;
-
-export const SearchPeopleDocument: TypedDocumentNode<SearchPeopleQuery, SearchPeopleQueryVariables> = gql`query SearchPeople($query: String!) {
-  searchUsers(query: $query, first: 5) {
-    edges {
-      node {
-        ...UserParts
-      }
-    }
-  }
-}
-${UserParts}`;
-
-export const SearchMessagesDocument: TypedDocumentNode<SearchMessagesQuery, SearchMessagesQueryVariables> = gql`query SearchMessages($query: String!, $filter: SearchFilter, $after: String) {
-  searchMessages(query: $query, filter: $filter, first: 20, after: $after) {
-    edges {
-      node {
-        ...FoundParts
-      }
-      highlights {
-        start
-        end
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-    complete
-  }
-}
-${FoundParts}`;
-
-export const ChannelNamesDocument: TypedDocumentNode<ChannelNamesQuery, ChannelNamesQueryVariables> = gql`query ChannelNames($id: ID!) {
-  workspace(id: $id) {
-    id
-    name
-    channels(first: 100) {
-      edges {
-        node {
-          id
-          name
-          topic
-          kind
-          isArchived
-        }
-      }
-    }
-  }
-}`;
-
-export const RoomDocument: TypedDocumentNode<RoomQuery, RoomQueryVariables> = gql`query Room($id: ID!) {
-  conversation(id: $id) {
-    __typename
-    id
-    title
-    ... on Channel {
-      name
-      topic
-      rev
-      isArchived
-      viewerPermissions
-      workspace {
-        id
-        name
-      }
-      session {
-        ...SessionParts
-      }
-    }
-  }
-}
-${SessionParts}`;
-
-export const ThreadDocument: TypedDocumentNode<ThreadQuery, ThreadQueryVariables> = gql`query Thread($id: ID!) {
-  thread(id: $id) {
-    ...ThreadParts
-    rev
-    parent {
-      ...MessageParts
-    }
-  }
-}
-${MessageParts}
-${ThreadParts}`;
-
-export const MessageAtDocument: TypedDocumentNode<MessageAtQuery, MessageAtQueryVariables> = gql`query MessageAt($conversationId: ID!, $seq: Int!) {
-  messages(conversationId: $conversationId, first: 1, aroundSeq: $seq) {
-    edges {
-      node {
-        ...MessageParts
-      }
-    }
-  }
-}
-${MessageParts}`;
-
-export const LatestRepliesDocument: TypedDocumentNode<LatestRepliesQuery, LatestRepliesQueryVariables> = gql`query LatestReplies($id: ID!) {
-  messages(conversationId: $id, last: 3) {
-    edges {
-      node {
-        ...MessageParts
-      }
-    }
-  }
-}
-${MessageParts}`;
-
-export const FollowThreadDocument: TypedDocumentNode<FollowThreadMutation, FollowThreadMutationVariables> = gql`mutation FollowThread($id: ID!, $follow: Boolean!) {
-  followThread(threadId: $id, follow: $follow) {
-    id
-    session {
-      ...SessionParts
-    }
-  }
-}
-${SessionParts}`;
-
-export const LockThreadDocument: TypedDocumentNode<LockThreadMutation, LockThreadMutationVariables> = gql`mutation LockThread($id: ID!, $locked: Boolean!) {
-  lockThread(threadId: $id, locked: $locked) {
-    ...ThreadParts
-  }
-}
-${ThreadParts}`;
-
-export const PlaceNameDocument: TypedDocumentNode<PlaceNameQuery, PlaceNameQueryVariables> = gql`query PlaceName($id: ID!) {
-  conversation(id: $id) {
-    __typename
-    id
-    title
-    ... on Channel {
-      name
-      workspace {
-        id
-        name
-      }
-    }
-  }
-}`;
-
-export const RoomEventsDocument: TypedDocumentNode<RoomEventsSubscription, RoomEventsSubscriptionVariables> = gql`subscription RoomEvents($channels: [Position!]!) {
-  channelEvents(channels: $channels) {
-    __typename
-    ... on ChannelMessage {
-      conversationId
-      change
-      rev
-      message {
-        ...MessageParts
-      }
-    }
-    ... on AccessEnded {
-      conversationId
-    }
-    ... on ChannelReactions {
-      conversationId
-      messageId
-      rev
-      reactions {
-        emoji
-        count
-        viewerReacted
-        firstAt
-        users {
-          ...UserParts
-        }
-      }
-    }
-    ... on ChannelPins {
-      conversationId
-      message {
-        ...MessageParts
-      }
-      rev
-    }
-    ... on ChannelThread {
-      conversationId
-      parentId
-      thread {
-        ...ThreadParts
-      }
-      rev
-    }
-    ... on ChannelCaughtUp {
-      conversationId
-      rev
-      reset
-    }
-  }
-}
-${UserParts}
-${MessageParts}
-${ThreadParts}`;
-
-export const PersonDocument: TypedDocumentNode<PersonQuery, PersonQueryVariables> = gql`query Person($id: ID!) {
-  user(id: $id) {
-    ...UserParts
-  }
-}
-${UserParts}`;
-
-export const SessionsDocument: TypedDocumentNode<SessionsQuery, SessionsQueryVariables> = gql`query Sessions($subBiz: String, $categoryId: ID, $after: String) {
-  sessions(first: 50, subBiz: $subBiz, categoryId: $categoryId, after: $after) {
-    edges {
-      node {
-        ...SessionParts
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-    totalUnread
-    cursor
-  }
-}
-${SessionParts}`;
-
-export const SyncSessionsDocument: TypedDocumentNode<SyncSessionsQuery, SyncSessionsQueryVariables> = gql`query SyncSessions($since: Cursor) {
-  syncSessions(since: $since) {
-    sessions {
-      ...SessionParts
-    }
-    cursor
-    hasMore
-    totalUnread
-    reset
-  }
-}
-${SessionParts}`;
-
-export const OneSessionDocument: TypedDocumentNode<OneSessionQuery, OneSessionQueryVariables> = gql`query OneSession($conversationId: ID!) {
-  session(conversationId: $conversationId) {
-    ...SessionParts
-  }
-}
-${SessionParts}`;
-
-export const OfflineQueueDocument: TypedDocumentNode<OfflineQueueQuery, OfflineQueueQueryVariables> = gql`query OfflineQueue {
-  offlineMessages(first: 100) {
-    edges {
-      node {
-        id
-        conversationId
-        seq
-      }
-    }
-    pageInfo {
-      hasNextPage
-    }
-  }
-}`;
-
-export const FileDocument: TypedDocumentNode<FileQuery, FileQueryVariables> = gql`query File($id: ID!) {
-  attachment(id: $id) {
-    ...FileParts
-  }
-}
-${FileParts}`;
-
-export const TotalDocument: TypedDocumentNode<TotalQuery, TotalQueryVariables> = gql`query Total {
-  totalUnread
-}`;
-
-export const FoldersDocument: TypedDocumentNode<FoldersQuery, FoldersQueryVariables> = gql`query Folders {
-  sessionCategories {
-    categoryId
-    sessionCount
-    unreadCount
-  }
-}`;
-
-export const MessagesDocument: TypedDocumentNode<MessagesQuery, MessagesQueryVariables> = gql`query Messages($conversationId: ID!) {
-  messages(conversationId: $conversationId, last: 40) {
-    ...HistoryParts
-  }
-}
-${HistoryParts}`;
-
-export const OlderMessagesDocument: TypedDocumentNode<OlderMessagesQuery, OlderMessagesQueryVariables> = gql`query OlderMessages($conversationId: ID!, $before: String!) {
-  messages(conversationId: $conversationId, last: 50, before: $before) {
-    ...HistoryParts
-  }
-}
-${HistoryParts}`;
-
-export const NewerMessagesDocument: TypedDocumentNode<NewerMessagesQuery, NewerMessagesQueryVariables> = gql`query NewerMessages($conversationId: ID!, $after: String!) {
-  messages(conversationId: $conversationId, first: 50, after: $after) {
-    ...HistoryParts
-  }
-}
-${HistoryParts}`;
-
-export const MessagesAroundDocument: TypedDocumentNode<MessagesAroundQuery, MessagesAroundQueryVariables> = gql`query MessagesAround($conversationId: ID!, $aroundSeq: Int!) {
-  messages(conversationId: $conversationId, first: 60, aroundSeq: $aroundSeq) {
-    ...HistoryParts
-  }
-}
-${HistoryParts}`;
-
-export const TicksDocument: TypedDocumentNode<TicksQuery, TicksQueryVariables> = gql`query Ticks($conversationId: ID!) {
-  messages(conversationId: $conversationId, last: 30) {
-    edges {
-      node {
-        ...MessageParts
-      }
-    }
-  }
-}
-${MessageParts}`;
-
-export const ReceiptsDocument: TypedDocumentNode<ReceiptsQuery, ReceiptsQueryVariables> = gql`query Receipts($id: ID!) {
-  message(id: $id) {
-    id
-    delivery {
-      status
-      recipientCount
-      deliveredCount
-      readCount
-    }
-    receipts(first: 100) {
-      edges {
-        node {
-          user {
-            ...UserParts
-          }
-          status
-          deliveredAt
-          readAt
-        }
-      }
-    }
-  }
-}
-${UserParts}`;
-
-export const MembersDocument: TypedDocumentNode<MembersQuery, MembersQueryVariables> = gql`query Members($id: ID!) {
-  group(id: $id) {
-    id
-    name
-    title
-    memberCount
-    viewerRole
-    members(first: 100) {
-      edges {
-        node {
-          role
-          user {
-            ...UserParts
-          }
-        }
-      }
-    }
-  }
-}
-${UserParts}`;
-
-export const SendMessageDocument: TypedDocumentNode<SendMessageMutation, SendMessageMutationVariables> = gql`mutation SendMessage($input: SendMessageInput!) {
-  sendMessage(input: $input) {
-    message {
-      ...MessageParts
-    }
-    session {
-      ...SessionParts
-    }
-    replayed
-  }
-}
-${MessageParts}
-${SessionParts}`;
-
-export const CreateUploadDocument: TypedDocumentNode<CreateUploadMutation, CreateUploadMutationVariables> = gql`mutation CreateUpload($input: CreateUploadInput!) {
-  createUpload(input: $input) {
-    id
-    url
-    method
-    headers {
-      name
-      value
-    }
-  }
-}`;
-
-export const CompleteUploadDocument: TypedDocumentNode<CompleteUploadMutation, CompleteUploadMutationVariables> = gql`mutation CompleteUpload($id: ID!) {
-  completeUpload(uploadId: $id) {
-    ...FileParts
-  }
-}
-${FileParts}`;
-
-export const CancelUploadDocument: TypedDocumentNode<CancelUploadMutation, CancelUploadMutationVariables> = gql`mutation CancelUpload($id: ID!) {
-  cancelUpload(uploadId: $id)
-}`;
-
-export const SuppressEmbedsDocument: TypedDocumentNode<SuppressEmbedsMutation, SuppressEmbedsMutationVariables> = gql`mutation SuppressEmbeds($id: ID!) {
-  suppressEmbeds(messageId: $id) {
-    ...MessageParts
-  }
-}
-${MessageParts}`;
-
-export const EditMessageDocument: TypedDocumentNode<EditMessageMutation, EditMessageMutationVariables> = gql`mutation EditMessage($id: ID!, $content: String!) {
-  editMessage(messageId: $id, content: $content) {
-    ...MessageParts
-  }
-}
-${MessageParts}`;
-
-export const RecallMessageDocument: TypedDocumentNode<RecallMessageMutation, RecallMessageMutationVariables> = gql`mutation RecallMessage($id: ID!) {
-  recallMessage(messageId: $id) {
-    ...MessageParts
-  }
-}
-${MessageParts}`;
-
-export const BlockedPeopleDocument: TypedDocumentNode<BlockedPeopleQuery, BlockedPeopleQueryVariables> = gql`query BlockedPeople($after: String) {
-  blockedUsers(first: 100, after: $after) {
-    edges {
-      node {
-        ...UserParts
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-  }
-}
-${UserParts}`;
-
-export const BlockPersonDocument: TypedDocumentNode<BlockPersonMutation, BlockPersonMutationVariables> = gql`mutation BlockPerson($id: ID!) {
-  blockUser(userId: $id) {
-    ...UserParts
-  }
-}
-${UserParts}`;
-
-export const UnblockPersonDocument: TypedDocumentNode<UnblockPersonMutation, UnblockPersonMutationVariables> = gql`mutation UnblockPerson($id: ID!) {
-  unblockUser(userId: $id) {
-    ...UserParts
-  }
-}
-${UserParts}`;
-
-export const AddReactionDocument: TypedDocumentNode<AddReactionMutation, AddReactionMutationVariables> = gql`mutation AddReaction($messageId: ID!, $emoji: String!) {
-  addReaction(messageId: $messageId, emoji: $emoji) {
-    ...MessageReactions
-  }
-}
-${MessageReactions}`;
-
-export const RemoveReactionDocument: TypedDocumentNode<RemoveReactionMutation, RemoveReactionMutationVariables> = gql`mutation RemoveReaction($messageId: ID!, $emoji: String!) {
-  removeReaction(messageId: $messageId, emoji: $emoji) {
-    ...MessageReactions
-  }
-}
-${MessageReactions}`;
-
-export const ReactionsNowDocument: TypedDocumentNode<ReactionsNowQuery, ReactionsNowQueryVariables> = gql`query ReactionsNow($id: ID!) {
-  message(id: $id) {
-    ...MessageReactions
-  }
-}
-${MessageReactions}`;
-
-export const PinnedMessagesDocument: TypedDocumentNode<PinnedMessagesQuery, PinnedMessagesQueryVariables> = gql`query PinnedMessages($conversationId: ID!, $after: String) {
-  pinnedMessages(conversationId: $conversationId, first: 100, after: $after) {
-    edges {
-      node {
-        ...MessageParts
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-  }
-}
-${MessageParts}`;
-
-export const PinMessageDocument: TypedDocumentNode<PinMessageMutation, PinMessageMutationVariables> = gql`mutation PinMessage($id: ID!) {
-  pinMessage(messageId: $id) {
-    ...MessageParts
-  }
-}
-${MessageParts}`;
-
-export const UnpinMessageDocument: TypedDocumentNode<UnpinMessageMutation, UnpinMessageMutationVariables> = gql`mutation UnpinMessage($id: ID!) {
-  unpinMessage(messageId: $id) {
-    ...MessageParts
-  }
-}
-${MessageParts}`;
-
-export const StartTypingDocument: TypedDocumentNode<StartTypingMutation, StartTypingMutationVariables> = gql`mutation StartTyping($conversationId: ID!) {
-  startTyping(conversationId: $conversationId)
-}`;
-
-export const StopTypingDocument: TypedDocumentNode<StopTypingMutation, StopTypingMutationVariables> = gql`mutation StopTyping($conversationId: ID!) {
-  stopTyping(conversationId: $conversationId)
-}`;
-
-export const MarkReadDocument: TypedDocumentNode<MarkReadMutation, MarkReadMutationVariables> = gql`mutation MarkRead($conversationId: ID!, $upToSeq: Int) {
-  markRead(conversationId: $conversationId, upToSeq: $upToSeq) {
-    ...SessionParts
-  }
-}
-${SessionParts}`;
-
-export const AckDeliveredDocument: TypedDocumentNode<AckDeliveredMutation, AckDeliveredMutationVariables> = gql`mutation AckDelivered($conversationId: ID!, $upToSeq: Int!) {
-  ackDelivered(conversationId: $conversationId, upToSeq: $upToSeq) {
-    ...SessionParts
-  }
-}
-${SessionParts}`;
-
-export const SetUnreadDocument: TypedDocumentNode<SetUnreadMutation, SetUnreadMutationVariables> = gql`mutation SetUnread($conversationId: ID!) {
-  setUnread(conversationId: $conversationId) {
-    ...SessionParts
-  }
-}
-${SessionParts}`;
-
-export const PinDocument: TypedDocumentNode<PinMutation, PinMutationVariables> = gql`mutation Pin($conversationId: ID!, $priority: Int!) {
-  pinSession(conversationId: $conversationId, priority: $priority) {
-    ...SessionParts
-  }
-}
-${SessionParts}`;
-
-export const MuteDocument: TypedDocumentNode<MuteMutation, MuteMutationVariables> = gql`mutation Mute($conversationId: ID!, $muted: Boolean!, $until: DateTime) {
-  muteSession(conversationId: $conversationId, muted: $muted, until: $until) {
-    ...SessionParts
-  }
-}
-${SessionParts}`;
-
-export const MoveToFolderDocument: TypedDocumentNode<MoveToFolderMutation, MoveToFolderMutationVariables> = gql`mutation MoveToFolder($conversationIds: [ID!]!, $categoryId: ID) {
-  assignCategory(conversationIds: $conversationIds, categoryId: $categoryId) {
-    ...SessionParts
-  }
-}
-${SessionParts}`;
-
-export const DeleteSessionDocument: TypedDocumentNode<DeleteSessionMutation, DeleteSessionMutationVariables> = gql`mutation DeleteSession($conversationId: ID!) {
-  deleteSession(conversationId: $conversationId) {
-    ...SessionParts
-  }
-}
-${SessionParts}`;
-
-export const CreateGroupDocument: TypedDocumentNode<CreateGroupMutation, CreateGroupMutationVariables> = gql`mutation CreateGroup($input: CreateGroupInput!) {
-  createGroup(input: $input) {
-    id
-    title
-  }
-}`;
-
-export const RenameGroupDocument: TypedDocumentNode<RenameGroupMutation, RenameGroupMutationVariables> = gql`mutation RenameGroup($id: ID!, $name: String!) {
-  updateGroup(groupId: $id, input: {name: $name}) {
-    id
-    name
-    title
-  }
-}`;
-
-export const InviteDocument: TypedDocumentNode<InviteMutation, InviteMutationVariables> = gql`mutation Invite($id: ID!, $userIds: [ID!]!) {
-  inviteMembers(groupId: $id, userIds: $userIds) {
-    id
-    memberCount
-  }
-}`;
-
-export const RemoveMemberDocument: TypedDocumentNode<RemoveMemberMutation, RemoveMemberMutationVariables> = gql`mutation RemoveMember($id: ID!, $userId: ID!) {
-  removeMember(groupId: $id, userId: $userId) {
-    id
-    memberCount
-  }
-}`;
-
-export const SetRoleDocument: TypedDocumentNode<SetRoleMutation, SetRoleMutationVariables> = gql`mutation SetRole($id: ID!, $userId: ID!, $role: GroupRole!) {
-  setMemberRole(groupId: $id, userId: $userId, role: $role) {
-    id
-  }
-}`;
-
-export const TransferDocument: TypedDocumentNode<TransferMutation, TransferMutationVariables> = gql`mutation Transfer($id: ID!, $userId: ID!) {
-  transferOwner(groupId: $id, userId: $userId) {
-    id
-    viewerRole
-  }
-}`;
-
-export const LeaveGroupDocument: TypedDocumentNode<LeaveGroupMutation, LeaveGroupMutationVariables> = gql`mutation LeaveGroup($id: ID!) {
-  leaveGroup(groupId: $id)
-}`;
-
-export const DismissGroupDocument: TypedDocumentNode<DismissGroupMutation, DismissGroupMutationVariables> = gql`mutation DismissGroup($id: ID!) {
-  dismissGroup(groupId: $id)
-}`;
-
-export const SyncSessionDocument: TypedDocumentNode<SyncSessionSubscription, SyncSessionSubscriptionVariables> = gql`subscription SyncSession($since: Cursor) {
-  syncSession(since: $since) {
-    reset
-    reason
-    hasMore
-    sessions {
-      ...SessionParts
-    }
-    totalUnread
-    cursor
-  }
-}
-${SessionParts}`;
-
-export const MessageEventsDocument: TypedDocumentNode<MessageEventsSubscription, MessageEventsSubscriptionVariables> = gql`subscription MessageEvents($since: Cursor) {
-  messageEvents(since: $since) {
-    __typename
-    ... on MessageCreated {
-      message {
-        ...MessageParts
-      }
-      cursor
-    }
-    ... on MessageUpdated {
-      message {
-        ...MessageParts
-      }
-      cursor
-    }
-    ... on MessageRecalled {
-      message {
-        ...MessageParts
-      }
-      cursor
-    }
-    ... on ReceiptAdvanced {
-      conversationId
-      user {
-        ...UserParts
-      }
-      status
-      seq
-      cursor
-    }
-    ... on ReactionsChanged {
-      messageId
-      reactions {
-        emoji
-        count
-        viewerReacted
-        firstAt
-        users {
-          ...UserParts
-        }
-      }
-      cursor
-    }
-    ... on PinsChanged {
-      message {
-        ...MessageParts
-      }
-      cursor
-    }
-    ... on ThreadChanged {
-      parentId
-      thread {
-        ...ThreadParts
-      }
-      cursor
-    }
-    ... on GroupChanged {
-      group {
-        id
-        name
-        title
-        avatarUrl
-        memberCount
-        viewerRole
-        status
-      }
-      cursor
-    }
-    ... on TypingStarted {
-      conversationId
-      user {
-        ...UserParts
-      }
-    }
-    ... on TypingStopped {
-      conversationId
-      user {
-        ...UserParts
-      }
-    }
-    ... on CaughtUp {
-      cursor
-      reset
-    }
-  }
-}
-${UserParts}
-${MessageParts}
-${ThreadParts}`;
-
-export const OwnPresenceDocument: TypedDocumentNode<OwnPresenceQuery, OwnPresenceQueryVariables> = gql`query OwnPresence {
-  ready {
-    presence {
-      ...OwnPresenceParts
-    }
-  }
-}
-${OwnPresenceParts}`;
-
-export const SetPresenceDocument: TypedDocumentNode<SetPresenceMutation, SetPresenceMutationVariables> = gql`mutation SetPresence($status: PresenceSetting!, $until: DateTime) {
-  setPresence(status: $status, until: $until) {
-    ...OwnPresenceParts
-  }
-}
-${OwnPresenceParts}`;
-
-export const SetCustomStatusDocument: TypedDocumentNode<SetCustomStatusMutation, SetCustomStatusMutationVariables> = gql`mutation SetCustomStatus($text: String, $emoji: String, $expiresAt: DateTime) {
-  setCustomStatus(text: $text, emoji: $emoji, expiresAt: $expiresAt) {
-    ...OwnPresenceParts
-  }
-}
-${OwnPresenceParts}`;
-
-export const PresenceEventsDocument: TypedDocumentNode<PresenceEventsSubscription, PresenceEventsSubscriptionVariables> = gql`subscription PresenceEvents($userIds: [ID!]!) {
-  presenceEvents(userIds: $userIds) {
-    ...PresenceParts
-  }
-}
-${PresenceParts}`;
-
-export const DevicesDocument: TypedDocumentNode<DevicesQuery, DevicesQueryVariables> = gql`query Devices {
-  devices {
-    ...DeviceParts
-  }
-}
-${DeviceParts}`;
-
-export const NameDeviceDocument: TypedDocumentNode<NameDeviceMutation, NameDeviceMutationVariables> = gql`mutation NameDevice($id: ID!, $type: DeviceType!, $name: String!) {
-  registerDevice(input: {id: $id, type: $type, name: $name}) {
-    ...DeviceParts
-  }
-}
-${DeviceParts}`;
-
-export const RemoveDeviceDocument: TypedDocumentNode<RemoveDeviceMutation, RemoveDeviceMutationVariables> = gql`mutation RemoveDevice($id: ID!) {
-  removeDevice(deviceId: $id)
-}`;
-
-export const WebPushDocument: TypedDocumentNode<WebPushQuery, WebPushQueryVariables> = gql`query WebPush {
-  webPushPublicKey
-  devices {
-    ...DeviceParts
-  }
-}
-${DeviceParts}`;
-
-export const RegisterPushDocument: TypedDocumentNode<RegisterPushMutation, RegisterPushMutationVariables> = gql`mutation RegisterPush($id: ID!, $type: DeviceType!, $webPush: WebPushInput!, $locale: String) {
-  registerDevice(
-    input: {id: $id, type: $type, pushPlatform: WEB_PUSH, webPush: $webPush, locale: $locale}
-  ) {
-    ...DeviceParts
-  }
-}
-${DeviceParts}`;
-
-export const RemovePushDocument: TypedDocumentNode<RemovePushMutation, RemovePushMutationVariables> = gql`mutation RemovePush($id: ID!, $type: DeviceType!) {
-  registerDevice(input: {id: $id, type: $type, pushToken: ""}) {
-    ...DeviceParts
-  }
-}
-${DeviceParts}`;
-
-export const TestPushDocument: TypedDocumentNode<TestPushMutation, TestPushMutationVariables> = gql`mutation TestPush($id: ID!) {
-  testPush(deviceId: $id) {
-    outcome
-    reason
-  }
-}`;
-
-export const NotificationSettingsDocument: TypedDocumentNode<NotificationSettingsQuery, NotificationSettingsQueryVariables> = gql`query NotificationSettings {
-  notificationSettings {
-    ...NotificationParts
-  }
-}
-${NotificationParts}`;
-
-export const SetNotificationSettingsDocument: TypedDocumentNode<SetNotificationSettingsMutation, SetNotificationSettingsMutationVariables> = gql`mutation SetNotificationSettings($input: NotificationSettingsInput!) {
-  setNotificationSettings(input: $input) {
-    ...NotificationParts
-  }
-}
-${NotificationParts}`;
-
-export const SetLevelDocument: TypedDocumentNode<SetLevelMutation, SetLevelMutationVariables> = gql`mutation SetLevel($id: ID!, $level: NotificationLevel) {
-  setNotificationLevel(id: $id, level: $level)
-}`;
-
-export const LevelInForceDocument: TypedDocumentNode<LevelInForceMutation, LevelInForceMutationVariables> = gql`mutation LevelInForce($id: ID!) {
-  setNotificationLevel(id: $id)
-}`;
-
-export const WorkspaceDocument: TypedDocumentNode<WorkspaceQuery, WorkspaceQueryVariables> = gql`query Workspace($id: ID!) {
-  workspace(id: $id) {
-    id
-    name
-    iconUrl
-    memberCount
-    onlineCount
-    viewerPermissions
-    owner {
-      id
-    }
-    rev
-    channels(first: 100) {
-      edges {
-        node {
-          id
-          name
-          topic
-          kind
-          position
-          isArchived
-          viewerPermissions
-          viewerFollows
-          messageCount
-          category {
-            id
-            name
-            position
-          }
-          session {
-            ...ChannelSession
-          }
-          voiceStates {
-            ...VoiceParts
-          }
-        }
-      }
-    }
-    members(first: 100, online: true) {
-      edges {
-        node {
-          nickname
-          timedOutUntil
-          user {
-            ...UserParts
-          }
-          roles {
-            id
-            name
-            color
-            isHoisted
-          }
-        }
-      }
-    }
-  }
-}
-${UserParts}
-${VoiceParts}
-${ChannelSession}`;
-
-export const OnlineCountDocument: TypedDocumentNode<OnlineCountQuery, OnlineCountQueryVariables> = gql`query OnlineCount($id: ID!) {
-  workspace(id: $id) {
-    id
-    memberCount
-    onlineCount
-  }
-}`;
-
-export const WorkspaceEventsDocument: TypedDocumentNode<WorkspaceEventsSubscription, WorkspaceEventsSubscriptionVariables> = gql`subscription WorkspaceEvents($workspaces: [Position!]!) {
-  workspaceEvents(workspaces: $workspaces) {
-    __typename
-    ... on WorkspaceChanged {
-      workspace {
-        id
-        name
-        iconUrl
-      }
-      rev
-    }
-    ... on ChannelChanged {
-      channel {
-        id
-        title
-        name
-        topic
-        isArchived
-        viewerPermissions
-        workspace {
-          id
-        }
-      }
-      rev
-    }
-    ... on ChannelGone {
-      workspaceId
-      channelId
-      rev
-    }
-    ... on OwnMembershipChanged {
-      workspaceId
-      member {
-        nickname
-      }
-      rev
-    }
-    ... on ChannelActivity {
-      channelId
-      messageCount
-      rev
-    }
-    ... on VoiceStateChanged {
-      workspaceId
-      left
-      state {
-        ...VoiceParts
-      }
-      rev
-    }
-    ... on WorkspaceCaughtUp {
-      workspaceId
-      rev
-      reset
-    }
-  }
-}
-${VoiceParts}`;
-
-export const FollowChannelDocument: TypedDocumentNode<FollowChannelMutation, FollowChannelMutationVariables> = gql`mutation FollowChannel($id: ID!, $follow: Boolean!) {
-  followChannel(channelId: $id, follow: $follow) {
-    id
-    viewerFollows
-    messageCount
-    session {
-      ...ChannelSession
-    }
-  }
-}
-${ChannelSession}`;
-
-export const MarkChannelsReadDocument: TypedDocumentNode<MarkChannelsReadMutation, MarkChannelsReadMutationVariables> = gql`mutation MarkChannelsRead($workspaceId: ID!, $categoryId: ID) {
-  markChannelsRead(workspaceId: $workspaceId, categoryId: $categoryId) {
-    unread
-  }
-}`;
-
-export const ArchiveChannelDocument: TypedDocumentNode<ArchiveChannelMutation, ArchiveChannelMutationVariables> = gql`mutation ArchiveChannel($id: ID!, $archived: Boolean!) {
-  archiveChannel(channelId: $id, archived: $archived) {
-    id
-    isArchived
-    viewerPermissions
-  }
-}`;
-
-export const CreateChannelDocument: TypedDocumentNode<CreateChannelMutation, CreateChannelMutationVariables> = gql`mutation CreateChannel($input: CreateChannelInput!) {
-  createChannel(input: $input) {
-    id
-  }
-}`;
-
-export const JoinVoiceDocument: TypedDocumentNode<JoinVoiceMutation, JoinVoiceMutationVariables> = gql`mutation JoinVoice($channelId: ID!, $selfMute: Boolean) {
-  joinVoice(channelId: $channelId, selfMute: $selfMute) {
-    state {
-      ...VoiceParts
-    }
-    url
-    token
-  }
-}
-${VoiceParts}`;
-
-export const UpdateVoiceDocument: TypedDocumentNode<UpdateVoiceMutation, UpdateVoiceMutationVariables> = gql`mutation UpdateVoice($selfMute: Boolean, $selfDeaf: Boolean) {
-  updateVoice(selfMute: $selfMute, selfDeaf: $selfDeaf) {
-    ...VoiceParts
-  }
-}
-${VoiceParts}`;
-
-export const LeaveVoiceDocument: TypedDocumentNode<LeaveVoiceMutation, LeaveVoiceMutationVariables> = gql`mutation LeaveVoice {
-  leaveVoice
-}`;
-
-export const ModerateVoiceDocument: TypedDocumentNode<ModerateVoiceMutation, ModerateVoiceMutationVariables> = gql`mutation ModerateVoice($channelId: ID!, $userId: ID!, $mute: Boolean, $deaf: Boolean, $disconnect: Boolean) {
-  moderateVoice(
-    channelId: $channelId
-    userId: $userId
-    mute: $mute
-    deaf: $deaf
-    disconnect: $disconnect
-  ) {
-    ...VoiceParts
-  }
-}
-${VoiceParts}`;
-
-export const ModeratorRightsDocument: TypedDocumentNode<ModeratorRightsQuery, ModeratorRightsQueryVariables> = gql`query ModeratorRights($id: ID!) {
-  workspace(id: $id) {
-    id
-    name
-    owner {
-      id
-    }
-    viewerPermissions
-    roles {
-      id
-      name
-    }
-    categories {
-      id
-      name
-    }
-    channels(first: 100) {
-      edges {
-        node {
-          id
-          name
-        }
-      }
-    }
-  }
-}`;
-
-export const ReportsDocument: TypedDocumentNode<ReportsQuery, ReportsQueryVariables> = gql`query Reports($workspaceId: ID!, $state: ReportState!, $after: String) {
-  reports(workspaceId: $workspaceId, state: $state, first: 20, after: $after) {
-    edges {
-      node {
-        ...ReportParts
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-  }
-}
-${ReportParts}`;
-
-export const BansDocument: TypedDocumentNode<BansQuery, BansQueryVariables> = gql`query Bans($workspaceId: ID!, $after: String) {
-  bans(workspaceId: $workspaceId, first: 20, after: $after) {
-    edges {
-      node {
-        ...BanParts
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-  }
-}
-${BanParts}`;
-
-export const AuditLogDocument: TypedDocumentNode<AuditLogQuery, AuditLogQueryVariables> = gql`query AuditLog($workspaceId: ID!, $actions: [String!], $after: String) {
-  auditLog(workspaceId: $workspaceId, actions: $actions, first: 30, after: $after) {
-    edges {
-      node {
-        id
-        action
-        targetId
-        before
-        after
-        reason
-        createdAt
-        actor {
-          ...UserParts
-        }
-        onBehalfOf {
-          ...UserParts
-        }
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-  }
-}
-${UserParts}`;
-
-export const NamesOfDocument: TypedDocumentNode<NamesOfQuery, NamesOfQueryVariables> = gql`query NamesOf($ids: [ID!]!) {
-  users(ids: $ids) {
-    ...UserParts
-  }
-}
-${UserParts}`;
-
-export const ReportMessageDocument: TypedDocumentNode<ReportMessageMutation, ReportMessageMutationVariables> = gql`mutation ReportMessage($messageId: ID!, $reason: ReportReason!, $note: String) {
-  report(messageId: $messageId, reason: $reason, note: $note) {
-    ...ReportParts
-  }
-}
-${ReportParts}`;
-
-export const ResolveReportDocument: TypedDocumentNode<ResolveReportMutation, ResolveReportMutationVariables> = gql`mutation ResolveReport($reportId: ID!, $action: ReportAction!, $note: String) {
-  resolveReport(reportId: $reportId, action: $action, note: $note) {
-    ...ReportParts
-  }
-}
-${ReportParts}`;
-
-export const BanUserDocument: TypedDocumentNode<BanUserMutation, BanUserMutationVariables> = gql`mutation BanUser($workspaceId: ID!, $userId: ID!, $until: DateTime, $deleteSeconds: Int!, $reason: String) {
-  banUser(
-    workspaceId: $workspaceId
-    userId: $userId
-    until: $until
-    deleteSeconds: $deleteSeconds
-    reason: $reason
-  ) {
-    ...BanParts
-  }
-}
-${BanParts}`;
-
-export const UnbanUserDocument: TypedDocumentNode<UnbanUserMutation, UnbanUserMutationVariables> = gql`mutation UnbanUser($workspaceId: ID!, $userId: ID!) {
-  unbanUser(workspaceId: $workspaceId, userId: $userId)
-}`;
-
-export const KickMemberDocument: TypedDocumentNode<KickMemberMutation, KickMemberMutationVariables> = gql`mutation KickMember($workspaceId: ID!, $userId: ID!, $reason: String) {
-  kickMember(workspaceId: $workspaceId, userId: $userId, reason: $reason)
-}`;
-
-export const TimeoutMemberDocument: TypedDocumentNode<TimeoutMemberMutation, TimeoutMemberMutationVariables> = gql`mutation TimeoutMember($workspaceId: ID!, $userId: ID!, $until: DateTime, $reason: String) {
-  timeoutMember(
-    workspaceId: $workspaceId
-    userId: $userId
-    until: $until
-    reason: $reason
-  ) {
-    timedOutUntil
-    user {
-      ...UserParts
-    }
-  }
-}
-${UserParts}`;
-
-/** Which types an interface or union stands for. */
-export const possibleTypes = {
-  "ChannelEvent": [
-    "ChannelMessage",
-    "ChannelPins",
-    "ChannelReactions",
-    "ChannelThread",
-    "TypingStarted",
-    "TypingStopped",
-    "AccessEnded",
-    "ChannelCaughtUp"
-  ],
-  "Conversation": [
-    "Channel",
-    "Group",
-    "PrivateConversation",
-    "SubBizGateway",
-    "Thread"
-  ],
-  "MessageEvent": [
-    "MessageCreated",
-    "MessageUpdated",
-    "MessageRecalled",
-    "ReceiptAdvanced",
-    "GroupChanged",
-    "ThreadChanged",
-    "Mentioned",
-    "PinsChanged",
-    "ReactionsChanged",
-    "TypingStarted",
-    "TypingStopped",
-    "CaughtUp"
-  ],
-  "Node": [
-    "Attachment",
-    "AuditEntry",
-    "Channel",
-    "ChannelCategory",
-    "Device",
-    "Group",
-    "Message",
-    "PrivateConversation",
-    "Report",
-    "Role",
-    "Session",
-    "SubBizGateway",
-    "Thread",
-    "User",
-    "Webhook",
-    "Workspace"
-  ],
-  "WorkspaceEvent": [
-    "WorkspaceChanged",
-    "ChannelChanged",
-    "ChannelGone",
-    "OwnMembershipChanged",
-    "ChannelActivity",
-    "VoiceStateChanged",
-    "WorkspaceCaughtUp"
-  ]
-};
-
-/** Types without an id: part of what they are in. */
-export const embeddedTypes = ["AccessEnded","Activity","Attention","AuditConnection","AuditEdge","Ban","BanConnection","BanEdge","CaughtUp","ChannelActivity","ChannelCaughtUp","ChannelChanged","ChannelConnection","ChannelDelta","ChannelEdge","ChannelGone","ChannelMessage","ChannelPins","ChannelReactions","ChannelThread","CustomStatus","Delivery","Embed","EmbedField","EmbedImage","Erasure","GroupChanged","GroupConnection","GroupEdge","GroupMember","GroupMemberConnection","GroupMemberEdge","Header","Invite","InvitePreview","Mentioned","MessageConnection","MessageCreated","MessageEdge","MessageRecalled","MessageUpdated","NotificationSettings","OwnMembershipChanged","OwnPresence","PageInfo","PermissionOverwrite","PermissionReason","PinsChanged","Presence","PushResult","Reaction","ReactionsChanged","Ready","Receipt","ReceiptAdvanced","ReceiptConnection","ReceiptEdge","ReportConnection","ReportEdge","SearchConnection","SearchEdge","SendMessagePayload","SeqRange","SessionCategory","SessionConnection","SessionDelta","SessionEdge","SyncSession","SystemEvent","TextRange","ThreadChanged","ThreadConnection","ThreadEdge","TypingStarted","TypingStopped","UserConnection","UserEdge","VoiceJoin","VoiceState","VoiceStateChanged","WebhookDeliveryConnection","WebhookDeliveryEdge","WorkspaceCaughtUp","WorkspaceChanged","WorkspaceConnection","WorkspaceEdge","WorkspaceMember","WorkspaceMemberConnection","WorkspaceMemberEdge"];
-
-export const mutations = ["upsertUsers","updateMe","markRead","markManyRead","ackDelivered","ackManyDelivered","deleteSession","muteSession","pinSession","setUnread","assignCategory","setNotificationLevel","sendMessage","editMessage","recallMessage","suppressEmbeds","pinMessage","unpinMessage","addReaction","removeReaction","clearReactions","createUpload","completeUpload","cancelUpload","createGroup","updateGroup","inviteMembers","removeMember","leaveGroup","transferOwner","setMemberRole","dismissGroup","deleteConversation","followThread","lockThread","createWorkspace","updateWorkspace","deleteWorkspace","transferWorkspace","joinWorkspace","leaveWorkspace","setNickname","addToWorkspace","createInvite","revokeInvite","createChannel","updateChannel","archiveChannel","deleteChannel","createCategory","updateCategory","deleteCategory","followChannel","markChannelsRead","addToChannel","removeFromChannel","createRole","updateRole","deleteRole","setMemberRoles","setPermissionOverwrite","startTyping","stopTyping","setPresence","setCustomStatus","reportActivity","renewAuth","registerDevice","removeDevice","setNotificationSettings","joinVoice","updateVoice","leaveVoice","moderateVoice","testPush","createIncomingWebhook","createOutgoingWebhook","rotateWebhookSecret","deleteWebhook","redeliverWebhook","kickMember","banUser","unbanUser","timeoutMember","recallMessages","report","resolveReport","setContentRules","exportMyData","eraseUser","blockUser","unblockUser"];
+const UserParts = "fragment UserParts on User{id displayName avatarUrl isBot}";
+
+const PreviewParts = "fragment PreviewParts on Message{id conversationId seq contentType content state editCount createdAt sender{...UserParts}attachments{id filename contentType}delivery{status recipientCount deliveredCount readCount}}";
+
+const FileParts = "fragment FileParts on Attachment{id filename contentType sizeBytes description state url width height thumbHash spoiler small:thumbnailUrl(width:320)medium:thumbnailUrl(width:640)large:thumbnailUrl(width:1280)}";
+
+const EmbedParts = "fragment EmbedParts on Embed{type url title description siteName authorName color publishedAt image{url width height}thumbnail{url width height}fields{name value inline}}";
+
+const MessageParts = "fragment MessageParts on Message{...PreviewParts attachments{...FileParts}embeds{...EmbedParts}mentions{...UserParts}mentionsAll replyTo{id seq content state sender{...UserParts}attachments{id filename contentType}}idempotencyKey isFromBlocked isPinned systemEvent{kind}thread{...ThreadParts}broadcastOf{id conversationId}...MessageReactions}";
+
+const ThreadParts = "fragment ThreadParts on Thread{id title replyCount participants(first:4){...UserParts}lastReplyAt isLocked}";
+
+const MessageReactions = "fragment MessageReactions on Message{id reactions{emoji count viewerReacted firstAt users{...UserParts}}}";
+
+const PeerMarks = "fragment PeerMarks on Session{id peerDeliveredSeq peerReadSeq}";
+
+const SessionParts = "fragment SessionParts on Session{id conversation{__typename id type title ...on PrivateConversation{peer{...UserParts}}...on SubBizGateway{subBiz}...on Group{memberCount viewerRole status avatarUrl}...on Thread{...ThreadParts parent{...PreviewParts}}}lastMessage{...PreviewParts}writeSeq readSeq readCount deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil notifications priority categoryId subBiz status activeTs writeTs ...PeerMarks}";
+
+const FoundParts = "fragment FoundParts on Message{id conversationId seq content state editCount createdAt authorName authorAvatarUrl sender{...UserParts}attachments{id filename contentType}}";
+
+const HistoryParts = "fragment HistoryParts on MessageConnection{edges{node{...MessageParts}}pageInfo{hasPreviousPage startCursor hasNextPage endCursor}}";
+
+const PresenceParts = "fragment PresenceParts on Presence{user{...UserParts}status isMobile lastActiveAt at customStatus{text emoji expiresAt}activities{type name details}}";
+
+const OwnPresenceParts = "fragment OwnPresenceParts on OwnPresence{setting until shown customStatus{text emoji expiresAt}}";
+
+const DeviceParts = "fragment DeviceParts on Device{id type name pushPlatform lastSeenAt isCurrent}";
+
+const NotificationParts = "fragment NotificationParts on NotificationSettings{level doNotDisturbFrom doNotDisturbTo timeZone delaySeconds showPreview keywords}";
+
+const VoiceParts = "fragment VoiceParts on VoiceState{user{...UserParts}channelId selfMute selfDeaf mute deaf video screen joinedAt}";
+
+const ChannelSession = "fragment ChannelSession on Session{id readCount unreadStatus muteStatus mutedUntil notifications activeTs}";
+
+const ReportParts = "fragment ReportParts on Report{id reason note state action text createdAt reporter{...UserParts}user{...UserParts}resolvedBy{...UserParts}message{id seq conversationId content state sender{...UserParts}}attachment{id filename}}";
+
+const BanParts = "fragment BanParts on Ban{user{...UserParts}by{...UserParts}reason until createdAt}";
+
+export const ReadyDocument: Operation<ReadyQuery, ReadyQueryVariables> = { name: "Ready", text: "query Ready{ready{me{...UserParts}sessions{edges{node{...SessionParts}}pageInfo{hasNextPage endCursor}totalUnread cursor}attention{unread}presence{...OwnPresenceParts}workspaces{id name iconUrl memberCount onlineCount rev}cursor}}" + UserParts + SessionParts + PreviewParts + ThreadParts + PeerMarks + OwnPresenceParts };
+
+export const MeDocument: Operation<MeQuery, MeQueryVariables> = { name: "Me", text: "query Me{me{...UserParts}}" + UserParts };
+
+export const UpdateMeDocument: Operation<UpdateMeMutation, UpdateMeMutationVariables> = { name: "UpdateMe", text: "mutation UpdateMe($displayName:String$avatarUrl:String){updateMe(displayName:$displayName avatarUrl:$avatarUrl){...UserParts}}" + UserParts };
+
+export const FindPeopleDocument: Operation<FindPeopleQuery, FindPeopleQueryVariables> = { name: "FindPeople", text: "query FindPeople($query:String!$id:ID!){searchUsers(query:$query){edges{node{...UserParts}}}user(id:$id){...UserParts}}" + UserParts };
+
+export const SearchPeopleDocument: Operation<SearchPeopleQuery, SearchPeopleQueryVariables> = { name: "SearchPeople", text: "query SearchPeople($query:String!){searchUsers(query:$query first:5){edges{node{...UserParts}}}}" + UserParts };
+
+export const SearchMessagesDocument: Operation<SearchMessagesQuery, SearchMessagesQueryVariables> = { name: "SearchMessages", text: "query SearchMessages($query:String!$filter:SearchFilter$after:String){searchMessages(query:$query filter:$filter first:20 after:$after){edges{node{...FoundParts}highlights{start end}}pageInfo{hasNextPage endCursor}complete}}" + FoundParts + UserParts };
+
+export const ChannelNamesDocument: Operation<ChannelNamesQuery, ChannelNamesQueryVariables> = { name: "ChannelNames", text: "query ChannelNames($id:ID!){workspace(id:$id){id name channels(first:100){edges{node{id name topic kind isArchived}}}}}" };
+
+export const RoomDocument: Operation<RoomQuery, RoomQueryVariables> = { name: "Room", text: "query Room($id:ID!){conversation(id:$id){__typename id title ...on Channel{name topic rev isArchived viewerPermissions workspace{id name}session{...SessionParts}}}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const ThreadDocument: Operation<ThreadQuery, ThreadQueryVariables> = { name: "Thread", text: "query Thread($id:ID!){thread(id:$id){...ThreadParts rev parent{...MessageParts}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const MessageAtDocument: Operation<MessageAtQuery, MessageAtQueryVariables> = { name: "MessageAt", text: "query MessageAt($conversationId:ID!$seq:Int!){messages(conversationId:$conversationId first:1 aroundSeq:$seq){edges{node{...MessageParts}}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const LatestRepliesDocument: Operation<LatestRepliesQuery, LatestRepliesQueryVariables> = { name: "LatestReplies", text: "query LatestReplies($id:ID!){messages(conversationId:$id last:3){edges{node{...MessageParts}}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const FollowThreadDocument: Operation<FollowThreadMutation, FollowThreadMutationVariables> = { name: "FollowThread", text: "mutation FollowThread($id:ID!$follow:Boolean!){followThread(threadId:$id follow:$follow){id session{...SessionParts}}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const LockThreadDocument: Operation<LockThreadMutation, LockThreadMutationVariables> = { name: "LockThread", text: "mutation LockThread($id:ID!$locked:Boolean!){lockThread(threadId:$id locked:$locked){...ThreadParts}}" + ThreadParts + UserParts };
+
+export const PlaceNameDocument: Operation<PlaceNameQuery, PlaceNameQueryVariables> = { name: "PlaceName", text: "query PlaceName($id:ID!){conversation(id:$id){__typename id title ...on Channel{name workspace{id name}}}}" };
+
+export const RoomEventsDocument: Operation<RoomEventsSubscription, RoomEventsSubscriptionVariables> = { name: "RoomEvents", text: "subscription RoomEvents($channels:[Position!]!){channelEvents(channels:$channels){__typename ...on ChannelMessage{conversationId change rev message{...MessageParts}}...on AccessEnded{conversationId}...on ChannelReactions{conversationId messageId rev reactions{emoji count viewerReacted firstAt users{...UserParts}}}...on ChannelPins{conversationId message{...MessageParts}rev}...on ChannelThread{conversationId parentId thread{...ThreadParts}rev}...on ChannelCaughtUp{conversationId rev reset}}}" + UserParts + MessageParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const PersonDocument: Operation<PersonQuery, PersonQueryVariables> = { name: "Person", text: "query Person($id:ID!){user(id:$id){...UserParts}}" + UserParts };
+
+export const SessionsDocument: Operation<SessionsQuery, SessionsQueryVariables> = { name: "Sessions", text: "query Sessions($subBiz:String$categoryId:ID$after:String){sessions(first:50 subBiz:$subBiz categoryId:$categoryId after:$after){edges{node{...SessionParts}}pageInfo{hasNextPage endCursor}totalUnread cursor}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const SyncSessionsDocument: Operation<SyncSessionsQuery, SyncSessionsQueryVariables> = { name: "SyncSessions", text: "query SyncSessions($since:Cursor){syncSessions(since:$since){sessions{...SessionParts}cursor hasMore totalUnread reset}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const OneSessionDocument: Operation<OneSessionQuery, OneSessionQueryVariables> = { name: "OneSession", text: "query OneSession($conversationId:ID!){session(conversationId:$conversationId){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const OfflineQueueDocument: Operation<OfflineQueueQuery, OfflineQueueQueryVariables> = { name: "OfflineQueue", text: "query OfflineQueue{offlineMessages(first:100){edges{node{id conversationId seq}}pageInfo{hasNextPage}}}" };
+
+export const FileDocument: Operation<FileQuery, FileQueryVariables> = { name: "File", text: "query File($id:ID!){attachment(id:$id){...FileParts}}" + FileParts };
+
+export const TotalDocument: Operation<TotalQuery, TotalQueryVariables> = { name: "Total", text: "query Total{totalUnread}" };
+
+export const FoldersDocument: Operation<FoldersQuery, FoldersQueryVariables> = { name: "Folders", text: "query Folders{sessionCategories{categoryId sessionCount unreadCount}}" };
+
+export const MessagesDocument: Operation<MessagesQuery, MessagesQueryVariables> = { name: "Messages", text: "query Messages($conversationId:ID!){messages(conversationId:$conversationId last:40){...HistoryParts}}" + HistoryParts + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const OlderMessagesDocument: Operation<OlderMessagesQuery, OlderMessagesQueryVariables> = { name: "OlderMessages", text: "query OlderMessages($conversationId:ID!$before:String!){messages(conversationId:$conversationId last:50 before:$before){...HistoryParts}}" + HistoryParts + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const NewerMessagesDocument: Operation<NewerMessagesQuery, NewerMessagesQueryVariables> = { name: "NewerMessages", text: "query NewerMessages($conversationId:ID!$after:String!){messages(conversationId:$conversationId first:50 after:$after){...HistoryParts}}" + HistoryParts + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const MessagesAroundDocument: Operation<MessagesAroundQuery, MessagesAroundQueryVariables> = { name: "MessagesAround", text: "query MessagesAround($conversationId:ID!$aroundSeq:Int!){messages(conversationId:$conversationId first:60 aroundSeq:$aroundSeq){...HistoryParts}}" + HistoryParts + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const TicksDocument: Operation<TicksQuery, TicksQueryVariables> = { name: "Ticks", text: "query Ticks($conversationId:ID!){messages(conversationId:$conversationId last:30){edges{node{...MessageParts}}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const ReceiptsDocument: Operation<ReceiptsQuery, ReceiptsQueryVariables> = { name: "Receipts", text: "query Receipts($id:ID!){message(id:$id){id delivery{status recipientCount deliveredCount readCount}receipts(first:100){edges{node{user{...UserParts}status deliveredAt readAt}}}}}" + UserParts };
+
+export const MembersDocument: Operation<MembersQuery, MembersQueryVariables> = { name: "Members", text: "query Members($id:ID!){group(id:$id){id name title memberCount viewerRole members(first:100){edges{node{role user{...UserParts}}}}}}" + UserParts };
+
+export const SendMessageDocument: Operation<SendMessageMutation, SendMessageMutationVariables> = { name: "SendMessage", text: "mutation SendMessage($input:SendMessageInput!){sendMessage(input:$input){message{...MessageParts}session{...SessionParts}replayed}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions + SessionParts + PeerMarks };
+
+export const CreateUploadDocument: Operation<CreateUploadMutation, CreateUploadMutationVariables> = { name: "CreateUpload", text: "mutation CreateUpload($input:CreateUploadInput!){createUpload(input:$input){id url method headers{name value}}}" };
+
+export const CompleteUploadDocument: Operation<CompleteUploadMutation, CompleteUploadMutationVariables> = { name: "CompleteUpload", text: "mutation CompleteUpload($id:ID!){completeUpload(uploadId:$id){...FileParts}}" + FileParts };
+
+export const CancelUploadDocument: Operation<CancelUploadMutation, CancelUploadMutationVariables> = { name: "CancelUpload", text: "mutation CancelUpload($id:ID!){cancelUpload(uploadId:$id)}" };
+
+export const SuppressEmbedsDocument: Operation<SuppressEmbedsMutation, SuppressEmbedsMutationVariables> = { name: "SuppressEmbeds", text: "mutation SuppressEmbeds($id:ID!){suppressEmbeds(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const EditMessageDocument: Operation<EditMessageMutation, EditMessageMutationVariables> = { name: "EditMessage", text: "mutation EditMessage($id:ID!$content:String!){editMessage(messageId:$id content:$content){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const RecallMessageDocument: Operation<RecallMessageMutation, RecallMessageMutationVariables> = { name: "RecallMessage", text: "mutation RecallMessage($id:ID!){recallMessage(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const BlockedPeopleDocument: Operation<BlockedPeopleQuery, BlockedPeopleQueryVariables> = { name: "BlockedPeople", text: "query BlockedPeople($after:String){blockedUsers(first:100 after:$after){edges{node{...UserParts}}pageInfo{hasNextPage endCursor}}}" + UserParts };
+
+export const BlockPersonDocument: Operation<BlockPersonMutation, BlockPersonMutationVariables> = { name: "BlockPerson", text: "mutation BlockPerson($id:ID!){blockUser(userId:$id){...UserParts}}" + UserParts };
+
+export const UnblockPersonDocument: Operation<UnblockPersonMutation, UnblockPersonMutationVariables> = { name: "UnblockPerson", text: "mutation UnblockPerson($id:ID!){unblockUser(userId:$id){...UserParts}}" + UserParts };
+
+export const AddReactionDocument: Operation<AddReactionMutation, AddReactionMutationVariables> = { name: "AddReaction", text: "mutation AddReaction($messageId:ID!$emoji:String!){addReaction(messageId:$messageId emoji:$emoji){...MessageReactions}}" + MessageReactions + UserParts };
+
+export const RemoveReactionDocument: Operation<RemoveReactionMutation, RemoveReactionMutationVariables> = { name: "RemoveReaction", text: "mutation RemoveReaction($messageId:ID!$emoji:String!){removeReaction(messageId:$messageId emoji:$emoji){...MessageReactions}}" + MessageReactions + UserParts };
+
+export const ReactionsNowDocument: Operation<ReactionsNowQuery, ReactionsNowQueryVariables> = { name: "ReactionsNow", text: "query ReactionsNow($id:ID!){message(id:$id){...MessageReactions}}" + MessageReactions + UserParts };
+
+export const PinnedMessagesDocument: Operation<PinnedMessagesQuery, PinnedMessagesQueryVariables> = { name: "PinnedMessages", text: "query PinnedMessages($conversationId:ID!$after:String){pinnedMessages(conversationId:$conversationId first:100 after:$after){edges{node{...MessageParts}}pageInfo{hasNextPage endCursor}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const PinMessageDocument: Operation<PinMessageMutation, PinMessageMutationVariables> = { name: "PinMessage", text: "mutation PinMessage($id:ID!){pinMessage(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const UnpinMessageDocument: Operation<UnpinMessageMutation, UnpinMessageMutationVariables> = { name: "UnpinMessage", text: "mutation UnpinMessage($id:ID!){unpinMessage(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const StartTypingDocument: Operation<StartTypingMutation, StartTypingMutationVariables> = { name: "StartTyping", text: "mutation StartTyping($conversationId:ID!){startTyping(conversationId:$conversationId)}" };
+
+export const StopTypingDocument: Operation<StopTypingMutation, StopTypingMutationVariables> = { name: "StopTyping", text: "mutation StopTyping($conversationId:ID!){stopTyping(conversationId:$conversationId)}" };
+
+export const MarkReadDocument: Operation<MarkReadMutation, MarkReadMutationVariables> = { name: "MarkRead", text: "mutation MarkRead($conversationId:ID!$upToSeq:Int){markRead(conversationId:$conversationId upToSeq:$upToSeq){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const AckDeliveredDocument: Operation<AckDeliveredMutation, AckDeliveredMutationVariables> = { name: "AckDelivered", text: "mutation AckDelivered($conversationId:ID!$upToSeq:Int!){ackDelivered(conversationId:$conversationId upToSeq:$upToSeq){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const SetUnreadDocument: Operation<SetUnreadMutation, SetUnreadMutationVariables> = { name: "SetUnread", text: "mutation SetUnread($conversationId:ID!){setUnread(conversationId:$conversationId){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const PinDocument: Operation<PinMutation, PinMutationVariables> = { name: "Pin", text: "mutation Pin($conversationId:ID!$priority:Int!){pinSession(conversationId:$conversationId priority:$priority){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const MuteDocument: Operation<MuteMutation, MuteMutationVariables> = { name: "Mute", text: "mutation Mute($conversationId:ID!$muted:Boolean!$until:DateTime){muteSession(conversationId:$conversationId muted:$muted until:$until){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const MoveToFolderDocument: Operation<MoveToFolderMutation, MoveToFolderMutationVariables> = { name: "MoveToFolder", text: "mutation MoveToFolder($conversationIds:[ID!]!$categoryId:ID){assignCategory(conversationIds:$conversationIds categoryId:$categoryId){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const DeleteSessionDocument: Operation<DeleteSessionMutation, DeleteSessionMutationVariables> = { name: "DeleteSession", text: "mutation DeleteSession($conversationId:ID!){deleteSession(conversationId:$conversationId){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const CreateGroupDocument: Operation<CreateGroupMutation, CreateGroupMutationVariables> = { name: "CreateGroup", text: "mutation CreateGroup($input:CreateGroupInput!){createGroup(input:$input){id title}}" };
+
+export const RenameGroupDocument: Operation<RenameGroupMutation, RenameGroupMutationVariables> = { name: "RenameGroup", text: "mutation RenameGroup($id:ID!$name:String!){updateGroup(groupId:$id input:{name:$name}){id name title}}" };
+
+export const InviteDocument: Operation<InviteMutation, InviteMutationVariables> = { name: "Invite", text: "mutation Invite($id:ID!$userIds:[ID!]!){inviteMembers(groupId:$id userIds:$userIds){id memberCount}}" };
+
+export const RemoveMemberDocument: Operation<RemoveMemberMutation, RemoveMemberMutationVariables> = { name: "RemoveMember", text: "mutation RemoveMember($id:ID!$userId:ID!){removeMember(groupId:$id userId:$userId){id memberCount}}" };
+
+export const SetRoleDocument: Operation<SetRoleMutation, SetRoleMutationVariables> = { name: "SetRole", text: "mutation SetRole($id:ID!$userId:ID!$role:GroupRole!){setMemberRole(groupId:$id userId:$userId role:$role){id}}" };
+
+export const TransferDocument: Operation<TransferMutation, TransferMutationVariables> = { name: "Transfer", text: "mutation Transfer($id:ID!$userId:ID!){transferOwner(groupId:$id userId:$userId){id viewerRole}}" };
+
+export const LeaveGroupDocument: Operation<LeaveGroupMutation, LeaveGroupMutationVariables> = { name: "LeaveGroup", text: "mutation LeaveGroup($id:ID!){leaveGroup(groupId:$id)}" };
+
+export const DismissGroupDocument: Operation<DismissGroupMutation, DismissGroupMutationVariables> = { name: "DismissGroup", text: "mutation DismissGroup($id:ID!){dismissGroup(groupId:$id)}" };
+
+export const SyncSessionDocument: Operation<SyncSessionSubscription, SyncSessionSubscriptionVariables> = { name: "SyncSession", text: "subscription SyncSession($since:Cursor){syncSession(since:$since){reset reason hasMore sessions{...SessionParts}totalUnread cursor}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
+
+export const MessageEventsDocument: Operation<MessageEventsSubscription, MessageEventsSubscriptionVariables> = { name: "MessageEvents", text: "subscription MessageEvents($since:Cursor){messageEvents(since:$since){__typename ...on MessageCreated{message{...MessageParts}cursor}...on MessageUpdated{message{...MessageParts}cursor}...on MessageRecalled{message{...MessageParts}cursor}...on ReceiptAdvanced{conversationId user{...UserParts}status seq cursor}...on ReactionsChanged{messageId reactions{emoji count viewerReacted firstAt users{...UserParts}}cursor}...on PinsChanged{message{...MessageParts}cursor}...on ThreadChanged{parentId thread{...ThreadParts}cursor}...on GroupChanged{group{id name title avatarUrl memberCount viewerRole status}cursor}...on TypingStarted{conversationId user{...UserParts}}...on TypingStopped{conversationId user{...UserParts}}...on CaughtUp{cursor reset}}}" + UserParts + MessageParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
+
+export const OwnPresenceDocument: Operation<OwnPresenceQuery, OwnPresenceQueryVariables> = { name: "OwnPresence", text: "query OwnPresence{ready{presence{...OwnPresenceParts}}}" + OwnPresenceParts };
+
+export const SetPresenceDocument: Operation<SetPresenceMutation, SetPresenceMutationVariables> = { name: "SetPresence", text: "mutation SetPresence($status:PresenceSetting!$until:DateTime){setPresence(status:$status until:$until){...OwnPresenceParts}}" + OwnPresenceParts };
+
+export const SetCustomStatusDocument: Operation<SetCustomStatusMutation, SetCustomStatusMutationVariables> = { name: "SetCustomStatus", text: "mutation SetCustomStatus($text:String$emoji:String$expiresAt:DateTime){setCustomStatus(text:$text emoji:$emoji expiresAt:$expiresAt){...OwnPresenceParts}}" + OwnPresenceParts };
+
+export const PresenceEventsDocument: Operation<PresenceEventsSubscription, PresenceEventsSubscriptionVariables> = { name: "PresenceEvents", text: "subscription PresenceEvents($userIds:[ID!]!){presenceEvents(userIds:$userIds){...PresenceParts}}" + PresenceParts + UserParts };
+
+export const DevicesDocument: Operation<DevicesQuery, DevicesQueryVariables> = { name: "Devices", text: "query Devices{devices{...DeviceParts}}" + DeviceParts };
+
+export const NameDeviceDocument: Operation<NameDeviceMutation, NameDeviceMutationVariables> = { name: "NameDevice", text: "mutation NameDevice($id:ID!$type:DeviceType!$name:String!){registerDevice(input:{id:$id type:$type name:$name}){...DeviceParts}}" + DeviceParts };
+
+export const RemoveDeviceDocument: Operation<RemoveDeviceMutation, RemoveDeviceMutationVariables> = { name: "RemoveDevice", text: "mutation RemoveDevice($id:ID!){removeDevice(deviceId:$id)}" };
+
+export const WebPushDocument: Operation<WebPushQuery, WebPushQueryVariables> = { name: "WebPush", text: "query WebPush{webPushPublicKey devices{...DeviceParts}}" + DeviceParts };
+
+export const RegisterPushDocument: Operation<RegisterPushMutation, RegisterPushMutationVariables> = { name: "RegisterPush", text: "mutation RegisterPush($id:ID!$type:DeviceType!$webPush:WebPushInput!$locale:String){registerDevice(input:{id:$id type:$type pushPlatform:WEB_PUSH webPush:$webPush locale:$locale}){...DeviceParts}}" + DeviceParts };
+
+export const RemovePushDocument: Operation<RemovePushMutation, RemovePushMutationVariables> = { name: "RemovePush", text: "mutation RemovePush($id:ID!$type:DeviceType!){registerDevice(input:{id:$id type:$type pushToken:\"\"}){...DeviceParts}}" + DeviceParts };
+
+export const TestPushDocument: Operation<TestPushMutation, TestPushMutationVariables> = { name: "TestPush", text: "mutation TestPush($id:ID!){testPush(deviceId:$id){outcome reason}}" };
+
+export const NotificationSettingsDocument: Operation<NotificationSettingsQuery, NotificationSettingsQueryVariables> = { name: "NotificationSettings", text: "query NotificationSettings{notificationSettings{...NotificationParts}}" + NotificationParts };
+
+export const SetNotificationSettingsDocument: Operation<SetNotificationSettingsMutation, SetNotificationSettingsMutationVariables> = { name: "SetNotificationSettings", text: "mutation SetNotificationSettings($input:NotificationSettingsInput!){setNotificationSettings(input:$input){...NotificationParts}}" + NotificationParts };
+
+export const SetLevelDocument: Operation<SetLevelMutation, SetLevelMutationVariables> = { name: "SetLevel", text: "mutation SetLevel($id:ID!$level:NotificationLevel){setNotificationLevel(id:$id level:$level)}" };
+
+export const LevelInForceDocument: Operation<LevelInForceMutation, LevelInForceMutationVariables> = { name: "LevelInForce", text: "mutation LevelInForce($id:ID!){setNotificationLevel(id:$id)}" };
+
+export const WorkspaceDocument: Operation<WorkspaceQuery, WorkspaceQueryVariables> = { name: "Workspace", text: "query Workspace($id:ID!){workspace(id:$id){id name iconUrl memberCount onlineCount viewerPermissions owner{id}rev channels(first:100){edges{node{id name topic kind position isArchived viewerPermissions viewerFollows messageCount category{id name position}session{...ChannelSession}voiceStates{...VoiceParts}}}}members(first:100 online:true){edges{node{nickname timedOutUntil user{...UserParts}roles{id name color isHoisted}}}}}}" + UserParts + VoiceParts + ChannelSession };
+
+export const OnlineCountDocument: Operation<OnlineCountQuery, OnlineCountQueryVariables> = { name: "OnlineCount", text: "query OnlineCount($id:ID!){workspace(id:$id){id memberCount onlineCount}}" };
+
+export const WorkspaceEventsDocument: Operation<WorkspaceEventsSubscription, WorkspaceEventsSubscriptionVariables> = { name: "WorkspaceEvents", text: "subscription WorkspaceEvents($workspaces:[Position!]!){workspaceEvents(workspaces:$workspaces){__typename ...on WorkspaceChanged{workspace{id name iconUrl}rev}...on ChannelChanged{channel{id title name topic isArchived viewerPermissions workspace{id}}rev}...on ChannelGone{workspaceId channelId rev}...on OwnMembershipChanged{workspaceId member{nickname}rev}...on ChannelActivity{channelId messageCount rev}...on VoiceStateChanged{workspaceId left state{...VoiceParts}rev}...on WorkspaceCaughtUp{workspaceId rev reset}}}" + VoiceParts + UserParts };
+
+export const FollowChannelDocument: Operation<FollowChannelMutation, FollowChannelMutationVariables> = { name: "FollowChannel", text: "mutation FollowChannel($id:ID!$follow:Boolean!){followChannel(channelId:$id follow:$follow){id viewerFollows messageCount session{...ChannelSession}}}" + ChannelSession };
+
+export const MarkChannelsReadDocument: Operation<MarkChannelsReadMutation, MarkChannelsReadMutationVariables> = { name: "MarkChannelsRead", text: "mutation MarkChannelsRead($workspaceId:ID!$categoryId:ID){markChannelsRead(workspaceId:$workspaceId categoryId:$categoryId){unread}}" };
+
+export const ArchiveChannelDocument: Operation<ArchiveChannelMutation, ArchiveChannelMutationVariables> = { name: "ArchiveChannel", text: "mutation ArchiveChannel($id:ID!$archived:Boolean!){archiveChannel(channelId:$id archived:$archived){id isArchived viewerPermissions}}" };
+
+export const CreateChannelDocument: Operation<CreateChannelMutation, CreateChannelMutationVariables> = { name: "CreateChannel", text: "mutation CreateChannel($input:CreateChannelInput!){createChannel(input:$input){id}}" };
+
+export const JoinVoiceDocument: Operation<JoinVoiceMutation, JoinVoiceMutationVariables> = { name: "JoinVoice", text: "mutation JoinVoice($channelId:ID!$selfMute:Boolean){joinVoice(channelId:$channelId selfMute:$selfMute){state{...VoiceParts}url token}}" + VoiceParts + UserParts };
+
+export const UpdateVoiceDocument: Operation<UpdateVoiceMutation, UpdateVoiceMutationVariables> = { name: "UpdateVoice", text: "mutation UpdateVoice($selfMute:Boolean$selfDeaf:Boolean){updateVoice(selfMute:$selfMute selfDeaf:$selfDeaf){...VoiceParts}}" + VoiceParts + UserParts };
+
+export const LeaveVoiceDocument: Operation<LeaveVoiceMutation, LeaveVoiceMutationVariables> = { name: "LeaveVoice", text: "mutation LeaveVoice{leaveVoice}" };
+
+export const ModerateVoiceDocument: Operation<ModerateVoiceMutation, ModerateVoiceMutationVariables> = { name: "ModerateVoice", text: "mutation ModerateVoice($channelId:ID!$userId:ID!$mute:Boolean$deaf:Boolean$disconnect:Boolean){moderateVoice(channelId:$channelId userId:$userId mute:$mute deaf:$deaf disconnect:$disconnect){...VoiceParts}}" + VoiceParts + UserParts };
+
+export const ModeratorRightsDocument: Operation<ModeratorRightsQuery, ModeratorRightsQueryVariables> = { name: "ModeratorRights", text: "query ModeratorRights($id:ID!){workspace(id:$id){id name owner{id}viewerPermissions roles{id name}categories{id name}channels(first:100){edges{node{id name}}}}}" };
+
+export const ReportsDocument: Operation<ReportsQuery, ReportsQueryVariables> = { name: "Reports", text: "query Reports($workspaceId:ID!$state:ReportState!$after:String){reports(workspaceId:$workspaceId state:$state first:20 after:$after){edges{node{...ReportParts}}pageInfo{hasNextPage endCursor}}}" + ReportParts + UserParts };
+
+export const BansDocument: Operation<BansQuery, BansQueryVariables> = { name: "Bans", text: "query Bans($workspaceId:ID!$after:String){bans(workspaceId:$workspaceId first:20 after:$after){edges{node{...BanParts}}pageInfo{hasNextPage endCursor}}}" + BanParts + UserParts };
+
+export const AuditLogDocument: Operation<AuditLogQuery, AuditLogQueryVariables> = { name: "AuditLog", text: "query AuditLog($workspaceId:ID!$actions:[String!]$after:String){auditLog(workspaceId:$workspaceId actions:$actions first:30 after:$after){edges{node{id action targetId before after reason createdAt actor{...UserParts}onBehalfOf{...UserParts}}}pageInfo{hasNextPage endCursor}}}" + UserParts };
+
+export const NamesOfDocument: Operation<NamesOfQuery, NamesOfQueryVariables> = { name: "NamesOf", text: "query NamesOf($ids:[ID!]!){users(ids:$ids){...UserParts}}" + UserParts };
+
+export const ReportMessageDocument: Operation<ReportMessageMutation, ReportMessageMutationVariables> = { name: "ReportMessage", text: "mutation ReportMessage($messageId:ID!$reason:ReportReason!$note:String){report(messageId:$messageId reason:$reason note:$note){...ReportParts}}" + ReportParts + UserParts };
+
+export const ResolveReportDocument: Operation<ResolveReportMutation, ResolveReportMutationVariables> = { name: "ResolveReport", text: "mutation ResolveReport($reportId:ID!$action:ReportAction!$note:String){resolveReport(reportId:$reportId action:$action note:$note){...ReportParts}}" + ReportParts + UserParts };
+
+export const BanUserDocument: Operation<BanUserMutation, BanUserMutationVariables> = { name: "BanUser", text: "mutation BanUser($workspaceId:ID!$userId:ID!$until:DateTime$deleteSeconds:Int!$reason:String){banUser(workspaceId:$workspaceId userId:$userId until:$until deleteSeconds:$deleteSeconds reason:$reason){...BanParts}}" + BanParts + UserParts };
+
+export const UnbanUserDocument: Operation<UnbanUserMutation, UnbanUserMutationVariables> = { name: "UnbanUser", text: "mutation UnbanUser($workspaceId:ID!$userId:ID!){unbanUser(workspaceId:$workspaceId userId:$userId)}" };
+
+export const KickMemberDocument: Operation<KickMemberMutation, KickMemberMutationVariables> = { name: "KickMember", text: "mutation KickMember($workspaceId:ID!$userId:ID!$reason:String){kickMember(workspaceId:$workspaceId userId:$userId reason:$reason)}" };
+
+export const TimeoutMemberDocument: Operation<TimeoutMemberMutation, TimeoutMemberMutationVariables> = { name: "TimeoutMember", text: "mutation TimeoutMember($workspaceId:ID!$userId:ID!$until:DateTime$reason:String){timeoutMember(workspaceId:$workspaceId userId:$userId until:$until reason:$reason){timedOutUntil user{...UserParts}}}" + UserParts };
