@@ -6,20 +6,20 @@ import { day, time } from "./format";
 import { Icon } from "./Icon";
 import { Menu } from "./Menu";
 import { useDo } from "./useDo";
-import { useAsked, useWorld } from "./world";
+import { useAnswer, useWorld } from "./world";
 
 const TYPES = { WEB: ["globe", "Browser"], DESKTOP: ["laptop", "Computer"], MOBILE: ["phone", "Phone"] } as const;
 const NOW_MS = 120_000;
+const REFRESHES = { refreshes: [DevicesDocument] };
 
 const seen = (at: string) => (Date.now() - Date.parse(at) < NOW_MS ? "Connected now" : `Last seen ${day(at).replace(/^(To|Yester)/, (word) => word.toLowerCase())} at ${time(at)}`);
 
 /** The devices on which the user is signed in: to give them names, and to remove a lost one. */
 export function DevicesDialog({ close }: { close: () => void }) {
-  const { device, confirm } = useWorld();
+  const { answers, device, confirm } = useWorld();
   const run = useDo();
-  const [{ data, error }, again] = useAsked({ query: DevicesDocument, requestPolicy: "cache-and-network" });
+  const { data, error } = useAnswer(DevicesDocument, {});
   const [renamed, setRenamed] = useState<string | null>(null);
-  const refresh = () => again({ requestPolicy: "network-only" });
   const isThis = ({ id }: DevicePartsFragment) => id === device.deviceId;
   // This device first, then those seen last.
   const devices = [...(data?.devices ?? [])].sort((a, b) => Number(isThis(b)) - Number(isThis(a)) || Date.parse(b.lastSeenAt) - Date.parse(a.lastSeenAt));
@@ -29,16 +29,16 @@ export function DevicesDialog({ close }: { close: () => void }) {
     const here = isThis(each);
     const text = here ? "You are signed out here." : "It is signed out, and loses its connection at once.";
     if (!(await confirm({ title: `Remove ${nameOf(each)}?`, text, verb: "Remove" }))) return;
-    if (await run(RemoveDeviceDocument, { id: each.id })) refresh();
+    await run(RemoveDeviceDocument, { id: each.id }, REFRESHES);
   };
   const rename = async (each: DevicePartsFragment, name: string) => {
-    if (name && name !== each.name && !(await run(NameDeviceDocument, { id: each.id, type: each.type, name }))) return;
+    if (name && name !== each.name && !(await run(NameDeviceDocument, { id: each.id, type: each.type, name }, REFRESHES))) return;
     setRenamed(null);
   };
 
   return (
     <Dialog title="Devices" close={close}>
-      {error && !data && <p role="alert">The list didn't load. <button className="link" onClick={refresh}>Try again</button></p>}
+      {error && !data && <p role="alert">The list didn't load. <button className="link" onClick={() => answers.refresh(DevicesDocument)}>Try again</button></p>}
       <ul className="devices" aria-label="Devices">
         {devices.map((each) => (
           <li key={each.id} data-device={each.id}>

@@ -1,26 +1,32 @@
 import type { Session } from "@confab/client";
 import { useState } from "react";
 
-import { MoveToFolderDocument } from "../gql";
 import { Dialog } from "./Dialog";
-import { useDo } from "./useDo";
+import { useAttempt } from "./useDo";
 import { useWorld } from "./world";
 
+interface Props {
+  session: Session;
+  title: string;
+  folders: readonly string[];
+  close: () => void;
+}
+
 /** A folder exists as long as it contains a session: moving one there creates it. */
-export function FolderDialog({ session, folders, close }: { session: Session; folders: string[]; close: () => void }) {
-  const run = useDo();
-  const { offerUndo } = useWorld();
+export function FolderDialog({ session, title, folders, close }: Props) {
+  const attempt = useAttempt();
+  const { client, offerUndo } = useWorld();
   const conversationIds = [session.conversation.id];
   const [name, setName] = useState("");
   const move = async (categoryId: string | null) => {
     if (categoryId === session.categoryId) return close();
-    if (!(await run(MoveToFolderDocument, { conversationIds, categoryId }))) return;
+    if ((await attempt(client.moveToCategory(conversationIds, categoryId))) === null) return;
     close();
-    const said = categoryId ? `${session.conversation.title} moved to ${categoryId}` : `${session.conversation.title} taken out of ${session.categoryId}`;
-    offerUndo({ said, undo: () => void run(MoveToFolderDocument, { conversationIds, categoryId: session.categoryId }) });
+    const said = categoryId ? `${title} moved to ${categoryId}` : `${title} taken out of ${session.categoryId}`;
+    offerUndo({ said, undo: () => void attempt(client.moveToCategory(conversationIds, session.categoryId)) });
   };
   return (
-    <Dialog title={`Folder for ${session.conversation.title}`} close={close}>
+    <Dialog title={`Folder for ${title}`} close={close}>
       <ul className="choices">
         {folders.map((folder) => (
           <li key={folder}><button aria-pressed={folder === session.categoryId} onClick={() => move(folder)}>{folder}</button></li>

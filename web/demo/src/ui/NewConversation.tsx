@@ -1,12 +1,13 @@
 import { privateId } from "@confab/client";
 import { useEffect, useState } from "react";
 
+import { reasonOf } from "../confab/reasons";
 import { FindPeopleDocument } from "../gql";
 import type { Person } from "../signIn";
 import { Avatar } from "./Avatar";
 import { Dialog } from "./Dialog";
 import { go } from "./route";
-import { useAsked, useWorld } from "./world";
+import { useAnswer, useWorld } from "./world";
 
 const PAUSE_MS = 150;
 
@@ -21,13 +22,13 @@ export function NewConversation({ close }: { close: () => void }) {
     return () => clearTimeout(timer);
   }, [query]);
 
-  const [{ data, error, operation }] = useAsked({ query: FindPeopleDocument, variables: { query: wanted, id: wanted }, pause: !wanted, requestPolicy: "cache-and-network" });
-  const isAnswered = wanted === query && operation?.variables.query === query;
-  const found = data && isAnswered ? [...(data.user ? [data.user] : []), ...data.searchUsers.edges.map(({ node }) => node).filter(({ id }) => id !== data.user?.id)] : [];
+  const { data, error } = useAnswer(FindPeopleDocument, wanted ? { query: wanted, id: wanted } : null);
+  const isAsked = wanted === query;
+  const found = data && isAsked ? [...(data.user ? [data.user] : []), ...data.searchUsers.edges.map(({ node }) => node).filter(({ id }) => id !== data.user?.id)] : [];
   const shown: (Person & { avatarUrl?: string | null })[] = (query ? found : people).filter(({ id }) => id !== me);
   const open = (other: string) => (close(), go({ conversationId: privateId(me, other) }));
 
-  const trouble = error ? "This needs the network. Try again when you are online." : data && !shown.length ? "There is no such person." : "";
+  const trouble = error ? reasonOf(error) : data && !shown.length ? "There is no such person." : "";
   return (
     <Dialog title="New conversation" close={close}>
       <form onSubmit={(event) => (event.preventDefault(), shown[0] && query && open(shown[0].id))}>
@@ -36,7 +37,7 @@ export function NewConversation({ close }: { close: () => void }) {
           <input type="search" value={text} onChange={(event) => setText(event.target.value)} maxLength={128} spellCheck={false} autoCapitalize="none" autoComplete="off" autoFocus />
         </label>
       </form>
-      <p className="hint" role="status">{query && isAnswered ? trouble : ""}</p>
+      <p className="hint" role="status">{query && isAsked ? trouble : ""}</p>
       <ul className="choices" aria-label="People">
         {shown.map((person) => (
           <li key={person.id}>

@@ -1,45 +1,37 @@
 import type { Session } from "@confab/client";
+import { useView } from "@confab/client/react";
 import { defaultRangeExtractor, useVirtualizer, type Range } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent } from "react";
+import { useCallback, useLayoutEffect, useRef, useState, type KeyboardEvent } from "react";
 
-import { SessionsDocument } from "../gql";
+import { reasonOf } from "../confab/reasons";
 import { SessionRow } from "./SessionRow";
 import { useDeletion } from "./undo/useDeletion";
 import { useHeldWhilePressed } from "./useHeldWhilePressed";
-import { useAsked, useScreen, useWorld } from "./world";
+import { useWorld } from "./world";
 
 interface Props {
   subBiz: string | null;
   categoryId: string | null;
-  folders: string[];
+  folders: readonly string[];
   current: string | null;
-  typing: (conversationId: string) => string;
   /** Opens the dialog that starts a conversation or a group. */
   start: (what: "conversation" | "group") => void;
 }
 
-/** More sessions are loaded when so few are left below the visible ones. */
-const NEAR_ROWS = 20;
 const OVERSCAN_ROWS = 12;
 const ROW_PX = 68;
 const PADDING_START_PX = 2;
 const PADDING_END_PX = 12;
 
-/** One list of sessions. The cache orders it; this component displays it, and fetches more at its end. */
-export function SessionList({ subBiz, categoryId, folders, current, typing, start }: Props) {
-  const { client, sync } = useWorld();
-  const screen = useScreen();
-  const variables = { ...(subBiz && { subBiz }), ...(categoryId && { categoryId }) };
-  const [{ data, error }, again] = useAsked({ query: SessionsDocument, variables, requestPolicy: subBiz || categoryId ? "cache-and-network" : "cache-first", pause: screen !== "there" });
+/** One list of sessions, in the order of the client. */
+export function SessionList({ subBiz, categoryId, folders, current, start }: Props) {
+  const { client } = useWorld();
+  const { status, sessions: all, error } = useView(client.sessions({ ...(subBiz && { subBiz }), ...(categoryId && { categoryId }) }));
   const { isDeleted } = useDeletion();
-  const more = data?.sessions.pageInfo.hasNextPage ? data.sessions.pageInfo.endCursor : null;
 
-  if (!data) {
-    const reload = () => (screen === "there" ? again({ requestPolicy: "network-only" }) : sync.loadScreen());
-    if (error || screen === "failed") return <p className="empty" role="alert">The list didn't load. <button className="link" onClick={reload}>Try again</button></p>;
-    return <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4, 5, 6].map((each) => <i key={each} />)}</div>;
-  }
-  const sessions = data.sessions.edges.map((edge) => edge.node).filter((each) => !isDeleted(each));
+  if (status === "failed") return <p className="empty" role="alert">The list didn't load. {error && reasonOf(error)} <button className="link" onClick={() => location.reload()}>Try again</button></p>;
+  if (status === "loading") return <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4, 5, 6].map((each) => <i key={each} />)}</div>;
+  const sessions = all.filter((each) => !isDeleted(each));
   if (!sessions.length) {
     return (
       <div className="empty">
@@ -50,26 +42,15 @@ export function SessionList({ subBiz, categoryId, folders, current, typing, star
       </div>
     );
   }
-  return (
-    <Rows
-      present={sessions}
-      current={current}
-      folders={folders}
-      typing={typing}
-      isComplete={!more}
-      loadMore={more ? () => void client.query(SessionsDocument, { ...variables, after: more }).toPromise() : null}
-    />
-  );
+  return <Rows present={sessions} current={current} folders={folders} />;
 }
 
-interface RowsProps extends Pick<Props, "current" | "folders" | "typing"> {
+interface RowsProps extends Pick<Props, "current" | "folders"> {
   present: readonly Session[];
-  isComplete: boolean;
-  loadMore: (() => void) | null;
 }
 
 /** Only the rows near the visible part are in the document, and the one that has the focus or gets it with Tab. */
-function Rows({ present, current, folders, typing, isComplete, loadMore }: RowsProps) {
+function Rows({ present, current, folders }: RowsProps) {
   const [focused, setFocused] = useState<string | null>(null);
   const [sessions, onPointerDown] = useHeldWhilePressed(present);
   const box = useRef<HTMLDivElement>(null);
@@ -96,12 +77,6 @@ function Rows({ present, current, folders, typing, isComplete, loadMore }: RowsP
     directDomUpdates: true,
     directDomUpdatesMode: "position",
   });
-
-  const lastInRange = virtualizer.range?.endIndex ?? 0;
-  const isNearEnd = !!loadMore && lastInRange > sessions.length - NEAR_ROWS;
-  useEffect(() => {
-    if (isNearEnd) loadMore?.();
-  }, [isNearEnd, sessions.length]);
 
   useLayoutEffect(() => {
     const index = focusNext.current === null ? -1 : sessions.findIndex(({ id }) => id === focusNext.current);
@@ -133,10 +108,9 @@ function Rows({ present, current, folders, typing, isComplete, loadMore }: RowsP
               key={key}
               place={virtualizer.measureElement}
               index={index}
-              setSize={isComplete ? sessions.length : -1}
+              setSize={sessions.length}
               session={session}
               current={session.conversation.id === current}
-              typing={typing(session.conversation.id)}
               folders={folders}
               tabIndex={index === stop ? 0 : -1}
               onFocus={setFocused}

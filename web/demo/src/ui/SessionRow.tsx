@@ -1,7 +1,6 @@
 import type { Session } from "@confab/client";
 import { memo, useRef, useState } from "react";
 
-import { MarkReadDocument, MuteDocument, PinDocument, SetUnreadDocument } from "../gql";
 import { Avatar } from "./Avatar";
 import { FolderDialog } from "./FolderDialog";
 import { moment, plural, textOf } from "./format";
@@ -10,31 +9,33 @@ import { Menu, type MenuItem } from "./Menu";
 import { LevelDialog } from "./notifications/LevelDialog";
 import { StatusEmojiOf } from "./presence/CustomStatus";
 import { SaidPresence } from "./presence/PresenceWords";
+import { useNewest, useTitle } from "./presence/usePresence";
 import { go, pathTo } from "./route";
 import { statusOf, Ticks } from "./Ticks";
-import { useDo } from "./useDo";
+import { useAttempt } from "./useDo";
 import { useDeletion } from "./undo/useDeletion";
 import { useLongPress } from "./useLongPress";
-import { useWorld } from "./world";
+import { useTypingWords, useWorld } from "./world";
 
 interface Props {
   /** Measures the row. */
   place: (row: HTMLLIElement | null) => void;
   index: number;
-  /** The number of sessions; -1 if it is not known. */
+  /** The number of sessions. */
   setSize: number;
   session: Session;
   current: boolean;
-  typing: string;
-  folders: string[];
+  folders: readonly string[];
   tabIndex: number;
   onFocus: (sessionId: string) => void;
 }
 
 /** Rendered again only if something of this session changes. */
-export const SessionRow = memo(function SessionRow({ place, index, setSize, session, current, typing, folders, tabIndex, onFocus }: Props) {
+export const SessionRow = memo(function SessionRow({ place, index, setSize, session, current, folders, tabIndex, onFocus }: Props) {
   const { conversation, unreadCount, unreadMentionCount, unreadStatus, muteStatus, priority, subBiz, writeTs } = session;
   const [asked, setAsked] = useState<"folder" | "level" | null>(null);
+  const title = useTitle(conversation);
+  const typing = useTypingWords(conversation.id);
   const link = useRef<HTMLAnchorElement>(null);
   const longPress = useLongPress(() => link.current!.parentElement!.querySelector<HTMLElement>(".menu-button")!.click());
   const gateway = conversation.__typename === "SubBizGateway" ? conversation.subBiz : null;
@@ -58,9 +59,9 @@ export const SessionRow = memo(function SessionRow({ place, index, setSize, sess
         aria-current={current || undefined}
         tabIndex={tabIndex}
       >
-        <Face conversation={conversation} />
+        <Face conversation={conversation} title={title} />
         <span className="first-line">
-          <span className="title">{conversation.title}<span className="sr-only">{said.map((each) => `, ${each}`)}</span></span>
+          <span className="title">{title}<span className="sr-only">{said.map((each) => `, ${each}`)}</span></span>
           {peer && <StatusEmojiOf userId={peer.id} />}
           {muteStatus && <Icon name="mute" />}
           <time dateTime={new Date(writeTs).toISOString()}>{moment(writeTs)}</time>
@@ -73,32 +74,32 @@ export const SessionRow = memo(function SessionRow({ place, index, setSize, sess
         </span>
         {peer && !peer.isBot && <SaidPresence userId={peer.id} />}
       </a>
-      <Menu label={`Actions for ${conversation.title}`} icon="down" tabIndex={tabIndex} items={useActions(session, current, setAsked)} />
-      {asked === "folder" && <FolderDialog session={session} folders={folders} close={() => setAsked(null)} />}
-      {asked === "level" && <LevelDialog id={conversation.id} title={conversation.title} level={session.notifications} inherited={["As in your settings", "No exception for this conversation"]} muting={session} close={() => setAsked(null)} />}
+      <Menu label={`Actions for ${title}`} icon="down" tabIndex={tabIndex} items={useActions(session, title, current, setAsked)} />
+      {asked === "folder" && <FolderDialog session={session} title={title} folders={folders} close={() => setAsked(null)} />}
+      {asked === "level" && <LevelDialog id={conversation.id} title={title} level={session.notifications} inherited={["As in your settings", "No exception for this conversation"]} muting={session} close={() => setAsked(null)} />}
     </li>
   );
 });
 
-function Face({ conversation }: Pick<Session, "conversation">) {
-  if (conversation.__typename === "PrivateConversation") {
-    const { id, avatarUrl, isBot } = conversation.peer;
-    return <Avatar id={id} name={conversation.title} url={avatarUrl} live={!isBot} />;
-  }
+function Face({ conversation, title }: Pick<Session, "conversation"> & { title: string }) {
+  const peer = useNewest(conversation.__typename === "PrivateConversation" ? conversation.peer : null);
+  if (peer) return <Avatar id={peer.id} name={title} url={peer.avatarUrl} live={!peer.isBot} />;
   const group = conversation.__typename === "Group";
-  return <Avatar id={conversation.id} name={conversation.title} url={group ? conversation.avatarUrl : null} sign={group ? "group" : "stack"} />;
+  return <Avatar id={conversation.id} name={title} url={group ? conversation.avatarUrl : null} sign={group ? "group" : "stack"} />;
 }
 
 function Preview({ session }: { session: Session }) {
   const { me } = useWorld();
   const { lastMessage, conversation } = session;
+  const namesSender = conversation.type !== "PRIVATE" && lastMessage && lastMessage.sender.id !== me;
+  const sender = useNewest(namesSender ? lastMessage.sender : null);
   if (!lastMessage) return <span className="preview plain">No messages yet</span>;
   const own = lastMessage.sender.id === me;
   const plain = lastMessage.contentType === "SYSTEM" || lastMessage.state === "RECALLED";
   return (
     <span className={plain ? "preview plain" : "preview"}>
       {own && !plain && <Ticks status={statusOf(lastMessage, session)} />}
-      {!own && !plain && conversation.type !== "PRIVATE" && <b>{conversation.type === "GROUP" ? lastMessage.sender.displayName.split(" ")[0] : lastMessage.sender.displayName}: </b>}
+      {sender && !plain && <b>{conversation.type === "GROUP" ? sender.displayName.split(" ")[0] : sender.displayName}: </b>}
       {textOf(lastMessage)}
     </span>
   );
@@ -106,32 +107,33 @@ function Preview({ session }: { session: Session }) {
 
 const HOUR_MS = 3_600_000;
 
-function useActions(session: Session, current: boolean, ask: (what: "folder" | "level") => void): MenuItem[] {
-  const run = useDo();
-  const { offerUndo } = useWorld();
+function useActions(session: Session, title: string, current: boolean, ask: (what: "folder" | "level") => void): MenuItem[] {
+  const attempt = useAttempt();
+  const { client, offerUndo } = useWorld();
   const deletion = useDeletion();
   const { conversation, unreadCount, unreadStatus, muteStatus, mutedUntil, priority } = session;
-  const { id: conversationId, title } = conversation;
+  const { id } = conversation;
   const gateway = conversation.__typename === "SubBizGateway";
   const item = (label: string, run: () => void, when: boolean, danger?: boolean): MenuItem[] => (when ? [{ label, run, ...(danger && { danger }) }] : []);
   const leave = () => current && go({ subBiz: session.subBiz });
   const pin = async (to: number) => {
-    if (await run(PinDocument, { conversationId, priority: to })) offerUndo({ said: `${title} ${to ? "pinned" : "unpinned"}`, undo: () => void run(PinDocument, { conversationId, priority }) });
+    if ((await attempt(client.pinSession(id, to))) === null) return;
+    offerUndo({ said: `${title} ${to ? "pinned" : "unpinned"}`, undo: () => void attempt(client.pinSession(id, priority)) });
   };
-  const mute = async (muted: boolean, until: string | null = null) => {
-    if (!(await run(MuteDocument, { conversationId, muted, until }))) return;
+  const mute = async (muted: boolean, until?: string) => {
+    if ((await attempt(client.muteSession(id, muted, until))) === null) return;
     const isOver = mutedUntil !== null && Date.parse(mutedUntil) < Date.now();
-    const before = { muted: muteStatus && !isOver, until: isOver ? null : mutedUntil };
-    offerUndo({ said: `${title} ${muted ? "muted" : "unmuted"}${until ? " for an hour" : ""}`, undo: () => void run(MuteDocument, { conversationId, ...before }) });
+    const before = isOver ? null : mutedUntil;
+    offerUndo({ said: `${title} ${muted ? "muted" : "unmuted"}${until ? " for an hour" : ""}`, undo: () => void attempt(client.muteSession(id, muteStatus && !isOver, before ?? undefined)) });
   };
   const remove = () => {
     leave();
-    deletion.begin(session);
+    deletion.begin(session, title);
     setTimeout(() => document.querySelector<HTMLElement>(".session[tabindex='0']")?.focus());
   };
   return [
-    ...item("Mark as read", () => run(MarkReadDocument, { conversationId }), unreadCount > 0 || unreadStatus),
-    ...item("Mark as unread", () => (leave(), run(SetUnreadDocument, { conversationId })), !gateway && !unreadCount && !unreadStatus),
+    ...item("Mark as read", () => void attempt(client.markRead(id)), unreadCount > 0 || unreadStatus),
+    ...item("Mark as unread", () => (leave(), void attempt(client.markUnread(id))), !gateway && !unreadCount && !unreadStatus),
     ...item("Pin", () => void pin(1), !priority),
     ...item("Unpin", () => void pin(0), priority > 0),
     ...item("Mute", () => void mute(true), !muteStatus),

@@ -1,6 +1,6 @@
-import { useState } from "react";
+import { useView } from "@confab/client/react";
+import { useMemo, useState } from "react";
 
-import { FoldersDocument, MeDocument } from "../gql";
 import { Avatar } from "./Avatar";
 import { BlockedPeople } from "./blocking/BlockedPeople";
 import { DevicesDialog } from "./DevicesDialog";
@@ -17,24 +17,24 @@ import { plural } from "./format";
 import { ThreadsLink } from "./threads/ThreadsLink";
 import { VoiceBar } from "./workspaces/VoiceBar";
 import { WorkspacePane } from "./workspaces/WorkspacePane";
-import { useAsked, useScreen, useWorld } from "./world";
+import { useWorld } from "./world";
 
 interface Props {
   workspaceId: string | null;
   subBiz: string | null;
   current: string | null;
-  typing: (conversationId: string) => string;
   leave: () => void;
 }
 
-export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) {
+export function Sidebar({ workspaceId, subBiz, current, leave }: Props) {
   const [folder, setFolder] = useState<string | null>(null);
   const [dialog, setDialog] = useState<"conversation" | "group" | "devices" | "notifications" | "blocked" | "status" | "profile" | null>(null);
-  const screen = useScreen();
-  const me = useAsked({ query: MeDocument, pause: screen !== "there" })[0].data?.me;
-  const folders = useAsked({ query: FoldersDocument })[0].data?.sessionCategories ?? [];
+  const { client } = useWorld();
+  const me = useView(client.me);
+  const folders = useView(client.categories);
+  const folderIds = useMemo(() => folders.map(({ categoryId }) => categoryId), [folders]);
   // A folder disappears with its last session.
-  const shown = folders.some(({ categoryId }) => categoryId === folder) ? folder : null;
+  const shown = folder !== null && folderIds.includes(folder) ? folder : null;
 
   if (workspaceId) {
     return (
@@ -86,7 +86,7 @@ export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) 
       )}
       {!subBiz && !shown && <ThreadsLink />}
       {!subBiz && !shown && <WorkspaceLinks />}
-      <SessionList key={`${subBiz} ${shown}`} subBiz={subBiz} categoryId={shown} folders={folders.map((each) => each.categoryId)} current={current} typing={typing} start={setDialog} />
+      <SessionList key={`${subBiz} ${shown}`} subBiz={subBiz} categoryId={shown} folders={folderIds} current={current} start={setDialog} />
       <VoiceBar />
       {dialog === "notifications" && <NotificationsDialog close={() => setDialog(null)} />}
       {dialog === "blocked" && <BlockedPeople close={() => setDialog(null)} />}
@@ -99,9 +99,7 @@ export function Sidebar({ workspaceId, subBiz, current, typing, leave }: Props) 
 
 /** The user's workspaces: each opens its voice channels and members. */
 function WorkspaceLinks() {
-  const { sync } = useWorld();
-  useScreen();
-  const workspaces = sync.workspaces();
+  const workspaces = useView(useWorld().client.workspaces);
   if (!workspaces.length) return null;
   return (
     <ul className="workspace-links" aria-label="Workspaces">

@@ -1,6 +1,6 @@
+import type { Token } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import type { Token } from "../confab/client";
 import { people, signIn, signInWith, type Person } from "../signIn";
 import logo from "../logo.svg";
 import { Avatar } from "./Avatar";

@@ -1,4 +1,4 @@
-import { useEffect, useSyncExternalStore } from "react";
+import { useView } from "@confab/client/react";
 
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
@@ -7,10 +7,9 @@ import { useBlocking } from "./useBlocks";
 
 /** The people the user has blocked. */
 export function BlockedPeople({ close }: { close: () => void }) {
-  const { blocks } = useWorld();
+  const { client } = useWorld();
   const { unblock } = useBlocking();
-  const people = useSyncExternalStore(blocks.onChange, blocks.all);
-  useEffect(() => void blocks.load(), []);
+  const people = useView(client.blockedUsers);
   return (
     <Dialog title="Blocked people" close={close}>
       {!people && <p role="status">Loading…</p>}

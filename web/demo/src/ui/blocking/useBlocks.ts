@@ -1,26 +1,28 @@
 import type { User } from "@confab/client";
-import { useSyncExternalStore } from "react";
+import { useView } from "@confab/client/react";
 
+import { useAttempt } from "../useDo";
 import { useWorld } from "../world";
 
 /** Whether the user has blocked a person; undefined until that is known. */
 export function useIsBlocked(userId: string | undefined): boolean | undefined {
-  const { blocks } = useWorld();
-  return useSyncExternalStore(blocks.onChange, () => blocks.all()?.some(({ id }) => id === userId));
+  const { client } = useWorld();
+  return useView(client.blockedUsers)?.some(({ id }) => id === userId);
 }
 
 /** Blocks and unblocks, and shows the user what the server refuses. */
 export function useBlocking() {
-  const { blocks, offerUndo, tell } = useWorld();
-  const change = async (kind: "block" | "unblock", user: User) => {
-    const refusal = await blocks[kind](user);
-    if (refusal) tell(refusal);
-    return !refusal;
+  const { client, offerUndo } = useWorld();
+  const attempt = useAttempt();
+  const block = (user: User) => attempt(client.blockUser(user));
+  const unblock = (user: User) => attempt(client.unblockUser(user.id));
+  return {
+    block: async (user: User) => {
+      const said = `${user.displayName} blocked. They cannot write to you privately, and are not told.`;
+      if ((await block(user)) !== null) offerUndo({ said, undo: () => void unblock(user) });
+    },
+    unblock: async (user: User) => {
+      if ((await unblock(user)) !== null) offerUndo({ said: `${user.displayName} unblocked`, undo: () => void block(user) });
+    },
   };
-  const act = async (kind: "block" | "unblock", user: User) => {
-    const opposite = kind === "block" ? "unblock" : "block";
-    const said = kind === "block" ? `${user.displayName} blocked. They cannot write to you privately, and are not told.` : `${user.displayName} unblocked`;
-    if (await change(kind, user)) offerUndo({ said, undo: () => void change(opposite, user) });
-  };
-  return { block: (user: User) => act("block", user), unblock: (user: User) => act("unblock", user) };
 }

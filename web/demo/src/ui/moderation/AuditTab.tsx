@@ -1,7 +1,7 @@
 import { ERASED_NAME, isErased } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { AuditLogDocument, NamesOfDocument, type ModeratorRightsQuery } from "../../gql";
+import { AuditLogDocument, NamesOfDocument, type ModeratorRightsQuery, type NamesOfQuery } from "../../gql";
 import { Avatar } from "../Avatar";
 import { useWorld } from "../world";
 import { ACTION_GROUPS, actionsOf, changesOf, targetOf, verbOf, type ActionGroup, type AuditRow, type NamesById } from "./auditWords";
@@ -78,10 +78,11 @@ function usePeople(ids: string[]): NamesById {
   useEffect(() => {
     if (key === "[]") return;
     let isWanted = true;
-    void client.query(NamesOfDocument, { ids: JSON.parse(key) as string[] }).toPromise().then(({ data }) => {
-      const found = data?.users.flatMap((user) => (user ? [[user.id, user.displayName] as const] : [])) ?? [];
+    const show = ({ users }: NamesOfQuery) => {
+      const found = users.flatMap((user) => (user ? [[user.id, user.displayName] as const] : []));
       if (isWanted && found.length) setNames((before) => new Map([...before, ...found]));
-    });
+    };
+    client.api.request(NamesOfDocument, { ids: JSON.parse(key) as string[] }).then(show, () => {}); // Without an answer, ids are shown.
     return () => void (isWanted = false);
   }, [client, key]);
   return new Map([...names, ...ids.filter(isErased).map((id) => [id, ERASED_NAME] as const)]);

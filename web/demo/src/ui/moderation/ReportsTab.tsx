@@ -6,7 +6,7 @@ import { Avatar } from "../Avatar";
 import { Icon } from "../Icon";
 import { Menu } from "../Menu";
 import { pathTo } from "../route";
-import { useDo } from "../useDo";
+import { useAttempt, useDo } from "../useDo";
 import { useWorld } from "../world";
 import { List } from "./List";
 import type { May } from "./rights";
@@ -61,8 +61,9 @@ export function ReportsTab({ workspaceId, may }: { workspaceId: string; may: May
 }
 
 function ReportItem({ workspaceId, report, may, resolved }: { workspaceId: string; report: ReportPartsFragment; may: May; resolved: () => void }) {
-  const { confirm, me, workspaces } = useWorld();
+  const { client, confirm, me } = useWorld();
   const run = useDo();
+  const attempt = useAttempt();
   const [busy, setBusy] = useState(false);
   const person = accused(report);
   const resolve = async (action: Outcome) => {
@@ -70,7 +71,7 @@ function ReportItem({ workspaceId, report, may, resolved }: { workspaceId: strin
     const done = await run(ResolveReportDocument, { reportId: report.id, action });
     setBusy(false);
     if (!done) return;
-    if (MEMBERSHIP.has(action)) workspaces.reload(workspaceId);
+    if (MEMBERSHIP.has(action)) void attempt(client.reloadWorkspaces());
     resolved();
     // The button with the focus is gone.
     document.getElementById("moderation-panel")?.focus();

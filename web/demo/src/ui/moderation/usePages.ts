@@ -1,6 +1,7 @@
-import type { AnyVariables, TypedDocumentNode } from "@urql/core";
+import type { ConfabError, Operation } from "@confab/client";
 import { useCallback, useEffect, useRef, useState } from "react";
 
+import { reasonOf } from "../../confab/reasons";
 import { useOnline, useWorld } from "../world";
 
 interface Page<Row> {
@@ -13,9 +14,9 @@ const MODERATED = "moderated";
 /** Displayed lists are read again, because something was done elsewhere on the page. */
 export const announceModeration = () => dispatchEvent(new Event(MODERATED));
 
-/** A list that is read page by page from the server, and never from the cache: others change it too. */
-export function usePages<Data, Variables extends AnyVariables, Row>(
-  document: TypedDocumentNode<Data, Variables>,
+/** A list that is read page by page. */
+export function usePages<Data, Variables, Row>(
+  operation: Operation<Data, Variables>,
   variables: Omit<Variables, "after">,
   pageOf: (data: Data) => Page<Row>,
 ) {
@@ -30,16 +31,17 @@ export function usePages<Data, Variables extends AnyVariables, Row>(
   const load = useCallback(
     async (after: string | null) => {
       const number = ++asked.current;
-      const { data, error } = await client.query(document, { ...JSON.parse(key), after } as Variables, { requestPolicy: "network-only" }).toPromise();
-      // Another list is wanted meanwhile.
-      if (number !== asked.current) return;
-      if (!data) return setTrouble(error?.graphQLErrors[0]?.message ?? "The list didn't load.");
-      const page = pageOf(data);
-      setTrouble(null);
-      setRows((before) => [...(after && before ? before : []), ...page.edges.map(({ node }) => node)]);
-      setNext(page.pageInfo.hasNextPage ? page.pageInfo.endCursor! : null);
+      try {
+        const page = pageOf(await client.api.request(operation, { ...JSON.parse(key), after } as Variables));
+        if (number !== asked.current) return; // Another list is wanted meanwhile.
+        setTrouble(null);
+        setRows((before) => [...(after && before ? before : []), ...page.edges.map(({ node }) => node)]);
+        setNext(page.pageInfo.hasNextPage ? page.pageInfo.endCursor! : null);
+      } catch (error) {
+        if (number === asked.current) setTrouble((error as ConfabError).code === "NETWORK" ? "The list didn't load." : reasonOf(error));
+      }
     },
-    [client, document, key],
+    [client, operation, key],
   );
   useEffect(() => {
     setRows(null);

@@ -1,14 +1,15 @@
+import type { Session } from "@confab/client";
 import { useState } from "react";
 
-import { MuteDocument, SetLevelDocument, type ChannelSessionFragment, type NotificationLevel } from "../../gql";
+import { SetLevelDocument, type NotificationLevel } from "../../gql";
 import { Dialog } from "../Dialog";
 import { day, time } from "../format";
-import { useDo } from "../useDo";
+import { useAttempt, useDo } from "../useDo";
 import { useWorld } from "../world";
 import { LEVELS } from "./levels";
 
 /** The parts of a session that say what it notifies of. */
-export type Muting = Pick<ChannelSessionFragment, "muteStatus" | "mutedUntil">;
+export type Muting = Pick<Session, "muteStatus" | "mutedUntil">;
 
 interface Props {
   /** A conversation, channel or workspace. */
@@ -42,6 +43,13 @@ export function LevelDialog({ id, title, level, inherited: [inherited, hint], mu
   );
 }
 
+/** until null: the mute does not end by itself. */
+interface Mute {
+  muted: boolean;
+  until: string | null;
+}
+
+const NOT_MUTED: Mute = { muted: false, until: null };
 const HOUR_MS = 3_600_000;
 const LENGTHS: [name: string, ms: number | null][] = [
   ["For 1 hour", HOUR_MS],
@@ -58,7 +66,7 @@ function MuteChoice({ id, muting: { muteStatus, mutedUntil } }: { id: string; mu
   const set = async (chosen: string) => {
     setBusy(true);
     const length = LENGTHS.find(([name]) => name === chosen);
-    await mute(id, length ? { muted: true, until: length[1] === null ? null : new Date(Date.now() + length[1]).toISOString() } : { muted: false, until: null });
+    await mute(id, length ? { muted: true, until: length[1] === null ? null : new Date(Date.now() + length[1]).toISOString() } : NOT_MUTED);
     setBusy(false);
   };
   const now = mutedUntil ? `Until ${day(mutedUntil) === "Today" ? time(mutedUntil) : new Date(mutedUntil).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}` : "Until I unmute it";
@@ -76,11 +84,7 @@ function MuteChoice({ id, muting: { muteStatus, mutedUntil } }: { id: string; mu
 
 /** Mutes or unmutes a conversation or channel. Resolves to false if the server refuses. */
 export function useMute() {
-  const run = useDo();
-  const { workspaces } = useWorld();
-  return async (conversationId: string, change: { muted: boolean; until: string | null }) => {
-    const answer = await run(MuteDocument, { conversationId, ...change });
-    if (answer && conversationId.startsWith("c_")) workspaces.noteSession(conversationId, answer.muteSession);
-    return answer !== null;
-  };
+  const attempt = useAttempt();
+  const { client } = useWorld();
+  return async (conversationId: string, { muted, until }: Mute) => (await attempt(client.muteSession(conversationId, muted, until ?? undefined))) !== null;
 }

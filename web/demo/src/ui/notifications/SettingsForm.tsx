@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 
 import { NotificationSettingsDocument, SetNotificationSettingsDocument, type NotificationPartsFragment, type NotificationSettingsInput } from "../../gql";
 import { useDo } from "../useDo";
-import { useAsked, useWorld } from "../world";
+import { useAnswer, useWorld } from "../world";
 import { LEVELS } from "./levels";
 
 /** Seconds that a push waits while a device is in use. If it still is then, the message was seen there. */
@@ -13,12 +13,12 @@ const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 /** The settings for all devices of the user. Each is stored when it is changed. */
 export function SettingsForm() {
   const run = useDo();
-  const [{ data, error }, again] = useAsked({ query: NotificationSettingsDocument, requestPolicy: "cache-and-network" });
+  const { answers } = useWorld();
+  const { data, error } = useAnswer(NotificationSettingsDocument, {});
   const settings = data?.notificationSettings;
-  if (error && !settings) return <p role="alert">The settings didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p>;
+  if (error && !settings) return <p role="alert">The settings didn't load. <button className="link" onClick={() => answers.refresh(NotificationSettingsDocument)}>Try again</button></p>;
   if (!settings) return null;
-  // The answer of each change is written to the cache, and shown from there.
-  const set = async (input: NotificationSettingsInput) => (await run(SetNotificationSettingsDocument, { input })) !== null;
+  const set = async (input: NotificationSettingsInput) => (await run(SetNotificationSettingsDocument, { input }, { refreshes: [NotificationSettingsDocument] })) !== null;
   return (
     <form className="notification-settings" onSubmit={(event) => event.preventDefault()}>
       <h3>On all your devices</h3>

@@ -11,4 +11,4 @@ export function StatusEmoji({ status }: { status: Status | undefined }) {
   return <span className="status-emoji" role="img" aria-label={words} title={words}>{status.emoji ?? "💬"}</span>;
 }
 
-export const StatusEmojiOf = ({ userId }: { userId: string }) => <StatusEmoji status={usePresence(userId, false)?.customStatus} />;
+export const StatusEmojiOf = ({ userId }: { userId: string }) => <StatusEmoji status={usePresence(userId)?.customStatus} />;

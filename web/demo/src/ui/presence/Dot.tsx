@@ -1,7 +1,5 @@
-import { useRef } from "react";
-
 import type { PresenceSetting, PresenceStatus } from "../../gql";
-import { useOnScreen, usePresence } from "./usePresence";
+import { usePresence } from "./usePresence";
 
 type Shown = PresenceStatus | PresenceSetting;
 
@@ -25,12 +23,11 @@ export function Sign({ status, mobile }: { status: Shown; mobile?: boolean }) {
   );
 }
 
-/** The presence of a person at the corner of their picture. It is followed while it is on the screen. Empty until it is known. */
+/** The presence of a person at the corner of their picture. Empty until it is known. */
 export function Dot({ userId }: { userId: string }) {
-  const place = useRef<HTMLSpanElement>(null);
-  const presence = usePresence(userId, useOnScreen(place));
+  const presence = usePresence(userId);
   return (
-    <span ref={place} className="dot" data-user={userId} data-status={presence?.status} data-mobile={presence?.isMobile || undefined}>
+    <span className="dot" data-user={userId} data-status={presence?.status} data-mobile={presence?.isMobile || undefined}>
       {presence && <Sign status={presence.status} mobile={presence.isMobile} />}
     </span>
   );

@@ -9,8 +9,8 @@ export function PresenceWords({ userId }: { userId: string }) {
   return <>{[wordsOf(presence), customStatus?.text].filter(Boolean).join(" · ")}</>;
 }
 
-/** For screen readers, where the dot is the only sign. It does not follow the person: the dot does. */
+/** For screen readers, where the dot is the only sign. */
 export function SaidPresence({ userId }: { userId: string }) {
-  const presence = usePresence(userId, false);
+  const presence = usePresence(userId);
   return presence ? <span className="sr-only">, {NAMES[presence.status].toLowerCase()}{presence.isMobile ? " on a phone" : ""}</span> : null;
 }

@@ -5,13 +5,14 @@ import { useBlocking, useIsBlocked } from "../blocking/useBlocks";
 import { Dialog } from "../Dialog";
 import { go } from "../route";
 import { useWorld } from "../world";
-import { NAMES, useMinutes, usePresence, wordsOf } from "./usePresence";
+import { NAMES, useMinutes, useNewest, usePresence, wordsOf } from "./usePresence";
 
 const KINDS = { PLAYING: "Playing", STREAMING: "Streaming", LISTENING: "Listening to", WATCHING: "Watching", COMPETING: "Competing in" };
 
 /** A person: whether they are there, their custom status, and what their devices report. */
-export function Profile({ user, close }: { user: User; close: () => void }) {
+export function Profile({ user: given, close }: { user: User; close: () => void }) {
   const { me } = useWorld();
+  const user = useNewest(given);
   const presence = usePresence(user.id);
   const blocked = useIsBlocked(user.id);
   const { block, unblock } = useBlocking();

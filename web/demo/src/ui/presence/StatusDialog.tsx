@@ -1,7 +1,7 @@
 import type { User } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting } from "../../gql";
+import { OwnPresenceDocument, SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { day, time } from "../format";
@@ -33,6 +33,8 @@ const endOf = (length: string) => {
 };
 const until = (at: string) => `until ${day(at) === "Today" ? "" : "tomorrow, "}${time(at)}`;
 
+const REFRESHES = { refreshes: [OwnPresenceDocument] };
+
 interface Props {
   me: User;
   own: OwnPresencePartsFragment;
@@ -60,7 +62,7 @@ function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
   const [length, setLength] = useState(own.until ? "" : FOREVER);
   const set = (status: PresenceSetting, length: string) => {
     const until = length ? endOf(length) : own.until;
-    void run(SetPresenceDocument, { status, until: status === "ONLINE" ? null : until });
+    void run(SetPresenceDocument, { status, until: status === "ONLINE" ? null : until }, REFRESHES);
   };
   return (
     <fieldset className="presence-choice">
@@ -100,10 +102,10 @@ function CustomStatusForm({ own, close }: { own: OwnPresencePartsFragment; close
   }, [status?.emoji, status?.text]);
   const save = async () => {
     const expiresAt = length ? endOf(length) : status!.expiresAt;
-    if (await run(SetCustomStatusDocument, { emoji: emoji.trim() || null, text: text.trim() || null, expiresAt })) close();
+    if (await run(SetCustomStatusDocument, { emoji: emoji.trim() || null, text: text.trim() || null, expiresAt }, REFRESHES)) close();
   };
   const clear = async () => {
-    if (await run(SetCustomStatusDocument, { emoji: null, text: null })) close();
+    if (await run(SetCustomStatusDocument, { emoji: null, text: null }, REFRESHES)) close();
   };
   return (
     <form className="custom-status" onSubmit={(event) => (event.preventDefault(), void save())}>

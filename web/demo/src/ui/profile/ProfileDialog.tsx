@@ -1,16 +1,16 @@
 import type { User } from "@confab/client";
+import { useView } from "@confab/client/react";
 import { useState } from "react";
 
-import { MeDocument, UpdateMeDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
-import { useDo } from "../useDo";
-import { useAsked, useScreen, useWorld } from "../world";
+import { useAttempt } from "../useDo";
+import { useWorld } from "../world";
 import "./profile.css";
 
 /** The user's own profile, as others see it. */
 export function ProfileDialog({ close, editStatus }: { close: () => void; editStatus: () => void }) {
-  const me = useAsked({ query: MeDocument, pause: useScreen() !== "there" })[0].data?.me;
+  const me = useView(useWorld().client.me);
   return (
     <Dialog title="Your profile" close={close}>
       {me ? <ProfileForm key={me.id} me={me} close={close} editStatus={editStatus} /> : <p role="status">Loading…</p>}
@@ -21,8 +21,8 @@ export function ProfileDialog({ close, editStatus }: { close: () => void; editSt
 const isAddress = (text: string) => /^https?:\/\/[^\s/]/i.test(text) && URL.canParse(text);
 
 function ProfileForm({ me, close, editStatus }: { me: User; close: () => void; editStatus: () => void }) {
-  const run = useDo();
-  const { offerUndo } = useWorld();
+  const attempt = useAttempt();
+  const { client, offerUndo } = useWorld();
   const before = { displayName: me.displayName, avatarUrl: me.avatarUrl ?? "" };
   const [name, setName] = useState(before.displayName);
   const [picture, setPicture] = useState(before.avatarUrl);
@@ -35,11 +35,11 @@ function ProfileForm({ me, close, editStatus }: { me: User; close: () => void; e
 
   const save = async () => {
     setBusy(true);
-    const saved = await run(UpdateMeDocument, wanted);
+    const saved = await attempt(client.updateProfile(wanted));
     setBusy(false);
-    if (!saved) return;
+    if (saved === null) return;
     close();
-    offerUndo({ said: "Profile saved", undo: () => void run(UpdateMeDocument, before) });
+    offerUndo({ said: "Profile saved", undo: () => void attempt(client.updateProfile(before)) });
   };
   return (
     <form className="profile-form" onSubmit={(event) => (event.preventDefault(), void save())}>

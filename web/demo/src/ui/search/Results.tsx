@@ -1,13 +1,14 @@
-import { peerIn } from "@confab/client";
+import { peerIn, type Session, type User } from "@confab/client";
 import { useEffect, useRef, type ReactNode } from "react";
 
 import { excerptOf } from "../../confab/highlights";
 import type { FoundMessage } from "../../confab/search";
-import { RoomDocument } from "../../gql";
+import { PlaceNameDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { moment, textOf } from "../format";
 import { Icon } from "../Icon";
-import { useAsked, useWorld } from "../world";
+import { useNewest, useTitle } from "../presence/usePresence";
+import { useAnswer, useWorld } from "../world";
 import { useSearchState, type Group, type Names, type Result } from "./useResults";
 
 interface Props {
@@ -56,14 +57,9 @@ function Shown({ result, names }: { result: Result; names: Names }) {
   const { loadingMore } = useSearchState();
   switch (result.kind) {
     case "person":
-      return <Line face={<Avatar id={result.user.id} name={result.user.displayName} url={result.user.avatarUrl} small live={!result.user.isBot} />} name={result.user.displayName} more={result.user.isBot ? "Bot" : result.user.id} />;
-    case "session": {
-      const { conversation } = result.session;
-      const peer = conversation.__typename === "PrivateConversation" ? conversation.peer : null;
-      const group = conversation.__typename === "Group" ? conversation : null;
-      const face = <Avatar id={peer?.id ?? conversation.id} name={conversation.title} url={peer?.avatarUrl ?? group?.avatarUrl ?? null} sign={peer ? undefined : group ? "group" : "stack"} small live={!!peer && !peer.isBot} />;
-      return <Line face={face} name={conversation.title} more={group ? "Group" : ""} />;
-    }
+      return <PersonLine user={result.user} />;
+    case "session":
+      return <SessionLine conversation={result.session.conversation} />;
     case "channel": {
       const { channel, workspace } = result.channel;
       return <Line face={<span className="face"><Icon name={channel.kind === "VOICE" ? "speaker" : "hash"} /></span>} name={channel.name} more={workspace.name} />;
@@ -82,6 +78,19 @@ const Line = ({ face, name, more }: { face: ReactNode; name: string; more: strin
     {more && <small>{more}</small>}
   </>
 );
+
+function PersonLine({ user }: { user: User }) {
+  const { id, displayName, avatarUrl, isBot } = useNewest(user);
+  return <Line face={<Avatar id={id} name={displayName} url={avatarUrl} small live={!isBot} />} name={displayName} more={isBot ? "Bot" : id} />;
+}
+
+function SessionLine({ conversation }: Pick<Session, "conversation">) {
+  const title = useTitle(conversation);
+  const peer = useNewest(conversation.__typename === "PrivateConversation" ? conversation.peer : null);
+  const group = conversation.__typename === "Group" ? conversation : null;
+  const face = <Avatar id={peer?.id ?? conversation.id} name={title} url={peer?.avatarUrl ?? group?.avatarUrl ?? null} sign={peer ? undefined : group ? "group" : "stack"} small live={!!peer && !peer.isBot} />;
+  return <Line face={face} name={title} more={group ? "Group" : ""} />;
+}
 
 function Message({ found: { node, highlights }, names }: { found: FoundMessage; names: Names }) {
   const { me } = useWorld();
@@ -110,11 +119,12 @@ function Message({ found: { node, highlights }, names }: { found: FoundMessage; 
 export function Where({ conversationId, names: { sessions, channels } }: { conversationId: string; names: Names }) {
   const session = sessions.find(({ conversation }) => conversation.id === conversationId);
   const channel = channels.find((each) => each.channel.id === conversationId);
-  const [{ data }] = useAsked({ query: RoomDocument, variables: { id: conversationId }, pause: !!session || !!channel });
-  if (session) return session.conversation.title;
+  const title = useTitle(session?.conversation);
+  const { data } = useAnswer(PlaceNameDocument, session || channel ? null : { id: conversationId });
+  if (session) return title;
   if (channel) return `#${channel.channel.name} · ${channel.workspace.name}`;
   const other = data?.conversation;
   if (other?.__typename === "Thread") return `Thread: ${other.title}`;
-  if (other?.__typename === "Channel") return `#${other.title} · ${other.workspace.name}`;
+  if (other?.__typename === "Channel") return `#${other.name} · ${other.workspace.name}`;
   return other?.title ?? "";
 }

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, type KeyboardEvent } from "react";
 import { EVERYWHERE } from "../../confab/search";
 import { plural } from "../format";
 import { Icon } from "../Icon";
-import { placeOnScreen } from "../MessageList";
+import { placeOnScreen } from "../messages/MessageList";
 import { closeSearchDialog, goToResult, useRoute, type Route } from "../route";
 import { useWorld } from "../world";
 import { isShortcut } from "./buttons";

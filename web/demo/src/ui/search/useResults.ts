@@ -1,10 +1,11 @@
 import type { Session, User } from "@confab/client";
+import { useView } from "@confab/client/react";
 import { useEffect, useState, useSyncExternalStore } from "react";
 
 import { matching } from "../../confab/folding";
 import { EVERYWHERE, type FoundMessage, type SearchState } from "../../confab/search";
-import { ChannelNamesDocument, SessionsDocument, type ChannelNamesQuery } from "../../gql";
-import { useAsked, useScreen, useWorld } from "../world";
+import { ChannelNamesDocument, type ChannelNamesQuery } from "../../gql";
+import { useWorld } from "../world";
 
 type Workspace = NonNullable<ChannelNamesQuery["workspace"]>;
 
@@ -29,24 +30,23 @@ const MOST_PEOPLE = 5;
 const MOST_CONVERSATIONS = 6;
 const NOTHING_KNOWN: NamedChannel[] = [];
 
-/** Sessions and channels that are found by name: loaded sessions, and the channels of all workspaces. */
+/** Sessions and channels that are found by name: all sessions, and the channels of all workspaces. */
 export function useNames() {
-  const { client, sync } = useWorld();
-  const there = useScreen() === "there";
-  const sessions = useAsked({ query: SessionsDocument, variables: {}, pause: !there })[0].data?.sessions.edges.map(({ node }) => node) ?? [];
+  const { client } = useWorld();
+  const { sessions } = useView(client.sessions());
+  const workspaceIds = useView(client.workspaces).map(({ id }) => id).join(" ");
   const [channels, setChannels] = useState(NOTHING_KNOWN);
   useEffect(() => {
-    if (!there) return;
+    if (!workspaceIds) return;
     let isWanted = true;
-    const asked = sync.workspaces().map(({ id }) => client.query(ChannelNamesDocument, { id }).toPromise());
-    void Promise.all(asked).then((answers) => {
-      const named = answers.flatMap(({ data }) => (data?.workspace ? data.workspace.channels.edges.map(({ node }) => ({ channel: node, workspace: data.workspace! })) : []));
-      if (isWanted) setChannels(named);
-    });
+    const asked = workspaceIds.split(" ").map((id) => client.api.request(ChannelNamesDocument, { id }).then(namedIn, () => [])); // The others are found nevertheless.
+    void Promise.all(asked).then((named) => isWanted && setChannels(named.flat()));
     return () => void (isWanted = false);
-  }, [there]);
+  }, [client, workspaceIds]);
   return { sessions, channels };
 }
+
+const namedIn = ({ workspace }: ChannelNamesQuery): NamedChannel[] => workspace?.channels.edges.map(({ node }) => ({ channel: node, workspace })) ?? [];
 
 export type Names = ReturnType<typeof useNames>;
 

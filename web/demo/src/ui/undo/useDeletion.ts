@@ -9,8 +9,8 @@ export function useDeletion() {
   useSyncExternalStore(deletions.onChange, deletions.version);
   return {
     isDeleted: deletions.isDeleted,
-    begin: (session: Session) => {
-      const { id, title } = session.conversation;
+    begin: (session: Session, title: string) => {
+      const { id } = session.conversation;
       deletions.begin(session);
       const settle = async () => {
         const refusal = await deletions.settle(id);

@@ -1,4 +1,5 @@
-import { unreadIn, type ChannelView } from "../../confab/workspaces";
+import type { Channel } from "@confab/client";
+
 import { MarkChannelsReadDocument } from "../../gql";
 import { plural } from "../format";
 import { Menu } from "../Menu";
@@ -11,11 +12,11 @@ import { ChannelRow } from "./ChannelRow";
 interface Category {
   id: string | null;
   name: string;
-  channels: ChannelView[];
+  channels: Channel[];
 }
 
 /** The text channels by category, with what is unread in each. */
-export function TextChannels({ workspaceId, channels }: { workspaceId: string; channels: readonly ChannelView[] }) {
+export function TextChannels({ workspaceId, channels }: { workspaceId: string; channels: readonly Channel[] }) {
   const { conversationId } = useRoute();
   return categoriesOf(channels).map((category) => (
     <section key={category.id} aria-label={category.name}>
@@ -37,7 +38,7 @@ function CategoryMenu({ workspaceId, category: { id, name, channels } }: { works
   const { offerUndo } = useWorld();
   const isMuted = channels.every(({ session }) => session?.muteStatus);
   const muteAll = async () => {
-    const changed: ChannelView[] = [];
+    const changed: Channel[] = [];
     for (const channel of channels) {
       if ((channel.session?.muteStatus ?? false) === !isMuted) continue;
       if (!(await mute(channel.id, { muted: !isMuted, until: null }))) break;
@@ -49,17 +50,16 @@ function CategoryMenu({ workspaceId, category: { id, name, channels } }: { works
     if (changed.length) offerUndo({ said: `${plural(changed.length, "channel")} ${isMuted ? "unmuted" : "muted"}`, undo: () => void undo() });
   };
   const items = [
-    ...(channels.some(unreadIn) ? [{ label: "Mark as read", run: () => void run(MarkChannelsReadDocument, { workspaceId, categoryId: id }) }] : []),
+    ...(channels.some(({ unreadCount }) => unreadCount > 0) ? [{ label: "Mark as read", run: () => void run(MarkChannelsReadDocument, { workspaceId, categoryId: id }) }] : []),
     { label: isMuted ? "Unmute all channels" : "Mute all channels", run: () => void muteAll() },
   ];
   return <Menu label={`Actions for ${name}`} items={items} />;
 }
 
-/** Channels without a category come first. */
-function categoriesOf(channels: readonly ChannelView[]): Category[] {
-  const sorted = [...channels].sort((a, b) => (a.category?.position ?? -1) - (b.category?.position ?? -1) || a.position - b.position);
+/** Channels in the order of the client: those without a category come first. */
+function categoriesOf(channels: readonly Channel[]): Category[] {
   const categories: Category[] = [];
-  for (const channel of sorted) {
+  for (const channel of channels) {
     const { id = null, name = "Channels" } = channel.category ?? {};
     if (categories.at(-1)?.id !== id || !categories.length) categories.push({ id, name, channels: [] });
     categories.at(-1)!.channels.push(channel);

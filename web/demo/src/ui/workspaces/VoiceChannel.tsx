@@ -1,37 +1,33 @@
-import type { User } from "@confab/client";
+import type { Channel, User } from "@confab/client";
+import { useView } from "@confab/client/react";
 import { useState } from "react";
 
-import type { WorkspaceParts } from "../../confab/workspaces";
-import { ModerateVoiceDocument, type VoicePartsFragment } from "../../gql";
+import { ModerateVoiceDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Icon } from "../Icon";
 import { Menu, type MenuItem } from "../Menu";
 import { useNewest } from "../presence/usePresence";
-import { useDo } from "../useDo";
+import { useAttempt, useDo } from "../useDo";
 import { useWorld } from "../world";
-import { useJoined } from "./useWorkspace";
 
 interface Props {
-  workspaceId: string;
-  channel: WorkspaceParts["channels"]["edges"][number]["node"];
-  voice: ReadonlyMap<string, VoicePartsFragment>;
+  channel: Channel;
   show: (user: User) => void;
 }
 
 /** A voice channel with the people in it, a button to join, and what a moderator may do with each of them. */
-export function VoiceChannel({ workspaceId, channel, voice, show }: Props) {
-  const { me, workspaces, tell } = useWorld();
-  const { joined } = useJoined();
+export function VoiceChannel({ channel, show }: Props) {
+  const { me, client, tell } = useWorld();
+  const attempt = useAttempt();
   const [busy, setBusy] = useState(false);
-  const here = joined?.channelId === channel.id;
-  const states = [...voice.values()].filter(({ channelId }) => channelId === channel.id).sort((a, b) => a.joinedAt.localeCompare(b.joinedAt));
+  const here = useView(client.voiceChannelId) === channel.id;
+  const states = [...channel.voiceStates].sort((a, b) => a.joinedAt.localeCompare(b.joinedAt));
   const mayJoin = channel.viewerPermissions.includes("CONNECT");
   const join = async () => {
     setBusy(true);
-    const { error, hasMedia } = await workspaces.join({ workspaceId, channelId: channel.id });
+    const joined = await attempt(client.joinVoice(channel.id));
     setBusy(false);
-    if (error) tell(error);
-    else if (hasMedia) tell("You are in the channel. Sound needs a media client (LiveKit), which this demo does not have.");
+    if (joined?.url) tell("You are in the channel. Sound needs a media client (LiveKit), which this demo does not have.");
   };
   return (
     <div className={here ? "voice-channel here" : "voice-channel"} role="group" aria-label={channel.name}>
@@ -39,7 +35,7 @@ export function VoiceChannel({ workspaceId, channel, voice, show }: Props) {
         <Icon name="speaker" />
         <h3>{channel.name}</h3>
         {here ? (
-          <button className="voice-button leave" onClick={() => void workspaces.leave()}>Leave</button>
+          <button className="voice-button leave" onClick={() => void attempt(client.leaveVoice())}>Leave</button>
         ) : (
           mayJoin && <button className="voice-button" disabled={busy} onClick={() => void join()}>Join</button>
         )}
@@ -51,7 +47,7 @@ export function VoiceChannel({ workspaceId, channel, voice, show }: Props) {
   );
 }
 
-function InVoice({ state, own, rights, show }: { state: VoicePartsFragment; own: boolean; rights: readonly string[]; show: Props["show"] }) {
+function InVoice({ state, own, rights, show }: { state: Channel["voiceStates"][number]; own: boolean; rights: readonly string[]; show: Props["show"] }) {
   const run = useDo();
   const user = useNewest(state.user);
   const { channelId } = state;

@@ -1,7 +1,7 @@
-import type { User } from "@confab/client";
+import type { User, Workspace } from "@confab/client";
+import { useView } from "@confab/client/react";
 import { useState, type ReactNode } from "react";
 
-import { unreadIn, type WorkspaceParts } from "../../confab/workspaces";
 import { MarkChannelsReadDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { plural } from "../format";
@@ -15,28 +15,30 @@ import { SaidPresence } from "../presence/PresenceWords";
 import { useNewest } from "../presence/usePresence";
 import { Profile } from "../presence/Profile";
 import { pathTo, useRoute } from "../route";
-import { useDo } from "../useDo";
+import { useAttempt, useDo } from "../useDo";
 import { ThreadsLink } from "../threads/ThreadsLink";
 import { useWorld } from "../world";
 import { NewChannel } from "./NewChannel";
 import { TextChannels } from "./TextChannels";
-import { useWorkspace } from "./useWorkspace";
+import { useCounts } from "./useCounts";
 import { VoiceChannel } from "./VoiceChannel";
 import { WorkspaceNotifications } from "./WorkspaceNotifications";
 
 /** A workspace: how many are online, its channels, who is in which voice channel, and its members. */
 export function WorkspacePane({ id }: { id: string }) {
-  const view = useWorkspace(id);
-  const { me, workspaces } = useWorld();
+  const { me, client } = useWorld();
+  const { status, workspace, channels: all } = useView(client.workspace(id));
+  const counts = useCounts(id) ?? workspace;
   const { moderation } = useRoute();
-  const may = rightsFrom(view?.viewerPermissions);
+  const may = rightsFrom(workspace?.viewerPermissions);
   const run = useDo();
+  const attempt = useAttempt();
   const [asked, setAsked] = useState<User | "notifications" | "channel" | null>(null);
-  const present = view?.channels.edges.map(({ node }) => node).filter(({ isArchived }) => !isArchived) ?? [];
+  const present = all.filter(({ isArchived }) => !isArchived);
   const channels = present.filter(({ kind }) => kind === "VOICE");
   const textChannels = present.filter(({ kind }) => kind !== "VOICE");
   const actions = [
-    ...(present.some(unreadIn) ? [{ label: "Mark all as read", run: () => void run(MarkChannelsReadDocument, { workspaceId: id }) }] : []),
+    ...(present.some(({ unreadCount }) => unreadCount > 0) ? [{ label: "Mark all as read", run: () => void run(MarkChannelsReadDocument, { workspaceId: id }) }] : []),
     { label: "Notifications…", run: () => setAsked("notifications") },
     ...(may("MANAGE_CHANNELS") ? [{ label: "New channel…", run: () => setAsked("channel") }] : []),
   ];
@@ -45,14 +47,14 @@ export function WorkspacePane({ id }: { id: string }) {
       <header>
         <a className="icon" href="#/" aria-label="Back to all sessions"><Icon name="back" /></a>
         <div className="about">
-          <h1>{view?.name ?? ""}</h1>
-          {view && <p role="status"><i className="online-sign" aria-hidden="true" /> {view.onlineCount} online · {plural(view.memberCount, "member")}</p>}
+          <h1>{workspace?.name ?? ""}</h1>
+          {workspace && counts && <p role="status"><i className="online-sign" aria-hidden="true" /> {counts.onlineCount} online · {plural(counts.memberCount, "member")}</p>}
         </div>
-        {view && <Menu label="Workspace menu" items={actions} />}
+        {workspace && <Menu label="Workspace menu" items={actions} />}
       </header>
-      {view === undefined && <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>}
-      {view === null && <p className="empty">There is no such workspace.</p>}
-      {view && (
+      {status === "loading" && <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>}
+      {status === "failed" && <p className="empty">There is no such workspace.</p>}
+      {workspace && (
         <div className="workspace">
           <ThreadsLink />
           {moderates(may) && (
@@ -73,29 +75,29 @@ export function WorkspacePane({ id }: { id: string }) {
           )}
           <section aria-labelledby="voice-heading">
             <h2 id="voice-heading">Voice channels</h2>
-            {channels.map((channel) => <VoiceChannel key={channel.id} workspaceId={id} channel={channel} voice={view.voice} show={setAsked} />)}
+            {channels.map((channel) => <VoiceChannel key={channel.id} channel={channel} show={setAsked} />)}
             {!channels.length && <p className="hint">No voice channels yet.</p>}
           </section>
           <section aria-labelledby="members-heading">
             <h2 id="members-heading">Members</h2>
             <ul className="people-list" aria-label="Members">
-              {view.members?.edges.map(({ node }) => (
+              {workspace.members?.edges.map(({ node }) => (
                 <Member key={node.user.id} member={node} show={setAsked}>
-                  {(user, timedOut) => user.id !== me && user.id !== view.owner.id && <MemberActions workspaceId={id} user={user} timedOut={timedOut} may={may} changed={() => workspaces.reload(id)} />}
+                  {(user, timedOut) => user.id !== me && user.id !== workspace.owner.id && <MemberActions workspaceId={id} user={user} timedOut={timedOut} may={may} changed={() => void attempt(client.reloadWorkspaces())} />}
                 </Member>
               ))}
             </ul>
           </section>
         </div>
       )}
-      {asked === "notifications" && view && <WorkspaceNotifications id={id} name={view.name} close={() => setAsked(null)} />}
+      {asked === "notifications" && workspace && <WorkspaceNotifications id={id} name={workspace.name} close={() => setAsked(null)} />}
       {asked === "channel" && <NewChannel workspaceId={id} close={() => setAsked(null)} />}
       {asked && typeof asked === "object" && <Profile user={asked} close={() => setAsked(null)} />}
     </>
   );
 }
 
-type MemberParts = NonNullable<WorkspaceParts["members"]>["edges"][number]["node"];
+type MemberParts = NonNullable<Workspace["members"]>["edges"][number]["node"];
 
 interface MemberProps {
   member: MemberParts;

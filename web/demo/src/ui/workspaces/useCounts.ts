@@ -1,0 +1,20 @@
+import { useEffect } from "react";
+
+import { OnlineCountDocument } from "../../gql";
+import { useAnswer, useOnline, useWorld } from "../world";
+
+/** The server counts at most once in 10 s. */
+const COUNT_EVERY_MS = 10_000;
+
+/** How many members of a workspace there are, and how many are online. No event tells of these numbers: they are asked for. */
+export function useCounts(workspaceId: string) {
+  const { answers } = useWorld();
+  const online = useOnline();
+  const { data } = useAnswer(OnlineCountDocument, { id: workspaceId });
+  useEffect(() => {
+    if (!online) return;
+    const timer = setInterval(() => document.hidden || answers.refresh(OnlineCountDocument), COUNT_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [answers, online]);
+  return data?.workspace;
+}
