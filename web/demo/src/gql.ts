@@ -4,13 +4,6 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import type { Operation } from "@confab/client";
-export type ActivityType =
-  | 'PLAYING'
-  | 'STREAMING'
-  | 'LISTENING'
-  | 'WATCHING'
-  | 'COMPETING';
-
 /**
  * SCANNING: an external scanner is configured and has not answered. REJECTED: by the scanner, or an image that cannot be
  * decoded safely.
@@ -71,37 +64,10 @@ export type CreateGroupInput = {
   idempotencyKey?: string | null | undefined;
 };
 
-export type CreateUploadInput = {
-  filename: string;
-  sizeBytes: number;
-  contentType?: string | null | undefined;
-  sha256?: string | null | undefined;
-  description?: string | null | undefined;
-  conversationId: string;
-  spoiler?: boolean | null | undefined;
-  idempotencyKey?: string | null | undefined;
-};
-
 export type DeviceType =
   | 'WEB'
   | 'DESKTOP'
   | 'MOBILE';
-
-export type EmbedFieldInput = {
-  name: string;
-  value: string;
-  inline?: boolean | null | undefined;
-};
-
-export type EmbedInput = {
-  url?: string | null | undefined;
-  title?: string | null | undefined;
-  description?: string | null | undefined;
-  authorName?: string | null | undefined;
-  color?: string | null | undefined;
-  imageUrl?: string | null | undefined;
-  fields?: Array<EmbedFieldInput> | null | undefined;
-};
 
 export type EmbedType =
   | 'LINK'
@@ -281,62 +247,9 @@ export type SearchHas =
   | 'VIDEO'
   | 'LINK';
 
-/**
- * Exactly one of toUserId, conversationId and threadOf. toUserId opens the private conversation (inside subBiz, if given)
- * if there is none.
- */
-export type SendMessageInput = {
-  toUserId?: string | null | undefined;
-  conversationId?: string | null | undefined;
-  /** Reply in the thread of this message, which comes into being with its first reply. */
-  threadOf?: string | null | undefined;
-  /** With threadOf: also show it in the conversation. One message in two places: one text, one edit, one recall. */
-  broadcast?: boolean | null | undefined;
-  /** With toUserId only; [a-z0-9-]{1,32}. */
-  subBiz?: string | null | undefined;
-  /**
-   * 1 to 4000 characters (Unicode code points), not only white space, no NUL. With attachments it may be empty. A message
-   * to oneself: INVALID_INPUT.
-   */
-  content: string;
-  contentType?: ContentType | null | undefined;
-  metadata?: unknown;
-  /** Members of the conversation only (INVALID_INPUT); in a channel: people who can see it. */
-  mentions?: Array<string> | null | undefined;
-  /** In a group: OWNER and ADMIN (FORBIDDEN). In a channel: MENTION_EVERYONE. In a private conversation: INVALID_INPUT. */
-  mentionAll?: boolean | null | undefined;
-  /** In a channel: mentionable roles (others need MENTION_EVERYONE). */
-  mentionRoleIds?: Array<string> | null | undefined;
-  /** A message of the same conversation that the sender can see (INVALID_INPUT). */
-  replyToId?: string | null | undefined;
-  /** The sender's own files that are READY (INVALID_INPUT), at most 10. A file goes into one message. */
-  attachmentIds?: Array<string> | null | undefined;
-  /** No push notification to anybody. */
-  silent?: boolean | null | undefined;
-  /** No link previews. */
-  suppressEmbeds?: boolean | null | undefined;
-  /** Bots and service callers only (FORBIDDEN); at most 10. */
-  embeds?: Array<EmbedInput> | null | undefined;
-  idempotencyKey?: string | null | undefined;
-};
-
 export type SessionStatus =
   | 'ACTIVE'
   | 'INVALID';
-
-export type SyncReason =
-  | 'READ'
-  | 'DELIVERED'
-  | 'DELETE'
-  | 'MUTE'
-  | 'UNMUTE'
-  | 'UNREAD'
-  | 'PIN'
-  | 'UNPIN'
-  | 'CATEGORY'
-  | 'MEMBERSHIP'
-  | 'NOTIFICATIONS'
-  | 'CATCH_UP';
 
 export type SystemEventKind =
   | 'MEMBERS_JOINED'
@@ -380,29 +293,10 @@ export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: numb
     | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
   , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
 
-export type ReadyQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type ReadyQuery = { ready: { cursor: string, me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-            | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-            | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-            | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-            | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-            | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-          , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, attention: { unread: number }, presence: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null }, workspaces: Array<{ id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, rev: number }> } };
-
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type MeQuery = { me: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
-
-export type UpdateMeMutationVariables = Exact<{
-  displayName?: string | null | undefined;
-  avatarUrl?: string | null | undefined;
-}>;
-
-
-export type UpdateMeMutation = { updateMe: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
 
 export type FindPeopleQueryVariables = Exact<{
   query: string;
@@ -551,19 +445,6 @@ export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, e
           | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
         , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
-export type SyncSessionsQueryVariables = Exact<{
-  since?: string | null | undefined;
-}>;
-
-
-export type SyncSessionsQuery = { syncSessions: { cursor: string, hasMore: boolean, totalUnread: number, reset: boolean, sessions: Array<{ id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
-
 export type OneSessionQueryVariables = Exact<{
   conversationId: string;
 }>;
@@ -577,67 +458,12 @@ export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq
       | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
     , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
 
-export type OfflineQueueQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type OfflineQueueQuery = { offlineMessages: { edges: Array<{ node: { id: string, conversationId: string, seq: number } }>, pageInfo: { hasNextPage: boolean } } };
-
 export type FileQueryVariables = Exact<{
   id: string;
 }>;
 
 
 export type FileQuery = { attachment: { id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null } | null };
-
-export type TotalQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type TotalQuery = { totalUnread: number };
-
-export type FoldersQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type FoldersQuery = { sessionCategories: Array<{ categoryId: string, sessionCount: number, unreadCount: number }> };
-
-export type HistoryPartsFragment = { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } };
-
-export type MessagesQueryVariables = Exact<{
-  conversationId: string;
-}>;
-
-
-export type MessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
-
-export type OlderMessagesQueryVariables = Exact<{
-  conversationId: string;
-  before: string;
-}>;
-
-
-export type OlderMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
-
-export type NewerMessagesQueryVariables = Exact<{
-  conversationId: string;
-  after: string;
-}>;
-
-
-export type NewerMessagesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
-
-export type MessagesAroundQueryVariables = Exact<{
-  conversationId: string;
-  aroundSeq: number;
-}>;
-
-
-export type MessagesAroundQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasPreviousPage: boolean, startCursor: string | null, hasNextPage: boolean, endCursor: string | null } } | null };
-
-export type TicksQueryVariables = Exact<{
-  conversationId: string;
-}>;
-
-
-export type TicksQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }> } | null };
 
 export type ReceiptsQueryVariables = Exact<{
   id: string;
@@ -652,40 +478,6 @@ export type MembersQueryVariables = Exact<{
 
 
 export type MembersQuery = { group: { id: string, name: string, title: string, memberCount: number, viewerRole: GroupRole | null, members: { edges: Array<{ node: { role: GroupRole, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } }> } | null } | null };
-
-export type SendMessageMutationVariables = Exact<{
-  input: SendMessageInput;
-}>;
-
-
-export type SendMessageMutation = { sendMessage: { replayed: boolean, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> }, session: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } } };
-
-export type CreateUploadMutationVariables = Exact<{
-  input: CreateUploadInput;
-}>;
-
-
-export type CreateUploadMutation = { createUpload: { id: string, url: string, method: string, headers: Array<{ name: string, value: string }> } };
-
-export type CompleteUploadMutationVariables = Exact<{
-  id: string;
-}>;
-
-
-export type CompleteUploadMutation = { completeUpload: { id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null } };
-
-export type CancelUploadMutationVariables = Exact<{
-  id: string;
-}>;
-
-
-export type CancelUploadMutation = { cancelUpload: boolean };
 
 export type SuppressEmbedsMutationVariables = Exact<{
   id: string;
@@ -709,27 +501,6 @@ export type RecallMessageMutationVariables = Exact<{
 
 export type RecallMessageMutation = { recallMessage: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
 
-export type BlockedPeopleQueryVariables = Exact<{
-  after?: string | null | undefined;
-}>;
-
-
-export type BlockedPeopleQuery = { blockedUsers: { edges: Array<{ node: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
-
-export type BlockPersonMutationVariables = Exact<{
-  id: string;
-}>;
-
-
-export type BlockPersonMutation = { blockUser: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
-
-export type UnblockPersonMutationVariables = Exact<{
-  id: string;
-}>;
-
-
-export type UnblockPersonMutation = { unblockUser: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
-
 export type AddReactionMutationVariables = Exact<{
   messageId: string;
   emoji: string;
@@ -745,13 +516,6 @@ export type RemoveReactionMutationVariables = Exact<{
 
 
 export type RemoveReactionMutation = { removeReaction: { id: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
-
-export type ReactionsNowQueryVariables = Exact<{
-  id: string;
-}>;
-
-
-export type ReactionsNowQuery = { message: { id: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } | null };
 
 export type PinnedMessagesQueryVariables = Exact<{
   conversationId: string;
@@ -796,89 +560,6 @@ export type MarkReadMutationVariables = Exact<{
 
 
 export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
-
-export type AckDeliveredMutationVariables = Exact<{
-  conversationId: string;
-  upToSeq: number;
-}>;
-
-
-export type AckDeliveredMutation = { ackDelivered: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
-
-export type SetUnreadMutationVariables = Exact<{
-  conversationId: string;
-}>;
-
-
-export type SetUnreadMutation = { setUnread: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
-
-export type PinMutationVariables = Exact<{
-  conversationId: string;
-  priority: number;
-}>;
-
-
-export type PinMutation = { pinSession: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
-
-export type MuteMutationVariables = Exact<{
-  conversationId: string;
-  muted: boolean;
-  until?: string | null | undefined;
-}>;
-
-
-export type MuteMutation = { muteSession: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
-
-export type MoveToFolderMutationVariables = Exact<{
-  conversationIds: Array<string> | string;
-  categoryId?: string | null | undefined;
-}>;
-
-
-export type MoveToFolderMutation = { assignCategory: Array<{ id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> };
-
-export type DeleteSessionMutationVariables = Exact<{
-  conversationId: string;
-}>;
-
-
-export type DeleteSessionMutation = { deleteSession: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
       | { __typename: 'Channel', id: string, type: ConversationType, title: string }
       | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
       | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
@@ -948,41 +629,6 @@ export type DismissGroupMutationVariables = Exact<{
 
 export type DismissGroupMutation = { dismissGroup: boolean };
 
-export type SyncSessionSubscriptionVariables = Exact<{
-  since?: string | null | undefined;
-}>;
-
-
-export type SyncSessionSubscription = { syncSession: { reset: boolean, reason: SyncReason, hasMore: boolean, totalUnread: number, cursor: string, sessions: Array<{ id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null }> } };
-
-export type MessageEventsSubscriptionVariables = Exact<{
-  since?: string | null | undefined;
-}>;
-
-
-export type MessageEventsSubscription = { messageEvents:
-    | { __typename: 'MessageCreated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
-    | { __typename: 'MessageUpdated', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
-    | { __typename: 'MessageRecalled', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
-    | { __typename: 'ReceiptAdvanced', conversationId: string, status: ReceiptStatus, seq: number, cursor: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-    | { __typename: 'GroupChanged', cursor: string, group: { id: string, name: string, title: string, avatarUrl: string | null, memberCount: number, viewerRole: GroupRole | null, status: GroupStatus } }
-    | { __typename: 'ThreadChanged', parentId: string, cursor: string, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } }
-    | { __typename: 'Mentioned' }
-    | { __typename: 'PinsChanged', cursor: string, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
-    | { __typename: 'ReactionsChanged', messageId: string, cursor: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> }
-    | { __typename: 'TypingStarted', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-    | { __typename: 'TypingStopped', conversationId: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-    | { __typename: 'CaughtUp', cursor: string, reset: boolean }
-   };
-
-export type PresencePartsFragment = { status: PresenceStatus, isMobile: boolean, lastActiveAt: string | null, at: number, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null, activities: Array<{ type: ActivityType, name: string, details: string | null }> };
-
 export type OwnPresencePartsFragment = { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null };
 
 export type OwnPresenceQueryVariables = Exact<{ [key: string]: never; }>;
@@ -1006,13 +652,6 @@ export type SetCustomStatusMutationVariables = Exact<{
 
 
 export type SetCustomStatusMutation = { setCustomStatus: { setting: PresenceSetting, until: string | null, shown: PresenceStatus, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null } };
-
-export type PresenceEventsSubscriptionVariables = Exact<{
-  userIds: Array<string> | string;
-}>;
-
-
-export type PresenceEventsSubscription = { presenceEvents: { status: PresenceStatus, isMobile: boolean, lastActiveAt: string | null, at: number, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, customStatus: { text: string | null, emoji: string | null, expiresAt: string | null } | null, activities: Array<{ type: ActivityType, name: string, details: string | null }> } };
 
 export type DevicePartsFragment = { id: string, type: DeviceType, name: string | null, pushPlatform: PushPlatform | null, lastSeenAt: string, isCurrent: boolean };
 
@@ -1096,46 +735,12 @@ export type LevelInForceMutationVariables = Exact<{
 
 export type LevelInForceMutation = { setNotificationLevel: NotificationLevel };
 
-export type VoicePartsFragment = { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } };
-
-export type WorkspaceQueryVariables = Exact<{
-  id: string;
-}>;
-
-
-export type WorkspaceQuery = { workspace: { id: string, name: string, iconUrl: string | null, memberCount: number, onlineCount: number, viewerPermissions: Array<Permission>, rev: number, owner: { id: string }, channels: { edges: Array<{ node: { id: string, name: string, topic: string | null, kind: ChannelKind, position: number, isArchived: boolean, viewerPermissions: Array<Permission>, viewerFollows: boolean, messageCount: number, category: { id: string, name: string, position: number } | null, session: { id: string, readCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, activeTs: number } | null, voiceStates: Array<{ channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }> } }> }, members: { edges: Array<{ node: { nickname: string | null, timedOutUntil: string | null, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, roles: Array<{ id: string, name: string, color: string | null, isHoisted: boolean }> } }> } } | null };
-
-export type ChannelSessionFragment = { id: string, readCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, activeTs: number };
-
 export type OnlineCountQueryVariables = Exact<{
   id: string;
 }>;
 
 
 export type OnlineCountQuery = { workspace: { id: string, memberCount: number, onlineCount: number } | null };
-
-export type WorkspaceEventsSubscriptionVariables = Exact<{
-  workspaces: Array<Position> | Position;
-}>;
-
-
-export type WorkspaceEventsSubscription = { workspaceEvents:
-    | { __typename: 'WorkspaceChanged', rev: number, workspace: { id: string, name: string, iconUrl: string | null } }
-    | { __typename: 'ChannelChanged', rev: number, channel: { id: string, title: string, name: string, topic: string | null, isArchived: boolean, viewerPermissions: Array<Permission>, workspace: { id: string } } }
-    | { __typename: 'ChannelGone', workspaceId: string, channelId: string, rev: number }
-    | { __typename: 'OwnMembershipChanged', workspaceId: string, rev: number, member: { nickname: string | null } | null }
-    | { __typename: 'ChannelActivity', channelId: string, messageCount: number, rev: number }
-    | { __typename: 'VoiceStateChanged', workspaceId: string, left: boolean, rev: number, state: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } }
-    | { __typename: 'WorkspaceCaughtUp', workspaceId: string, rev: number, reset: boolean }
-   };
-
-export type FollowChannelMutationVariables = Exact<{
-  id: string;
-  follow: boolean;
-}>;
-
-
-export type FollowChannelMutation = { followChannel: { id: string, viewerFollows: boolean, messageCount: number, session: { id: string, readCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, activeTs: number } | null } };
 
 export type MarkChannelsReadMutationVariables = Exact<{
   workspaceId: string;
@@ -1160,27 +765,6 @@ export type CreateChannelMutationVariables = Exact<{
 
 export type CreateChannelMutation = { createChannel: { id: string } };
 
-export type JoinVoiceMutationVariables = Exact<{
-  channelId: string;
-  selfMute?: boolean | null | undefined;
-}>;
-
-
-export type JoinVoiceMutation = { joinVoice: { url: string | null, token: string | null, state: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } } };
-
-export type UpdateVoiceMutationVariables = Exact<{
-  selfMute?: boolean | null | undefined;
-  selfDeaf?: boolean | null | undefined;
-}>;
-
-
-export type UpdateVoiceMutation = { updateVoice: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } };
-
-export type LeaveVoiceMutationVariables = Exact<{ [key: string]: never; }>;
-
-
-export type LeaveVoiceMutation = { leaveVoice: boolean };
-
 export type ModerateVoiceMutationVariables = Exact<{
   channelId: string;
   userId: string;
@@ -1190,7 +774,7 @@ export type ModerateVoiceMutationVariables = Exact<{
 }>;
 
 
-export type ModerateVoiceMutation = { moderateVoice: { channelId: string, selfMute: boolean, selfDeaf: boolean, mute: boolean, deaf: boolean, video: boolean, screen: boolean, joinedAt: string, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null };
+export type ModerateVoiceMutation = { moderateVoice: { channelId: string } | null };
 
 export type ReportPartsFragment = { id: string, reason: ReportReason, note: string | null, state: ReportState, action: ReportAction | null, text: string | null, createdAt: string, reporter: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, resolvedBy: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null, message: { id: string, seq: number, conversationId: string, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } | null, attachment: { id: string, filename: string } | null };
 
@@ -1312,29 +896,17 @@ const SessionParts = "fragment SessionParts on Session{id conversation{__typenam
 
 const FoundParts = "fragment FoundParts on Message{id conversationId seq content state editCount createdAt authorName authorAvatarUrl sender{...UserParts}attachments{id filename contentType}}";
 
-const HistoryParts = "fragment HistoryParts on MessageConnection{edges{node{...MessageParts}}pageInfo{hasPreviousPage startCursor hasNextPage endCursor}}";
-
-const PresenceParts = "fragment PresenceParts on Presence{user{...UserParts}status isMobile lastActiveAt at customStatus{text emoji expiresAt}activities{type name details}}";
-
 const OwnPresenceParts = "fragment OwnPresenceParts on OwnPresence{setting until shown customStatus{text emoji expiresAt}}";
 
 const DeviceParts = "fragment DeviceParts on Device{id type name pushPlatform lastSeenAt isCurrent}";
 
 const NotificationParts = "fragment NotificationParts on NotificationSettings{level doNotDisturbFrom doNotDisturbTo timeZone delaySeconds showPreview keywords}";
 
-const VoiceParts = "fragment VoiceParts on VoiceState{user{...UserParts}channelId selfMute selfDeaf mute deaf video screen joinedAt}";
-
-const ChannelSession = "fragment ChannelSession on Session{id readCount unreadStatus muteStatus mutedUntil notifications activeTs}";
-
 const ReportParts = "fragment ReportParts on Report{id reason note state action text createdAt reporter{...UserParts}user{...UserParts}resolvedBy{...UserParts}message{id seq conversationId content state sender{...UserParts}}attachment{id filename}}";
 
 const BanParts = "fragment BanParts on Ban{user{...UserParts}by{...UserParts}reason until createdAt}";
 
-export const ReadyDocument: Operation<ReadyQuery, ReadyQueryVariables> = { name: "Ready", text: "query Ready{ready{me{...UserParts}sessions{edges{node{...SessionParts}}pageInfo{hasNextPage endCursor}totalUnread cursor}attention{unread}presence{...OwnPresenceParts}workspaces{id name iconUrl memberCount onlineCount rev}cursor}}" + UserParts + SessionParts + PreviewParts + ThreadParts + PeerMarks + OwnPresenceParts };
-
 export const MeDocument: Operation<MeQuery, MeQueryVariables> = { name: "Me", text: "query Me{me{...UserParts}}" + UserParts };
-
-export const UpdateMeDocument: Operation<UpdateMeMutation, UpdateMeMutationVariables> = { name: "UpdateMe", text: "mutation UpdateMe($displayName:String$avatarUrl:String){updateMe(displayName:$displayName avatarUrl:$avatarUrl){...UserParts}}" + UserParts };
 
 export const FindPeopleDocument: Operation<FindPeopleQuery, FindPeopleQueryVariables> = { name: "FindPeople", text: "query FindPeople($query:String!$id:ID!){searchUsers(query:$query){edges{node{...UserParts}}}user(id:$id){...UserParts}}" + UserParts };
 
@@ -1364,39 +936,13 @@ export const PersonDocument: Operation<PersonQuery, PersonQueryVariables> = { na
 
 export const SessionsDocument: Operation<SessionsQuery, SessionsQueryVariables> = { name: "Sessions", text: "query Sessions($subBiz:String$categoryId:ID$after:String){sessions(first:50 subBiz:$subBiz categoryId:$categoryId after:$after){edges{node{...SessionParts}}pageInfo{hasNextPage endCursor}totalUnread cursor}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
 
-export const SyncSessionsDocument: Operation<SyncSessionsQuery, SyncSessionsQueryVariables> = { name: "SyncSessions", text: "query SyncSessions($since:Cursor){syncSessions(since:$since){sessions{...SessionParts}cursor hasMore totalUnread reset}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
 export const OneSessionDocument: Operation<OneSessionQuery, OneSessionQueryVariables> = { name: "OneSession", text: "query OneSession($conversationId:ID!){session(conversationId:$conversationId){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
 
-export const OfflineQueueDocument: Operation<OfflineQueueQuery, OfflineQueueQueryVariables> = { name: "OfflineQueue", text: "query OfflineQueue{offlineMessages(first:100){edges{node{id conversationId seq}}pageInfo{hasNextPage}}}" };
-
 export const FileDocument: Operation<FileQuery, FileQueryVariables> = { name: "File", text: "query File($id:ID!){attachment(id:$id){...FileParts}}" + FileParts };
-
-export const TotalDocument: Operation<TotalQuery, TotalQueryVariables> = { name: "Total", text: "query Total{totalUnread}" };
-
-export const FoldersDocument: Operation<FoldersQuery, FoldersQueryVariables> = { name: "Folders", text: "query Folders{sessionCategories{categoryId sessionCount unreadCount}}" };
-
-export const MessagesDocument: Operation<MessagesQuery, MessagesQueryVariables> = { name: "Messages", text: "query Messages($conversationId:ID!){messages(conversationId:$conversationId last:40){...HistoryParts}}" + HistoryParts + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const OlderMessagesDocument: Operation<OlderMessagesQuery, OlderMessagesQueryVariables> = { name: "OlderMessages", text: "query OlderMessages($conversationId:ID!$before:String!){messages(conversationId:$conversationId last:50 before:$before){...HistoryParts}}" + HistoryParts + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const NewerMessagesDocument: Operation<NewerMessagesQuery, NewerMessagesQueryVariables> = { name: "NewerMessages", text: "query NewerMessages($conversationId:ID!$after:String!){messages(conversationId:$conversationId first:50 after:$after){...HistoryParts}}" + HistoryParts + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const MessagesAroundDocument: Operation<MessagesAroundQuery, MessagesAroundQueryVariables> = { name: "MessagesAround", text: "query MessagesAround($conversationId:ID!$aroundSeq:Int!){messages(conversationId:$conversationId first:60 aroundSeq:$aroundSeq){...HistoryParts}}" + HistoryParts + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const TicksDocument: Operation<TicksQuery, TicksQueryVariables> = { name: "Ticks", text: "query Ticks($conversationId:ID!){messages(conversationId:$conversationId last:30){edges{node{...MessageParts}}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
 
 export const ReceiptsDocument: Operation<ReceiptsQuery, ReceiptsQueryVariables> = { name: "Receipts", text: "query Receipts($id:ID!){message(id:$id){id delivery{status recipientCount deliveredCount readCount}receipts(first:100){edges{node{user{...UserParts}status deliveredAt readAt}}}}}" + UserParts };
 
 export const MembersDocument: Operation<MembersQuery, MembersQueryVariables> = { name: "Members", text: "query Members($id:ID!){group(id:$id){id name title memberCount viewerRole members(first:100){edges{node{role user{...UserParts}}}}}}" + UserParts };
-
-export const SendMessageDocument: Operation<SendMessageMutation, SendMessageMutationVariables> = { name: "SendMessage", text: "mutation SendMessage($input:SendMessageInput!){sendMessage(input:$input){message{...MessageParts}session{...SessionParts}replayed}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions + SessionParts + PeerMarks };
-
-export const CreateUploadDocument: Operation<CreateUploadMutation, CreateUploadMutationVariables> = { name: "CreateUpload", text: "mutation CreateUpload($input:CreateUploadInput!){createUpload(input:$input){id url method headers{name value}}}" };
-
-export const CompleteUploadDocument: Operation<CompleteUploadMutation, CompleteUploadMutationVariables> = { name: "CompleteUpload", text: "mutation CompleteUpload($id:ID!){completeUpload(uploadId:$id){...FileParts}}" + FileParts };
-
-export const CancelUploadDocument: Operation<CancelUploadMutation, CancelUploadMutationVariables> = { name: "CancelUpload", text: "mutation CancelUpload($id:ID!){cancelUpload(uploadId:$id)}" };
 
 export const SuppressEmbedsDocument: Operation<SuppressEmbedsMutation, SuppressEmbedsMutationVariables> = { name: "SuppressEmbeds", text: "mutation SuppressEmbeds($id:ID!){suppressEmbeds(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
 
@@ -1404,17 +950,9 @@ export const EditMessageDocument: Operation<EditMessageMutation, EditMessageMuta
 
 export const RecallMessageDocument: Operation<RecallMessageMutation, RecallMessageMutationVariables> = { name: "RecallMessage", text: "mutation RecallMessage($id:ID!){recallMessage(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
 
-export const BlockedPeopleDocument: Operation<BlockedPeopleQuery, BlockedPeopleQueryVariables> = { name: "BlockedPeople", text: "query BlockedPeople($after:String){blockedUsers(first:100 after:$after){edges{node{...UserParts}}pageInfo{hasNextPage endCursor}}}" + UserParts };
-
-export const BlockPersonDocument: Operation<BlockPersonMutation, BlockPersonMutationVariables> = { name: "BlockPerson", text: "mutation BlockPerson($id:ID!){blockUser(userId:$id){...UserParts}}" + UserParts };
-
-export const UnblockPersonDocument: Operation<UnblockPersonMutation, UnblockPersonMutationVariables> = { name: "UnblockPerson", text: "mutation UnblockPerson($id:ID!){unblockUser(userId:$id){...UserParts}}" + UserParts };
-
 export const AddReactionDocument: Operation<AddReactionMutation, AddReactionMutationVariables> = { name: "AddReaction", text: "mutation AddReaction($messageId:ID!$emoji:String!){addReaction(messageId:$messageId emoji:$emoji){...MessageReactions}}" + MessageReactions + UserParts };
 
 export const RemoveReactionDocument: Operation<RemoveReactionMutation, RemoveReactionMutationVariables> = { name: "RemoveReaction", text: "mutation RemoveReaction($messageId:ID!$emoji:String!){removeReaction(messageId:$messageId emoji:$emoji){...MessageReactions}}" + MessageReactions + UserParts };
-
-export const ReactionsNowDocument: Operation<ReactionsNowQuery, ReactionsNowQueryVariables> = { name: "ReactionsNow", text: "query ReactionsNow($id:ID!){message(id:$id){...MessageReactions}}" + MessageReactions + UserParts };
 
 export const PinnedMessagesDocument: Operation<PinnedMessagesQuery, PinnedMessagesQueryVariables> = { name: "PinnedMessages", text: "query PinnedMessages($conversationId:ID!$after:String){pinnedMessages(conversationId:$conversationId first:100 after:$after){edges{node{...MessageParts}}pageInfo{hasNextPage endCursor}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
 
@@ -1427,18 +965,6 @@ export const StartTypingDocument: Operation<StartTypingMutation, StartTypingMuta
 export const StopTypingDocument: Operation<StopTypingMutation, StopTypingMutationVariables> = { name: "StopTyping", text: "mutation StopTyping($conversationId:ID!){stopTyping(conversationId:$conversationId)}" };
 
 export const MarkReadDocument: Operation<MarkReadMutation, MarkReadMutationVariables> = { name: "MarkRead", text: "mutation MarkRead($conversationId:ID!$upToSeq:Int){markRead(conversationId:$conversationId upToSeq:$upToSeq){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const AckDeliveredDocument: Operation<AckDeliveredMutation, AckDeliveredMutationVariables> = { name: "AckDelivered", text: "mutation AckDelivered($conversationId:ID!$upToSeq:Int!){ackDelivered(conversationId:$conversationId upToSeq:$upToSeq){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const SetUnreadDocument: Operation<SetUnreadMutation, SetUnreadMutationVariables> = { name: "SetUnread", text: "mutation SetUnread($conversationId:ID!){setUnread(conversationId:$conversationId){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const PinDocument: Operation<PinMutation, PinMutationVariables> = { name: "Pin", text: "mutation Pin($conversationId:ID!$priority:Int!){pinSession(conversationId:$conversationId priority:$priority){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const MuteDocument: Operation<MuteMutation, MuteMutationVariables> = { name: "Mute", text: "mutation Mute($conversationId:ID!$muted:Boolean!$until:DateTime){muteSession(conversationId:$conversationId muted:$muted until:$until){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const MoveToFolderDocument: Operation<MoveToFolderMutation, MoveToFolderMutationVariables> = { name: "MoveToFolder", text: "mutation MoveToFolder($conversationIds:[ID!]!$categoryId:ID){assignCategory(conversationIds:$conversationIds categoryId:$categoryId){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const DeleteSessionDocument: Operation<DeleteSessionMutation, DeleteSessionMutationVariables> = { name: "DeleteSession", text: "mutation DeleteSession($conversationId:ID!){deleteSession(conversationId:$conversationId){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
 
 export const CreateGroupDocument: Operation<CreateGroupMutation, CreateGroupMutationVariables> = { name: "CreateGroup", text: "mutation CreateGroup($input:CreateGroupInput!){createGroup(input:$input){id title}}" };
 
@@ -1456,17 +982,11 @@ export const LeaveGroupDocument: Operation<LeaveGroupMutation, LeaveGroupMutatio
 
 export const DismissGroupDocument: Operation<DismissGroupMutation, DismissGroupMutationVariables> = { name: "DismissGroup", text: "mutation DismissGroup($id:ID!){dismissGroup(groupId:$id)}" };
 
-export const SyncSessionDocument: Operation<SyncSessionSubscription, SyncSessionSubscriptionVariables> = { name: "SyncSession", text: "subscription SyncSession($since:Cursor){syncSession(since:$since){reset reason hasMore sessions{...SessionParts}totalUnread cursor}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const MessageEventsDocument: Operation<MessageEventsSubscription, MessageEventsSubscriptionVariables> = { name: "MessageEvents", text: "subscription MessageEvents($since:Cursor){messageEvents(since:$since){__typename ...on MessageCreated{message{...MessageParts}cursor}...on MessageUpdated{message{...MessageParts}cursor}...on MessageRecalled{message{...MessageParts}cursor}...on ReceiptAdvanced{conversationId user{...UserParts}status seq cursor}...on ReactionsChanged{messageId reactions{emoji count viewerReacted firstAt users{...UserParts}}cursor}...on PinsChanged{message{...MessageParts}cursor}...on ThreadChanged{parentId thread{...ThreadParts}cursor}...on GroupChanged{group{id name title avatarUrl memberCount viewerRole status}cursor}...on TypingStarted{conversationId user{...UserParts}}...on TypingStopped{conversationId user{...UserParts}}...on CaughtUp{cursor reset}}}" + UserParts + MessageParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
 export const OwnPresenceDocument: Operation<OwnPresenceQuery, OwnPresenceQueryVariables> = { name: "OwnPresence", text: "query OwnPresence{ready{presence{...OwnPresenceParts}}}" + OwnPresenceParts };
 
 export const SetPresenceDocument: Operation<SetPresenceMutation, SetPresenceMutationVariables> = { name: "SetPresence", text: "mutation SetPresence($status:PresenceSetting!$until:DateTime){setPresence(status:$status until:$until){...OwnPresenceParts}}" + OwnPresenceParts };
 
 export const SetCustomStatusDocument: Operation<SetCustomStatusMutation, SetCustomStatusMutationVariables> = { name: "SetCustomStatus", text: "mutation SetCustomStatus($text:String$emoji:String$expiresAt:DateTime){setCustomStatus(text:$text emoji:$emoji expiresAt:$expiresAt){...OwnPresenceParts}}" + OwnPresenceParts };
-
-export const PresenceEventsDocument: Operation<PresenceEventsSubscription, PresenceEventsSubscriptionVariables> = { name: "PresenceEvents", text: "subscription PresenceEvents($userIds:[ID!]!){presenceEvents(userIds:$userIds){...PresenceParts}}" + PresenceParts + UserParts };
 
 export const DevicesDocument: Operation<DevicesQuery, DevicesQueryVariables> = { name: "Devices", text: "query Devices{devices{...DeviceParts}}" + DeviceParts };
 
@@ -1490,13 +1010,7 @@ export const SetLevelDocument: Operation<SetLevelMutation, SetLevelMutationVaria
 
 export const LevelInForceDocument: Operation<LevelInForceMutation, LevelInForceMutationVariables> = { name: "LevelInForce", text: "mutation LevelInForce($id:ID!){setNotificationLevel(id:$id)}" };
 
-export const WorkspaceDocument: Operation<WorkspaceQuery, WorkspaceQueryVariables> = { name: "Workspace", text: "query Workspace($id:ID!){workspace(id:$id){id name iconUrl memberCount onlineCount viewerPermissions owner{id}rev channels(first:100){edges{node{id name topic kind position isArchived viewerPermissions viewerFollows messageCount category{id name position}session{...ChannelSession}voiceStates{...VoiceParts}}}}members(first:100 online:true){edges{node{nickname timedOutUntil user{...UserParts}roles{id name color isHoisted}}}}}}" + UserParts + VoiceParts + ChannelSession };
-
 export const OnlineCountDocument: Operation<OnlineCountQuery, OnlineCountQueryVariables> = { name: "OnlineCount", text: "query OnlineCount($id:ID!){workspace(id:$id){id memberCount onlineCount}}" };
-
-export const WorkspaceEventsDocument: Operation<WorkspaceEventsSubscription, WorkspaceEventsSubscriptionVariables> = { name: "WorkspaceEvents", text: "subscription WorkspaceEvents($workspaces:[Position!]!){workspaceEvents(workspaces:$workspaces){__typename ...on WorkspaceChanged{workspace{id name iconUrl}rev}...on ChannelChanged{channel{id title name topic isArchived viewerPermissions workspace{id}}rev}...on ChannelGone{workspaceId channelId rev}...on OwnMembershipChanged{workspaceId member{nickname}rev}...on ChannelActivity{channelId messageCount rev}...on VoiceStateChanged{workspaceId left state{...VoiceParts}rev}...on WorkspaceCaughtUp{workspaceId rev reset}}}" + VoiceParts + UserParts };
-
-export const FollowChannelDocument: Operation<FollowChannelMutation, FollowChannelMutationVariables> = { name: "FollowChannel", text: "mutation FollowChannel($id:ID!$follow:Boolean!){followChannel(channelId:$id follow:$follow){id viewerFollows messageCount session{...ChannelSession}}}" + ChannelSession };
 
 export const MarkChannelsReadDocument: Operation<MarkChannelsReadMutation, MarkChannelsReadMutationVariables> = { name: "MarkChannelsRead", text: "mutation MarkChannelsRead($workspaceId:ID!$categoryId:ID){markChannelsRead(workspaceId:$workspaceId categoryId:$categoryId){unread}}" };
 
@@ -1504,13 +1018,7 @@ export const ArchiveChannelDocument: Operation<ArchiveChannelMutation, ArchiveCh
 
 export const CreateChannelDocument: Operation<CreateChannelMutation, CreateChannelMutationVariables> = { name: "CreateChannel", text: "mutation CreateChannel($input:CreateChannelInput!){createChannel(input:$input){id}}" };
 
-export const JoinVoiceDocument: Operation<JoinVoiceMutation, JoinVoiceMutationVariables> = { name: "JoinVoice", text: "mutation JoinVoice($channelId:ID!$selfMute:Boolean){joinVoice(channelId:$channelId selfMute:$selfMute){state{...VoiceParts}url token}}" + VoiceParts + UserParts };
-
-export const UpdateVoiceDocument: Operation<UpdateVoiceMutation, UpdateVoiceMutationVariables> = { name: "UpdateVoice", text: "mutation UpdateVoice($selfMute:Boolean$selfDeaf:Boolean){updateVoice(selfMute:$selfMute selfDeaf:$selfDeaf){...VoiceParts}}" + VoiceParts + UserParts };
-
-export const LeaveVoiceDocument: Operation<LeaveVoiceMutation, LeaveVoiceMutationVariables> = { name: "LeaveVoice", text: "mutation LeaveVoice{leaveVoice}" };
-
-export const ModerateVoiceDocument: Operation<ModerateVoiceMutation, ModerateVoiceMutationVariables> = { name: "ModerateVoice", text: "mutation ModerateVoice($channelId:ID!$userId:ID!$mute:Boolean$deaf:Boolean$disconnect:Boolean){moderateVoice(channelId:$channelId userId:$userId mute:$mute deaf:$deaf disconnect:$disconnect){...VoiceParts}}" + VoiceParts + UserParts };
+export const ModerateVoiceDocument: Operation<ModerateVoiceMutation, ModerateVoiceMutationVariables> = { name: "ModerateVoice", text: "mutation ModerateVoice($channelId:ID!$userId:ID!$mute:Boolean$deaf:Boolean$disconnect:Boolean){moderateVoice(channelId:$channelId userId:$userId mute:$mute deaf:$deaf disconnect:$disconnect){channelId}}" };
 
 export const ModeratorRightsDocument: Operation<ModeratorRightsQuery, ModeratorRightsQueryVariables> = { name: "ModeratorRights", text: "query ModeratorRights($id:ID!){workspace(id:$id){id name owner{id}viewerPermissions roles{id name}categories{id name}channels(first:100){edges{node{id name}}}}}" };
 
