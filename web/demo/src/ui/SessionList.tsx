@@ -1,4 +1,4 @@
-import type { Session } from "@confab/client";
+import { THREADS, type Session } from "@confab/client";
 import { useView } from "@confab/client/react";
 import { defaultRangeExtractor, useVirtualizer, type Range } from "@tanstack/react-virtual";
 import { useCallback, useLayoutEffect, useRef, useState, type KeyboardEvent } from "react";
@@ -23,6 +23,9 @@ const ROW_PX = 68;
 const PADDING_START_PX = 2;
 const PADDING_END_PX = 12;
 
+/** The row of all followed threads, which the demo shows at another place. */
+export const isThreadsGateway = ({ conversation }: Session) => conversation.__typename === "SubBizGateway" && conversation.subBiz === THREADS;
+
 /** One list of sessions, in the order of the client. */
 export function SessionList({ subBiz, categoryId, folders, current, start }: Props) {
   const { client } = useWorld();
@@ -31,7 +34,7 @@ export function SessionList({ subBiz, categoryId, folders, current, start }: Pro
 
   if (status === "failed") return <p className="empty" role="alert">The list didn't load. {error && reasonOf(error)} <button className="link" onClick={() => location.reload()}>Try again</button></p>;
   if (status === "loading") return <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4, 5, 6].map((each) => <i key={each} />)}</div>;
-  const sessions = all.filter((each) => !isDeleted(each));
+  const sessions = all.filter((each) => !isDeleted(each) && !isThreadsGateway(each));
   if (!sessions.length) {
     return (
       <div className="empty">

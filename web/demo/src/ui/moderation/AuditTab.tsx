@@ -3,6 +3,7 @@ import { useEffect, useState } from "react";
 
 import { AuditLogDocument, NamesOfDocument, type ModeratorRightsQuery, type NamesOfQuery } from "../../gql";
 import { Avatar } from "../Avatar";
+import { nameOf } from "../presence/usePresence";
 import { useWorld } from "../world";
 import { ACTION_GROUPS, actionsOf, changesOf, targetOf, verbOf, type ActionGroup, type AuditRow, type NamesById } from "./auditWords";
 import { List } from "./List";
@@ -35,11 +36,11 @@ function Entry({ row, names }: { row: AuditRow; names: NamesById }) {
   const changes = changesOf(row, names);
   return (
     <li className="entry">
-      <Avatar id={row.actor.id} name={row.actor.displayName} url={row.actor.avatarUrl} small />
+      <Avatar id={row.actor.id} name={nameOf(row.actor)} url={row.actor.avatarUrl} small />
       <div>
         <p>
-          <b>{row.actor.displayName}</b>
-          {row.onBehalfOf && <> for <b>{row.onBehalfOf.displayName}</b></>} {verbOf(row)}{target && <> <b>{target}</b></>}
+          <b>{nameOf(row.actor)}</b>
+          {row.onBehalfOf && <> for <b>{nameOf(row.onBehalfOf)}</b></>} {verbOf(row)}{target && <> <b>{target}</b></>}
         </p>
         {row.reason && <p className="note">“{row.reason}”</p>}
         {changes.length > 0 && (

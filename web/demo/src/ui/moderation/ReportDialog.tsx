@@ -4,6 +4,7 @@ import { useState } from "react";
 import { ReportMessageDocument } from "../../gql";
 import { Dialog } from "../Dialog";
 import { textOf } from "../format";
+import { useNewest } from "../presence/usePresence";
 import { useDo } from "../useDo";
 import { useWorld } from "../world";
 import { REASONS, type Reason } from "./words";
@@ -11,6 +12,7 @@ import { REASONS, type Reason } from "./words";
 /** Reports a message to the moderators. */
 export function ReportDialog({ message, close }: { message: Message; close: () => void }) {
   const { tell } = useWorld();
+  const sender = useNewest(message.sender);
   const run = useDo();
   const [reason, setReason] = useState<Reason>("SPAM");
   const [note, setNote] = useState("");
@@ -21,7 +23,7 @@ export function ReportDialog({ message, close }: { message: Message; close: () =
   };
   return (
     <Dialog title="Report this message" close={close}>
-      <blockquote className="reported" dir="auto"><b>{message.sender.displayName}</b>{textOf(message)}</blockquote>
+      <blockquote className="reported" dir="auto"><b>{sender.displayName}</b>{textOf(message)}</blockquote>
       <form onSubmit={(event) => (event.preventDefault(), void submit())}>
         <label>Why
           <select value={reason} onChange={(event) => setReason(event.target.value as Reason)}>
@@ -29,7 +31,7 @@ export function ReportDialog({ message, close }: { message: Message; close: () =
           </select>
         </label>
         <label>Note for the moderators, if you like<input value={note} maxLength={500} onChange={(event) => setNote(event.target.value)} /></label>
-        <p className="hint">The moderators see your name. {message.sender.displayName} does not see that you report them.</p>
+        <p className="hint">The moderators see your name. {sender.displayName} does not see that you report them.</p>
         <div className="answers"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button">Report</button></div>
       </form>
     </Dialog>

@@ -5,6 +5,7 @@ import { ReportsDocument, ResolveReportDocument, type Permission, type ReportPar
 import { Avatar } from "../Avatar";
 import { Icon } from "../Icon";
 import { Menu } from "../Menu";
+import { nameOf } from "../presence/usePresence";
 import { pathTo } from "../route";
 import { useAttempt, useDo } from "../useDo";
 import { useWorld } from "../world";
@@ -77,7 +78,7 @@ function ReportItem({ workspaceId, report, may, resolved }: { workspaceId: strin
     document.getElementById("moderation-panel")?.focus();
   };
   const ask = async ({ outcome, title, text, verb }: Action) => {
-    const name = person?.displayName ?? "the author";
+    const name = person ? nameOf(person) : "the author";
     if (await confirm({ title: title(name), text: text(name), verb })) await resolve(outcome);
   };
   const fits = ({ outcome, right }: Action) => may(right) && (outcome === "RECALL" ? report.message?.state === "NORMAL" : person !== null && person.id !== me && !isErased(person.id));
@@ -86,20 +87,20 @@ function ReportItem({ workspaceId, report, may, resolved }: { workspaceId: strin
   return (
     <li className="report" data-report={report.id}>
       <header>
-        {person && <Avatar id={person.id} name={person.displayName} url={person.avatarUrl} small />}
+        {person && <Avatar id={person.id} name={nameOf(person)} url={person.avatarUrl} small />}
         <div>
-          <b>{person?.displayName ?? "Unknown author"}</b>
-          <small>Reported by {report.reporter.displayName} · <time dateTime={report.createdAt}>{when(report.createdAt)}</time></small>
+          <b>{person ? nameOf(person) : "Unknown author"}</b>
+          <small>Reported by {nameOf(report.reporter)} · <time dateTime={report.createdAt}>{when(report.createdAt)}</time></small>
         </div>
         <span className="tag warn">{REASONS[report.reason]}</span>
       </header>
       {report.text !== null && report.text !== undefined && <blockquote className="reported" dir="auto">{report.text || <i>No text</i>}</blockquote>}
       {report.attachment && <p className="reported-file"><Icon name="file" /> {report.attachment.filename}</p>}
-      {report.note && <p className="note">{report.reporter.displayName}: “{report.note}”</p>}
+      {report.note && <p className="note">{nameOf(report.reporter)}: “{report.note}”</p>}
       <footer>
         {report.message && report.message.state !== "RECALLED" && <a href={pathTo({ workspaceId, conversationId: report.message.conversationId, seq: report.message.seq })}>Show in channel</a>}
         {action ? (
-          <small className="outcome"><Icon name="shield" /> {OUTCOMES[action]}{report.resolvedBy && ` by ${report.resolvedBy.displayName}`}</small>
+          <small className="outcome"><Icon name="shield" /> {OUTCOMES[action]}{report.resolvedBy && ` by ${nameOf(report.resolvedBy)}`}</small>
         ) : (
           <span className="answers">
             <button className="button quiet" disabled={busy} onClick={() => void resolve("NONE")}>Close without action</button>

@@ -1,4 +1,4 @@
-import type { Presence, Session, User, View } from "@confab/client";
+import { ERASED_NAME, isErased, type Presence, type Session, type User, type View } from "@confab/client";
 import { useView } from "@confab/client/react";
 import { useEffect, useState } from "react";
 
@@ -14,13 +14,17 @@ export function usePresence(userId: string | null | undefined): Presence | undef
   return useView<Presence | undefined>(userId ? client.presence(userId) : UNKNOWN);
 }
 
+/** The displayed name of a user. That of an erased user is a pseudonym. */
+export const nameOf = ({ displayName }: Pick<User, "displayName">) => (isErased(displayName) ? ERASED_NAME : displayName);
+
 /** A person with their newest name and picture: users in answers and messages are as they were then. */
 export function useNewest<Person extends User | null | undefined>(person: Person): Person | User {
   const { client, me } = useWorld();
   const isMe = person?.id === me;
   const own = useView(client.me);
-  const other = usePresence(isMe ? null : person?.id)?.user;
-  return (person && (isMe ? own : other)) ?? person;
+  const other = usePresence(isMe || (person && isErased(person.id)) ? null : person?.id)?.user;
+  const newest = (person && (isMe ? own : other)) ?? person;
+  return newest && isErased(newest.displayName) ? { ...newest, displayName: ERASED_NAME } : newest;
 }
 
 /** The title of a conversation: of a private one, the newest name of the other person. */

@@ -1,10 +1,11 @@
 import type { Session, User } from "@confab/client";
 import { useView } from "@confab/client/react";
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 
 import { matching } from "../../confab/folding";
 import { EVERYWHERE, type FoundMessage, type SearchState } from "../../confab/search";
 import { ChannelNamesDocument, type ChannelNamesQuery } from "../../gql";
+import { isThreadsGateway } from "../SessionList";
 import { useWorld } from "../world";
 
 type Workspace = NonNullable<ChannelNamesQuery["workspace"]>;
@@ -33,7 +34,8 @@ const NOTHING_KNOWN: NamedChannel[] = [];
 /** Sessions and channels that are found by name: all sessions, and the channels of all workspaces. */
 export function useNames() {
   const { client } = useWorld();
-  const { sessions } = useView(client.sessions());
+  const { sessions: all } = useView(client.sessions());
+  const sessions = useMemo(() => all.filter((each) => !isThreadsGateway(each)), [all]);
   const workspaceIds = useView(client.workspaces).map(({ id }) => id).join(" ");
   const [channels, setChannels] = useState(NOTHING_KNOWN);
   useEffect(() => {
