@@ -23,7 +23,7 @@ export function useNewest<Person extends User | null | undefined>(person: Person
   const isMe = person?.id === me;
   const own = useView(client.me);
   const other = usePresence(isMe || (person && isErased(person.id)) ? null : person?.id)?.user;
-  const newest = (person && (isMe ? own : other)) ?? person;
+  const newest: Person | User = (person && (isMe ? own : other)) ?? person;
   return newest && isErased(newest.displayName) ? { ...newest, displayName: ERASED_NAME } : newest;
 }
 
