@@ -6,8 +6,10 @@ import { useEffect, useState } from "react";
 import { openAnswers } from "../confab/answers";
 import { openDeletions } from "../confab/deletions";
 import { nameDevice, thisDevice } from "../confab/device";
+import { openDrafts } from "../confab/drafts";
 import { openPush } from "../confab/push";
 import { openSearch } from "../confab/search";
+import { openUploads } from "../confab/uploads";
 import { people, place, tokensOf, type Person } from "../signIn";
 import logo from "../logo.svg";
 import { Confirm } from "./Confirm";
@@ -56,7 +58,8 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
     };
     const endFirst = client.sessions().subscribe(afterFirstScreen);
     void people().then((all) => setCast(all ?? []));
-    setWorld({ me: token.userId, client, answers, deletions, device, push, search });
+    const drafts = openDrafts(place, token.userId);
+    setWorld({ me: token.userId, client, answers, deletions, device, drafts, push, search, uploads: openUploads(client) });
     return () => {
       endFirst();
       search.stop();
@@ -75,7 +78,7 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
   return (
     <WorldContext value={{ ...world, people: cast, tell: setTrouble, confirm, offerUndo: undoing.offer }}>
       <ConfabProvider client={world.client}>
-        <Panes leave={() => (undoing.settle(), void world.push.signOut().then(() => (world.client.forget(), signedOut(""))))} />
+        <Panes leave={() => (undoing.settle(), void world.push.signOut().then(() => (world.client.forget(), world.drafts.forget(), signedOut(""))))} />
         {asked && <Confirm {...asked} />}
         <UndoBar {...undoing} />
         {trouble && <p className="toast" role="alert" popover="manual" ref={showOnTop}>{trouble}</p>}

@@ -5,8 +5,10 @@ import { createContext, useContext, useEffect, useMemo, useState } from "react";
 
 import type { Answer, Answers } from "../confab/answers";
 import type { Deletions } from "../confab/deletions";
+import type { Drafts } from "../confab/drafts";
 import type { Push } from "../confab/push";
 import type { Search } from "../confab/search";
+import type { Uploads } from "../confab/uploads";
 import type { Person } from "../signIn";
 import type { Question } from "./Confirm";
 import type { Undoable } from "./undo/useUndo";
@@ -17,8 +19,10 @@ export interface World {
   answers: Answers;
   deletions: Deletions;
   device: Device;
+  drafts: Drafts;
   push: Push;
   search: Search;
+  uploads: Uploads;
   people: Person[];
   /** Shows the user why something failed. */
   tell: (what: string) => void;

@@ -2,19 +2,18 @@ import { useState, type CSSProperties, type MouseEvent, type ReactNode } from "r
 
 import { reachable } from "../../confab/addresses";
 import { blurred } from "../../confab/thumbHash";
-import type { FilePartsFragment } from "../../gql";
 import { Icon } from "../Icon";
 import { useWorld } from "../world";
 import { Lightbox } from "./Lightbox";
-import { useNewAddress } from "./useFiles";
-import { isPicture, size } from "./words";
+import { useFile } from "./useFiles";
+import { isPicture, size, type MessageFile } from "./words";
 
 const WIDEST_PX = 340;
 const HIGHEST_PX = 360;
 const NARROWEST_PX = 120;
 
 /** The files of a message: pictures together, then players and cards. */
-export function Attachments({ files }: { files: readonly FilePartsFragment[] }) {
+export function Attachments({ files }: { files: readonly MessageFile[] }) {
   const [open, setOpen] = useState<number | null>(null);
   const pictures = files.filter((each) => each.url && isPicture(each.contentType));
   const others = files.filter((each) => !pictures.includes(each));
@@ -42,15 +41,15 @@ function space(width: number | null, height: number | null): CSSProperties {
   return { width: Math.max(NARROWEST_PX, Math.round(width * scale)), aspectRatio: `${width} / ${height}` };
 }
 
-const meanwhile = (file: FilePartsFragment, localPicture: string | null): CSSProperties => {
+const meanwhile = (file: MessageFile, localPicture: string | null): CSSProperties => {
   const picture = localPicture ?? (file.thumbHash && blurred(file.thumbHash));
   return picture ? { backgroundImage: `url("${picture}")` } : {};
 };
 
-function Picture({ file, alone, open }: { file: FilePartsFragment; alone: boolean; open: () => void }) {
+function Picture({ file: given, alone, open }: { file: MessageFile; alone: boolean; open: () => void }) {
   const { uploads } = useWorld();
-  const [hidden, setHidden] = useState(file.spoiler);
-  const { askAfterError, attempt } = useNewAddress(file.id);
+  const [hidden, setHidden] = useState(given.spoiler);
+  const { file, askAfterError, attempt } = useFile(given);
   const label = file.description ?? file.filename;
   const sources = [[file.small, 320], [file.medium, 640], [file.large, 1280]].flatMap(([url, width]) => (url ? [`${reachable(String(url))} ${width}w`] : []));
   return (
@@ -87,8 +86,8 @@ function Hidden({ when, children }: { when: boolean; children: ReactNode }) {
   return <button type="button" className="file-card spoiler-card" onClick={() => setHidden(false)}><Icon name="eye" /> Spoiler: show the file</button>;
 }
 
-function Player({ file }: { file: FilePartsFragment }) {
-  const { askAfterError, attempt } = useNewAddress(file.id);
+function Player({ file: given }: { file: MessageFile }) {
+  const { file, askAfterError, attempt } = useFile(given);
   const label = file.description ?? file.filename;
   const common = { src: reachable(file.url!), controls: true, preload: "metadata", "aria-label": label, onError: askAfterError } as const;
   return (
@@ -101,7 +100,7 @@ function Player({ file }: { file: FilePartsFragment }) {
 
 const STATES = { UPLOADING: "not sent yet", SCANNING: "being checked for viruses", REJECTED: "refused: it may be harmful", REMOVED: "no longer there" };
 
-function FileCard({ file }: { file: FilePartsFragment }) {
+function FileCard({ file }: { file: MessageFile }) {
   const body = (
     <>
       <Icon name="file" />
@@ -112,12 +111,12 @@ function FileCard({ file }: { file: FilePartsFragment }) {
   return <Download file={file} className="file-card">{body}<Icon name="download" /></Download>;
 }
 
-const ending = ({ filename, contentType }: FilePartsFragment) => /\.([A-Za-z0-9]{1,5})$/.exec(filename)?.[1]?.toUpperCase() ?? contentType;
+const ending = ({ filename, contentType }: MessageFile) => /\.([A-Za-z0-9]{1,5})$/.exec(filename)?.[1]?.toUpperCase() ?? contentType;
 
 /** A link that saves the file. Its address may have ended since, so a click asks for it again. */
-export function Download({ file, className, children }: { file: FilePartsFragment; className?: string; children: ReactNode }) {
+export function Download({ file, className, children }: { file: MessageFile; className?: string; children: ReactNode }) {
   const { tell } = useWorld();
-  const { ask } = useNewAddress(file.id);
+  const { ask } = useFile(file);
   const save = async (event: MouseEvent) => {
     event.preventDefault();
     const now = await ask();

@@ -1,17 +1,19 @@
+import type { Message } from "@confab/client";
 import { useState, type CSSProperties } from "react";
 
 import { reachable } from "../../confab/addresses";
-import type { EmbedPartsFragment } from "../../gql";
 import { time, day } from "../format";
 
+type Embed = Message["embeds"][number];
+
 /** Previews of a message's links, and cards of bots. */
-export function Embeds({ embeds }: { embeds: readonly EmbedPartsFragment[] }) {
+export function Embeds({ embeds }: { embeds: readonly Embed[] }) {
   return <div className="embeds">{embeds.map((each, index) => <Card key={each.url ?? index} embed={each} />)}</div>;
 }
 
 const isLink = (url: string) => /^https?:\/\//i.test(url);
 
-function Card({ embed }: { embed: EmbedPartsFragment }) {
+function Card({ embed }: { embed: Embed }) {
   const { url, title, description, siteName, authorName, color, fields, publishedAt } = embed;
   const image = embed.image ?? embed.thumbnail;
   const large = embed.type === "IMAGE" || embed.type === "VIDEO" || !!embed.image;

@@ -3,13 +3,13 @@ import { createPortal } from "react-dom";
 
 import { reachable } from "../../confab/addresses";
 import { blurred } from "../../confab/thumbHash";
-import type { FilePartsFragment } from "../../gql";
 import { Icon } from "../Icon";
 import { Download } from "./Attachments";
-import { useNewAddress } from "./useFiles";
+import { useFile } from "./useFiles";
+import type { MessageFile } from "./words";
 
 /** Pictures in the size of the window. Arrow keys go through them, Escape closes. */
-export function Lightbox({ pictures, first, close }: { pictures: readonly FilePartsFragment[]; first: number; close: () => void }) {
+export function Lightbox({ pictures, first, close }: { pictures: readonly MessageFile[]; first: number; close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [index, setIndex] = useState(first);
   const file = pictures[Math.min(index, pictures.length - 1)];
@@ -42,8 +42,8 @@ export function Lightbox({ pictures, first, close }: { pictures: readonly FilePa
   );
 }
 
-function Large({ file }: { file: FilePartsFragment }) {
-  const { askAfterError, attempt } = useNewAddress(file.id);
+function Large({ file: given }: { file: MessageFile }) {
+  const { file, askAfterError, attempt } = useFile(given);
   const picture = file.thumbHash && blurred(file.thumbHash);
   return (
     <img

@@ -1,30 +1,28 @@
-import { useRef, useState, useSyncExternalStore, type DragEvent } from "react";
+import { useView } from "@confab/client/react";
+import { useRef, useState, type DragEvent } from "react";
 
 import { MOST_FILES } from "../../confab/uploads";
-import { FileDocument, type FilePartsFragment } from "../../gql";
+import { FileDocument } from "../../gql";
 import { useWorld } from "../world";
-
-export function useFiles(conversationId: string) {
-  const { uploads } = useWorld();
-  const files = useSyncExternalStore(uploads.onChange, uploads.files).filter((each) => each.conversationId === conversationId);
-  const heldMessages = useSyncExternalStore(uploads.onChange, uploads.heldMessages).filter((each) => each.conversationId === conversationId);
-  const waiting = new Set(heldMessages.flatMap((each) => each.files));
-  return { files, heldMessages, drafts: files.filter(({ key }) => !waiting.has(key)) };
-}
+import type { MessageFile } from "./words";
 
 const AGAIN_MS = 10_000;
 const MOST_ATTEMPTS = 5;
 
-/** Asks for the file's addresses again, which are valid for an hour. The cache then shows the new ones. Null: it is gone, or offline. */
-export function useNewAddress(id: string) {
+/** A file with addresses that work: they are valid for an hour, and then asked for again. */
+export function useFile(given: MessageFile) {
   const { client } = useWorld();
   const askedAt = useRef(0);
   const [attempt, setAttempt] = useState(0);
-  const ask = async (): Promise<FilePartsFragment | null> => {
-    const { data } = await client.query(FileDocument, { id }, { requestPolicy: "network-only" }).toPromise();
-    return data?.attachment ?? null;
+  const [answer, setAnswer] = useState<{ to: MessageFile; file: MessageFile } | null>(null);
+  /** Null: it is gone, or there is no network. */
+  const ask = async (): Promise<MessageFile | null> => {
+    const file = await client.api.request(FileDocument, { id: given.id }).then(({ attachment }) => attachment, () => null);
+    if (file) setAnswer({ to: given, file });
+    return file;
   };
   return {
+    file: answer?.to === given ? answer.file : given,
     ask,
     /** The `key` of the element that loads the file: it loads again after an error, also if the address is still the same. */
     attempt,
@@ -41,10 +39,10 @@ export function useNewAddress(id: string) {
 /** Adds files to the next message, as many as one takes. */
 export function useAdd(conversationId: string) {
   const { uploads, tell } = useWorld();
-  const { drafts } = useFiles(conversationId);
-  return (chosen: Iterable<File>) => {
-    const all = [...chosen];
-    const room = Math.max(0, MOST_FILES - drafts.length);
+  const chosen = useView(uploads.chosenFor(conversationId));
+  return (files: Iterable<File>) => {
+    const all = [...files];
+    const room = Math.max(0, MOST_FILES - chosen.length);
     if (all.length > room) tell(`A message has at most ${MOST_FILES} files. Send the others with the next one.`);
     uploads.add(conversationId, all.slice(0, room));
   };

@@ -1,4 +1,8 @@
 /** Words for files. */
+import type { Message } from "@confab/client";
+
+export type MessageFile = Message["attachments"][number];
+
 const UNITS = ["B", "KB", "MB", "GB"];
 
 export function size(bytes: number): string {

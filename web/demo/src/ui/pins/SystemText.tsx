@@ -1,10 +1,17 @@
-import type { Message } from "@confab/client";
+import type { Message, User } from "@confab/client";
 
 import { textOf } from "../format";
 import { useWorld } from "../world";
 
+interface Props {
+  message: Message;
+  /** With the newest name. */
+  sender: User;
+  jump: (seq: number) => void;
+}
+
 /** A SYSTEM message. If it announces a pin, it names the person and links to the pinned message. */
-export function SystemText({ message: { content, sender, systemEvent, replyTo }, jump }: { message: Message; jump: (seq: number) => void }) {
+export function SystemText({ message: { content, systemEvent, replyTo }, sender, jump }: Props) {
   const { me } = useWorld();
   if (systemEvent?.kind !== "MESSAGE_PINNED" || !replyTo) return <span>{content}</span>;
   return (

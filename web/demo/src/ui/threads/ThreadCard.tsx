@@ -1,26 +1,29 @@
+import type { User } from "@confab/client";
 import type { MouseEvent } from "react";
 
-import type { PreviewPartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
 import { useIsBlocked } from "../blocking/useBlocks";
 import { moment, textOf } from "../format";
 import { Menu } from "../Menu";
+import { useNewest } from "../presence/usePresence";
 import { go, pathTo } from "../route";
 import { useWorld } from "../world";
 import { useLatestReplies, type FollowedThread } from "./useFollowedThreads";
 import { usePlaceName } from "./usePlace";
 import { moreReplies, replies } from "./words";
 
-interface Props extends FollowedThread {
+interface Props {
+  session: FollowedThread;
   markRead: () => void;
   unfollow: () => void;
 }
 
 /** A followed thread: where it is, the message that it belongs to, and its latest replies. */
-export function ThreadCard({ thread, unreadCount, markRead, unfollow }: Props) {
+export function ThreadCard({ session, markRead, unfollow }: Props) {
+  const { conversation: thread, unreadCount } = session;
   const { parent, replyCount } = thread;
   const { name, workspaceId, workspaceName } = usePlaceName(parent.conversationId);
-  const latest = useLatestReplies(thread.id);
+  const latest = useLatestReplies(session);
   const route = { workspaceId, conversationId: thread.id };
   const hidden = latest && replyCount - latest.filter(({ state }) => state === "NORMAL").length;
   // The address alone does not say where "back" leads.
@@ -57,11 +60,12 @@ export function ThreadCard({ thread, unreadCount, markRead, unfollow }: Props) {
   );
 }
 
-type Excerpted = Pick<PreviewPartsFragment, "sender" | "content" | "state" | "attachments" | "createdAt">;
+type Excerpted = Pick<FollowedThread["conversation"]["parent"], "content" | "state" | "attachments" | "createdAt"> & { sender: User };
 
 function Excerpt({ message, isParent = false, isNew = false }: { message: Excerpted; isParent?: boolean; isNew?: boolean }) {
   const { me } = useWorld();
-  const { sender, createdAt } = message;
+  const sender = useNewest(message.sender);
+  const { createdAt } = message;
   const isBlocked = useIsBlocked(sender.id);
   return (
     <div className={["excerpt-of", isParent ? "parent" : "", isNew ? "new" : ""].join(" ")}>

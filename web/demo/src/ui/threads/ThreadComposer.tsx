@@ -1,27 +1,26 @@
+import type { Message } from "@confab/client";
 import { useState } from "react";
 
-import { Composer } from "../Composer";
+import { Composer, type ComposerProps, type NewMessage } from "../messages/Composer";
 import { RoomComposer } from "../Room";
-import type { usePlace } from "./usePlace";
+import { useWorld } from "../world";
+import type { Place } from "./usePlace";
 
-type ComposerProps = Parameters<typeof Composer>[0];
-
-interface Props extends Pick<ComposerProps, "box" | "conversationId" | "replying" | "editing" | "sent" | "done" | "editLast"> {
-  parentId: string;
-  place: ReturnType<typeof usePlace>;
+interface Props extends Omit<ComposerProps, "send" | "people" | "mayMentionAll"> {
+  parent: Message;
+  place: Place;
   placeName: string;
 }
 
 /** Writes a reply, which may be shown in the conversation too. */
-export function ThreadComposer({ parentId, place, placeName, sent, ...props }: Props) {
+export function ThreadComposer({ parent, place, placeName, ...props }: Props) {
+  const { client } = useWorld();
   const [broadcast, setBroadcast] = useState(false);
-  const all = {
-    ...props,
-    to: { threadOf: parentId, broadcast },
-    label: "Reply",
-    mayMentionAll: place.mayMentionAll,
-    sent: () => (setBroadcast(false), sent()),
+  const send = (reply: NewMessage) => {
+    client.send(parent.conversationId, { ...reply, threadOf: parent.id, broadcast });
+    setBroadcast(false);
   };
+  const all = { ...props, send, label: "Reply", mayMentionAll: place.mayMentionAll };
   return (
     <div className="thread-composer">
       {place.workspaceId ? <RoomComposer workspaceId={place.workspaceId} {...all} /> : <Composer people={place.people} {...all} />}

@@ -1,12 +1,13 @@
-import type { ThreadPartsFragment } from "../../gql";
+import type { Thread, User } from "@confab/client";
+
 import { Avatar } from "../Avatar";
 import { since } from "../format";
 import { Icon } from "../Icon";
-import { useMinutes } from "../presence/usePresence";
+import { useMinutes, useNewest } from "../presence/usePresence";
 import { replies } from "./words";
 
 interface Props {
-  thread: ThreadPartsFragment;
+  thread: Thread;
   open: () => void;
 }
 
@@ -17,12 +18,17 @@ export function ThreadLine({ thread: { replyCount, participants, lastReplyAt }, 
   return (
     <button className="thread-line" onClick={open}>
       <span className="faces">
-        {participants.map(({ id, displayName, avatarUrl }) => <Avatar key={id} id={id} name={displayName} url={avatarUrl} small />)}
+        {participants.map((each) => <Face key={each.id} user={each} />)}
       </span>
       <b>{replies(replyCount)}</b>
       {lastReplyAt && <span className="last-reply">Last reply {since(lastReplyAt)}</span>}
     </button>
   );
+}
+
+function Face({ user }: { user: User }) {
+  const { id, displayName, avatarUrl } = useNewest(user);
+  return <Avatar id={id} name={displayName} url={avatarUrl} small />;
 }
 
 /** Above a reply that is shown in the conversation too. */

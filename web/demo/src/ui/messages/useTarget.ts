@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 
-import { entryNow, useEntry } from "./route";
+import { entryNow, useEntry } from "../route";
 
 export interface Target {
   seq: number;

@@ -1,21 +1,24 @@
-import type { Message, User } from "@confab/client";
+import type { Draft, Message, Upload, User } from "@confab/client";
+import { useView } from "@confab/client/react";
 import { useEffect, useId, useLayoutEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
 import { flushSync } from "react-dom";
 
-import { EditMessageDocument, StartTypingDocument, StopTypingDocument } from "../gql";
-import { Avatar } from "./Avatar";
-import { Tray } from "./files/Tray";
-import { useAdd, useFiles } from "./files/useFiles";
-import { textOf } from "./format";
-import { Icon } from "./Icon";
-import { useDo } from "./useDo";
-import { useWorld } from "./world";
+import { Avatar } from "../Avatar";
+import { Tray } from "../files/Tray";
+import { useAdd } from "../files/useFiles";
+import { textOf } from "../format";
+import { Icon } from "../Icon";
+import { useAttempt } from "../useDo";
+import { useWorld } from "../world";
 
-interface Props {
+export type NewMessage = Draft & { files: readonly Upload[] };
+
+export interface ComposerProps {
   box: RefObject<HTMLTextAreaElement | null>;
   conversationId: string;
-  /** Where a message goes: a person if the conversation does not exist yet, or the message that a thread belongs to. */
-  to: { toUserId: string } | { conversationId: string } | { threadOf: string; broadcast: boolean };
+  send: (message: NewMessage) => void;
+  /** The conversation does not exist yet, so nobody is told that the user is typing. */
+  isNew?: boolean;
   /** The name of the box. */
   label?: string;
   /** People who may be mentioned. */
@@ -28,24 +31,18 @@ interface Props {
   editLast: () => void;
 }
 
-const TYPING_EVERY_MS = 3000;
 const EVERYBODY = { id: "*", displayName: "everybody" };
 
-/** Drafts by conversation, for as long as the page is open. */
-const drafts = new Map<string, string>();
-
-export function Composer({ box, conversationId, to, label = "Message", people, mayMentionAll, replying, editing, sent, done, editLast }: Props) {
-  const { me, client, outbox, uploads } = useWorld();
-  const { drafts: files } = useFiles(conversationId);
+export function Composer({ box, conversationId, send: sendMessage, isNew = false, label = "Message", people, mayMentionAll, replying, editing, sent, done, editLast }: ComposerProps) {
+  const { me, client, drafts, uploads } = useWorld();
+  const files = useView(uploads.chosenFor(conversationId));
   const add = useAdd(conversationId);
   const mentions = useId();
   const chooser = useRef<HTMLInputElement>(null);
-  const run = useDo();
-  const [text, setText] = useState(drafts.get(conversationId) ?? "");
+  const attempt = useAttempt();
+  const [text, setText] = useState(() => drafts.of(conversationId));
   const [wanted, setWanted] = useState<string | null>(null);
   const [choice, setChoice] = useState(0);
-  const typedAt = useRef(0);
-  const typing = useRef(false); // As the others see it.
 
   const known = [...people.filter(({ id }) => id !== me), ...(mayMentionAll ? [EVERYBODY] : [])];
   const fitting = wanted === null ? [] : known.filter((each) => each.displayName.toLowerCase().startsWith(wanted.toLowerCase())).slice(0, 6);
@@ -56,37 +53,31 @@ export function Composer({ box, conversationId, to, label = "Message", people, m
   useLayoutEffect(() => {
     if (!editing) return;
     setText(editing.content ?? "");
-    return () => setText(drafts.get(conversationId) ?? "");
+    return () => setText(drafts.of(conversationId));
   }, [editing]);
   useLayoutEffect(() => {
     box.current!.style.height = "0";
     box.current!.style.height = `${Math.min(box.current!.scrollHeight, 160)}px`;
   }, [text]);
 
-  const stopTyping = () => {
-    if (typing.current) void client.mutation(StopTypingDocument, { conversationId }).toPromise();
-    typing.current = false;
-  };
+  const stopTyping = () => client.stopTyping(conversationId);
   useEffect(() => stopTyping, []); // When the conversation is left.
 
   const change = (value: string) => {
     setText(value);
-    if (!editing) drafts.set(conversationId, value);
+    if (!editing) drafts.keep(conversationId, value);
     const upToCaret = value.slice(0, box.current!.selectionStart);
     setWanted(/(?:^|\s)@([\p{L}\p{N} ]{0,30})$/u.exec(upToCaret)?.[1] ?? null);
     setChoice(0);
     if (!value.trim()) stopTyping();
-    if (!value.trim() || editing || "toUserId" in to || Date.now() - typedAt.current < TYPING_EVERY_MS) return;
-    typedAt.current = Date.now();
-    typing.current = true;
-    void client.mutation(StartTypingDocument, { conversationId }).toPromise();
+    else if (!editing && !isNew) client.startTyping(conversationId);
   };
 
   const pick = (name: string) => {
     const caret = box.current!.selectionStart;
     const start = text.lastIndexOf("@", caret - 1);
     const value = `${text.slice(0, start)}@${name} ${text.slice(caret)}`;
-    drafts.set(conversationId, value);
+    if (!editing) drafts.keep(conversationId, value);
     setWanted(null);
     // At once: the next key may come before the next frame.
     flushSync(() => setText(value));
@@ -98,7 +89,7 @@ export function Composer({ box, conversationId, to, label = "Message", people, m
   const saveEdit = async (edited: Message, content: string) => {
     setWanted(null);
     // If this fails, the text stays, to be sent again.
-    const saved = content === edited.content || (await run(EditMessageDocument, { id: edited.id, content }));
+    const saved = content === edited.content || (await attempt(client.edit(edited.id, content)));
     if (saved && now.current === edited) done();
   };
 
@@ -107,18 +98,15 @@ export function Composer({ box, conversationId, to, label = "Message", people, m
     if (editing) return void (content && saveEdit(editing, content));
     if (!content && !files.length) return;
     const mentioned = known.filter((each) => content.includes(`@${each.displayName}`)).map(({ id }) => id);
-    const input = {
-      ...to,
-      content,
+    sendMessage({
+      text: content,
+      files: uploads.take(conversationId),
       mentions: mentioned.filter((id) => id !== EVERYBODY.id),
       mentionAll: mentioned.includes(EVERYBODY.id),
       ...(replying && { replyToId: replying.id }),
-    };
-    if (files.length) uploads.send(conversationId, input, files.map(({ key }) => key));
-    else outbox.send(conversationId, input);
+    });
     sent();
-    drafts.delete(conversationId);
-    typing.current = false;
+    drafts.keep(conversationId, "");
     setText("");
     setWanted(null);
     done();

@@ -1,25 +1,27 @@
-import type { Message, Session } from "@confab/client";
+import type { Message, PendingMessage, Session } from "@confab/client";
 import { memo, useEffect, useMemo, useState, type ReactNode } from "react";
 
-import type { Outgoing } from "../confab/outbox";
-import type { HeldMessage } from "../confab/uploads";
-import { Bubble, HeldBubble, PendingBubble, type MessageActions } from "./Bubble";
-import { plural } from "./format";
-import { Icon } from "./Icon";
+import { plural } from "../format";
+import { Icon } from "../Icon";
+import { statusOf, type Status } from "../Ticks";
+import { useWorld } from "../world";
+import { Bubble } from "./Bubble";
 import { rowsOf, seqOf, type Row } from "./messageRows";
-import { statusOf, type Status } from "./Ticks";
-import { useLatestActions } from "./useLatestActions";
+import { PendingBubble } from "./PendingBubble";
 import { useMessageScrolling } from "./useMessageScrolling";
 import type { Target } from "./useTarget";
-import { useWorld } from "./world";
 
-interface Props extends MessageActions {
-  messages: Message[];
+interface Props {
+  /** Changes when another part of the history is displayed. */
+  part: number;
+  messages: readonly Message[];
+  /** The user's messages that are not stored yet. */
+  pending: readonly PendingMessage[];
   loaded: boolean;
-  outgoing: Outgoing[];
-  /** Messages that wait for their files. */
-  heldMessages: HeldMessage[];
-  session: Session | null;
+  /** How far a private conversation has got at the other person; null without. */
+  receipts: Session | null;
+  /** The number of unread messages; undefined: those below the visible part. */
+  unread: number | undefined;
   /** Messages of others have the sender's name and picture. */
   showsSenders: boolean;
   /** The line "New messages" is after this seq. */
@@ -36,8 +38,6 @@ interface Props extends MessageActions {
   /** Null if the newest message is there. */
   loadNewer: (() => Promise<unknown>) | null;
   goToNewest: () => void;
-  /** How many messages are unread, if the session does not say it. */
-  unread?: number | undefined;
   /** The name of the list. */
   label?: string;
   /** Displayed instead of messages if there are none. */
@@ -49,14 +49,14 @@ interface Props extends MessageActions {
 const HIGHLIGHT_MS = 2500;
 
 /** The messages of a conversation. Only those near the visible part are in the document. */
-export function MessageList({ loaded, label = "Messages", empty = "No messages yet. Say hello!", top, ...props }: Props) {
+export function MessageList({ part, loaded, label = "Messages", empty = "No messages yet. Say hello!", top, ...props }: Props) {
   const { me } = useWorld();
-  const { messages, outgoing, heldMessages, showsSenders, loadOlder } = props;
-  const rows = useMemo(() => rowsOf(messages, outgoing, heldMessages, me, showsSenders), [messages, outgoing, heldMessages, me, showsSenders]);
+  const { messages, pending, showsSenders, loadOlder } = props;
+  const rows = useMemo(() => rowsOf(messages, pending, me, showsSenders), [messages, pending, me, showsSenders]);
   const loading = !loaded && <div className="skeletons bubbles" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>;
   const above = loading || (!loadOlder && top);
   // Once they are loaded, the list begins where the user left it, whatever was written meanwhile.
-  if (rows.length) return <Rows key={String(loaded)} rows={rows} label={label} above={above} {...props} />;
+  if (rows.length) return <Rows key={`${part} ${loaded}`} rows={rows} label={label} above={above} {...props} />;
   return (
     <div className="history">
       <div className="messages" role="log" aria-label={label} aria-live="off" tabIndex={0}>
@@ -67,11 +67,10 @@ export function MessageList({ loaded, label = "Messages", empty = "No messages y
   );
 }
 
-type RowsProps = Omit<Props, "loaded" | "label" | "empty" | "top"> & { rows: Row[]; label: string; above: ReactNode };
+type RowsProps = Omit<Props, "part" | "loaded" | "label" | "empty" | "top"> & { rows: Row[]; label: string; above: ReactNode };
 
-function Rows({ rows, label, above, messages, outgoing: _outgoing, heldMessages: _held, session, showsSenders, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, unread: givenUnread, ...given }: RowsProps) {
+function Rows({ rows, label, above, messages, receipts, showsSenders, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, unread }: RowsProps) {
   const { me } = useWorld();
-  const actions = useLatestActions<MessageActions>(given);
   const [lit, setLit] = useState<Target | null>(null);
   const firstNew = useMemo(
     () => (line === null ? undefined : messages.find((each) => each.seq > line && each.sender.id !== me && each.contentType !== "SYSTEM")),
@@ -97,7 +96,7 @@ function Rows({ rows, label, above, messages, outgoing: _outgoing, heldMessages:
     return () => clearTimeout(timer ?? undefined);
   }, [lit]);
 
-  const unread = session?.unreadCount ?? givenUnread ?? below;
+  const count = unread ?? below;
   const newest = loadNewer ? -1 : (messages.at(-1)?.seq ?? -1);
   return (
     <div className="history">
@@ -117,14 +116,12 @@ function Rows({ rows, label, above, messages, outgoing: _outgoing, heldMessages:
                 {isNew && <p className="new-messages"><span>New messages</span></p>}
                 <RowContent
                   row={row}
-                  session={session}
                   showsSenders={showsSenders}
                   follows={"follows" in row && row.follows && !isNew}
                   lit={!!lit && seqOf(row) === lit.seq}
-                  status={message && statusOf(message, session)}
+                  status={message && statusOf(message, receipts)}
                   setSize={newest}
                   isTabStop={row.key === tabStop}
-                  actions={actions}
                 />
               </div>
             );
@@ -133,9 +130,9 @@ function Rows({ rows, label, above, messages, outgoing: _outgoing, heldMessages:
         {loadNewer && <div className="spinner" role="status" aria-label="Loading newer messages" />}
       </div>
       {!atEnd && (
-        <button className="icon to-end" aria-label={`To the newest message${unread ? `, ${plural(unread, "unread message")}` : ""}`} onClick={() => (loadNewer ? goToNewest() : toEnd())}>
+        <button className="icon to-end" aria-label={`To the newest message${count ? `, ${plural(count, "unread message")}` : ""}`} onClick={() => (loadNewer ? goToNewest() : toEnd())}>
           <Icon name="down" />
-          {unread > 0 && <span className="badge" aria-hidden="true">{unread}</span>}
+          {count > 0 && <span className="badge" aria-hidden="true">{count}</span>}
         </button>
       )}
     </div>
@@ -144,21 +141,17 @@ function Rows({ rows, label, above, messages, outgoing: _outgoing, heldMessages:
 
 interface ContentProps {
   row: Row;
-  session: Session | null;
   showsSenders: boolean;
   follows: boolean;
   lit: boolean;
   status: Status | null;
   setSize: number;
   isTabStop: boolean;
-  actions: MessageActions;
 }
 
 /** Rendered again only if something of this row changes: many rows pass while the user scrolls. */
-const RowContent = memo(function RowContent({ row, status, actions, ...props }: ContentProps) {
-  if ("outgoing" in row) return <PendingBubble item={row.outgoing} />;
-  if ("heldMessage" in row) return <HeldBubble held={row.heldMessage} />;
-  return <Bubble message={row.message} status={status!} {...props} {...actions} />;
+const RowContent = memo(function RowContent({ row, status, ...props }: ContentProps) {
+  return "pending" in row ? <PendingBubble item={row.pending} /> : <Bubble message={row.message} status={status!} {...props} />;
 }, (before, after) => {
   const { row: oldRow, ...old } = before;
   const { row: newRow, ...now } = after;

@@ -1,39 +1,37 @@
-import type { Message, Session } from "@confab/client";
+import type { ConfabError, Message, PendingMessage, Session } from "@confab/client";
 import { useEffect, useRef, useState } from "react";
 
-import type { Outgoing } from "../confab/outbox";
-import { isRetryable } from "../confab/outbox";
-import { MarkReadDocument } from "../gql";
-import { useOnline, useWorld } from "./world";
+import { useOnline, useWorld } from "../world";
 
 const TOGETHER_MS = 200;
 const AGAIN_MS = 2000;
 
+/** How far the user has read a conversation. */
+export type ReadState = Pick<Session, "readSeq" | "unreadCount" | "unreadStatus">;
+
 /**
  * Marks as read what has been on the screen while the user looked at it, and nothing else. Scrolling sends a mark at most every 200 ms.
  */
-export function useMarkRead(session: Session | null, watched: boolean) {
+export function useMarkRead(conversationId: string, read: ReadState | null | undefined, watched: boolean) {
   const { client } = useWorld();
   const online = useOnline();
   const [seen, setSeen] = useState(-1);
   const [tries, setTries] = useState(0);
   const busy = useRef(false);
-  const due = session !== null && watched && online && (seen > session.readSeq || (session.unreadStatus && seen >= 0));
+  const due = !!read && watched && online && (seen > read.readSeq || (read.unreadStatus && seen >= 0));
 
   useEffect(() => {
     if (!due || busy.current) return;
     busy.current = true;
-    const upToSeq = Math.max(seen, session.readSeq);
-    void client
-      .mutation(MarkReadDocument, { conversationId: session.conversation.id, upToSeq })
-      .toPromise()
-      .then(({ error }) => {
-        const wait = error ? AGAIN_MS : TOGETHER_MS;
-        setTimeout(() => {
-          busy.current = false;
-          if (!error || isRetryable(error)) setTries((count) => count + 1);
-        }, wait);
-      });
+    const again = (wait: number, tryAgain: boolean) =>
+      setTimeout(() => {
+        busy.current = false;
+        if (tryAgain) setTries((count) => count + 1);
+      }, wait);
+    client.markRead(conversationId, Math.max(seen, read.readSeq)).then(
+      () => again(TOGETHER_MS, true),
+      (error: ConfabError) => again(AGAIN_MS, error.isRetryable),
+    );
   }, [due, seen, tries]);
 
   return (seq: number) => setSeen((now) => Math.max(now, seq));
@@ -41,9 +39,9 @@ export function useMarkRead(session: Session | null, watched: boolean) {
 
 interface Shown {
   me: string;
-  session: Session | null;
-  messages: Message[];
-  outgoing: Outgoing[];
+  read: ReadState | null | undefined;
+  messages: readonly Message[];
+  pending: readonly PendingMessage[];
   ready: boolean;
   /** True if the newest message is among these. */
   live: boolean;
@@ -55,7 +53,7 @@ interface Shown {
  *
  * Returns also a function that tells which message was seen last.
  */
-export function useNewMessagesLine({ me, session, messages, outgoing, ready, live }: Shown) {
+export function useNewMessagesLine({ me, read, messages, pending, ready, live }: Shown) {
   const [line, setLine] = useState<number | null>(null);
   const seen = useRef(-1);
   const known = useRef<number | null>(null); // The newest message when this was last rendered, if the newest was there.
@@ -68,7 +66,7 @@ export function useNewMessagesLine({ me, session, messages, outgoing, ready, liv
     const before = known.current;
     known.current = newest;
     if (before === null) return;
-    const readTo = Math.max(seen.current, session?.readSeq ?? -1);
+    const readTo = Math.max(seen.current, read?.readSeq ?? -1);
     const unseen = messages.filter((each) => each.seq > readTo && each.sender.id !== me && each.contentType !== "SYSTEM");
     const first = unseen.find((each) => each.seq > before);
     if (first && (line === null || first === unseen[0])) setLine(first.seq - 1);
@@ -78,9 +76,9 @@ export function useNewMessagesLine({ me, session, messages, outgoing, ready, liv
   const [opened, setOpened] = useState(false);
   if (ready && !opened) {
     setOpened(true);
-    if (session && session.unreadCount > 0) setLine(session.readSeq);
+    if (read && read.unreadCount > 0) setLine(read.readSeq);
   }
 
-  const replied = outgoing.some((each) => !each.failure) || (line !== null && messages.some((each) => each.seq > line && each.sender.id === me && each.contentType !== "SYSTEM"));
+  const replied = pending.some((each) => !each.failure) || (line !== null && messages.some((each) => each.seq > line && each.sender.id === me && each.contentType !== "SYSTEM"));
   return [replied ? null : line, (seq: number) => void (seen.current = Math.max(seen.current, seq))] as const;
 }

@@ -1,9 +1,7 @@
 /** The rows of a list of messages: the content of each, and an estimate of its height until it is measured. */
-import type { Message } from "@confab/client";
+import type { Message, PendingMessage } from "@confab/client";
 
-import type { Outgoing } from "../confab/outbox";
-import type { HeldMessage } from "../confab/uploads";
-import { day } from "./format";
+import { day } from "../format";
 
 export interface MessageRow {
   key: string;
@@ -16,11 +14,11 @@ export interface MessageRow {
   isNamed: boolean;
 }
 
-export type Row = MessageRow | { key: string; outgoing: Outgoing } | { key: string; heldMessage: HeldMessage };
+export type Row = MessageRow | { key: string; pending: PendingMessage };
 
 const TOGETHER_MS = 5 * 60_000;
 
-export function rowsOf(messages: readonly Message[], outgoing: readonly Outgoing[], heldMessages: readonly HeldMessage[], me: string, showsSenders: boolean): Row[] {
+export function rowsOf(messages: readonly Message[], pending: readonly PendingMessage[], me: string, showsSenders: boolean): Row[] {
   let previous: Message | undefined;
   let previousDay = "";
   const rows: Row[] = messages.map((message) => {
@@ -38,8 +36,7 @@ export function rowsOf(messages: readonly Message[], outgoing: readonly Outgoing
     const key = (isOwn && message.idempotencyKey) || message.id;
     return { key, message, newDay, follows, isNamed: showsSenders && !isOwn };
   });
-  for (const item of outgoing) rows.push({ key: item.key, outgoing: item });
-  for (const heldMessage of heldMessages) rows.push({ key: heldMessage.key, heldMessage });
+  for (const each of pending) rows.push({ key: each.key, pending: each });
   return rows;
 }
 
