@@ -66,7 +66,7 @@ async function retried(act, patience = Number(CONFAB_PATIENCE_MS)) {
     try {
       return await act();
     } catch (error) {
-      if (!error.retryable || Date.now() > ends) throw error;
+      if (!error.isRetryable || Date.now() > ends) throw error;
       await sleep(200);
     }
   }
@@ -191,7 +191,7 @@ await Promise.all(devices.map(async (device) => {
     // The user does not wait for an answer before doing something else.
     void Promise.resolve().then(() => act(device)).catch((error) => {
       figures.refused += 1;
-      if (!error.retryable && !expected.has(error.code)) problem(`${device.name}: ${error.stack}`);
+      if (!error.isRetryable && !expected.has(error.code)) problem(`${device.name}: ${error.stack}`);
     });
   }
 }));

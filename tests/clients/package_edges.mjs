@@ -99,7 +99,7 @@ done("a stopped client asks for nothing, least of all with another user's token"
 
 let other = { token: jwt(ann.name), userId: ann.name, expiresAt: Date.now() + 3600_000 };
 let why = null;
-const f = signIn(ann.name, { tokens: { current: () => other, renew: async () => other }, device: { deviceId: "sixth", deviceType: "WEB" }, signedOut: (text) => (why = text) });
+const f = signIn(ann.name, { tokens: { current: () => other, renew: async () => other }, device: { deviceId: "sixth", deviceType: "WEB" }, onSignedOut: (text) => (why = text) });
 await until("active", () => f.state.get() === "Active");
 other = { token: jwt(ben.name), userId: ben.name, expiresAt: Date.now() + 3600_000 };
 requests = [];

@@ -125,7 +125,7 @@ const sleepy = signIn(ann.name, {
       return (token = short(3600));
     },
   },
-  signedOut: (why) => (signedOut = why),
+  onSignedOut: (why) => (signedOut = why),
 });
 const slept = open(sleepy.messages(conversation));
 await until("active", () => sleepy.state.get() === "Active");
@@ -163,8 +163,8 @@ flaky.send(conversation, { text: "lost answers" });
 wanted.push("lost answers");
 await until("stored once", () => !flakily.get().pending.length && texts(flakily).at(-1) === "lost answers");
 answerOnce(BUSY);
-await flaky.api.request({ name: "Me", text: "{ me { id } }" }, {}).catch((error) => assert.equal(error.retryable, true));
-await assert.rejects(retried(() => flaky.edit("m_1", "x")), { code: "NOT_FOUND", retryable: false });
+await flaky.api.request({ name: "Me", text: "{ me { id } }" }, {}).catch((error) => assert.equal(error.isRetryable, true));
+await assert.rejects(retried(() => flaky.edit("m_1", "x")), { code: "NOT_FOUND", isRetryable: false });
 flaky.send(conversation, { text: "x".repeat(4001) });
 await until("a refusal", () => flakily.get().pending[0]?.failure);
 flaky.send(conversation, { text: "after a refused one" });

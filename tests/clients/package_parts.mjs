@@ -25,7 +25,7 @@ export async function retried(act) {
     try {
       return await act();
     } catch (error) {
-      if (!error.retryable) throw error;
+      if (!error.isRetryable) throw error;
       await sleep(100);
     }
   }

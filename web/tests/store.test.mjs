@@ -31,9 +31,9 @@ function walk(seed) {
   const store = new Store();
   let server = message();
   let session = { conversation: { id: "c" }, activeTs: 1, writeSeq: 1, peerReadSeq: 0, peerDeliveredSeq: 0, unreadCount: 0 };
-  store.applyMessages([server], store.time());
+  store.applyMessages([server], store.eventCount());
   const events = [];
-  const requests = []; // { asOf, answer }: the server reads at some time after the request began
+  const requests = []; // { requestedAt, answer }: the server reads at some time after the request began
   const steps = {
     edit() {
       if (server.state === "RECALLED" || random() > 0.3) return;
@@ -74,7 +74,7 @@ function walk(seed) {
       const event = session;
       events.push(() => store.applySessions([event]));
     },
-    ask: () => void requests.push({ asOf: store.time() }),
+    ask: () => void requests.push({ requestedAt: store.eventCount() }),
     read() {
       const request = pick(requests.filter(({ answer }) => !answer));
       if (request) request.answer = { message: server, session };
@@ -84,7 +84,7 @@ function walk(seed) {
       const request = pick(ready);
       if (!request) return;
       requests.splice(requests.indexOf(request), 1);
-      store.applyMessages([request.answer.message], request.asOf);
+      store.applyMessages([request.answer.message], request.requestedAt);
       store.applySessions([request.answer.session]);
     },
     deliver: () => events.shift()?.(),
@@ -125,7 +125,7 @@ test("a view gives the same object until something changes", () => {
   const store = new Store();
   let calls = 0;
   const stop = store.topics.on("history c", () => (calls += 1));
-  store.applyMessages([message()], store.time());
+  store.applyMessages([message()], store.eventCount());
   assert.equal(calls, 1);
   assert.equal(store.message("m1"), store.message("m1"));
   stop();

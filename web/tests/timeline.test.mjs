@@ -63,7 +63,7 @@ function walk(seed) {
       const begin = all.findIndex((each) => String(each.seq) === range.newer) + 1;
       timeline.add(...page(all, begin, Math.min(all.length, begin + size)), { after: range.newer });
     }
-    if (act === 4) timeline.arrive(write());
+    if (act === 4) timeline.addLive(write());
     if (act === 5 && !pick(6)) timeline.clear();
     checked(timeline.newest());
     for (let each = 0; each < 3; each++) checked(timeline.around(1 + pick((all.at(-1)?.seq ?? 1) + 2)));
@@ -78,7 +78,7 @@ test("a message that is known twice is there once", () => {
   const timeline = new Timeline();
   const all = [1, 2, 3].map((seq) => ({ id: `m${seq}`, seq }));
   timeline.add(...page(all, 0, 3), { newest: true });
-  timeline.arrive(all[2]);
+  timeline.addLive(all[2]);
   assert.ok(timeline.append(all[2]));
   assert.deepEqual(timeline.newest().items, all);
   assert.equal(timeline.append({ id: "m5", seq: 5 }), false);

@@ -37,7 +37,7 @@ export function Chats({ options }: { options: ClientOptions }) {
   if (!client) return null;
   return (
     <ConfabProvider client={client}>
-      <View style={{ flex: 1 }} onTouchStart={() => client.used()}>
+      <View style={{ flex: 1 }} onTouchStart={() => client.reportUse()}>
         {conversationId && <Action label="Back" onPress={() => open(null)} />}
         {conversationId ? <Conversation key={conversationId} conversationId={conversationId} /> : <Sessions open={open} />}
       </View>

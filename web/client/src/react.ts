@@ -44,7 +44,10 @@ export function useView<T>(view: View<T>): T {
 
 export const useConnection = (): ConnectionState => useView(useClient().state);
 export const useSessions = (filter?: SessionFilter): SessionList => useView(useClient().sessions(filter));
-export const useSession = (conversationId: string): Session | undefined => useView(useClient().session(conversationId));
+export const useMe = (): User | undefined => useView(useClient().me);
+export const useIsConnected = (): boolean => useView(useClient().isConnected);
+/** Undefined until it is known; null if there is none. */
+export const useSession = (conversationId: string): Session | null | undefined => useView(useClient().session(conversationId));
 export const useWorkspaces = (): readonly WorkspaceSummary[] => useView(useClient().workspaces);
 export const useWorkspace = (id: string): WorkspaceState => useView(useClient().workspace(id));
 export const useChannel = (id: string): ChannelState => useView(useClient().channel(id));

@@ -10,7 +10,7 @@ import { stoppedError } from "../errors";
 import { RenewAuth, ReportActivity } from "../gql";
 import { ConfabError, type Api, type ClientOptions, type Operation, type RequestOptions, type Sink, type Token } from "../types";
 import { backoff } from "./backoff";
-import { asError, failure, post } from "./http";
+import { asError, failure, LONGEST_MS, noAnswer, post } from "./http";
 import { initialState, step, type Action, type Event, type State } from "./machine";
 
 export interface Connection {
@@ -22,8 +22,8 @@ export interface Connection {
   caughtUp(stream: string, reset: boolean): void;
   streamEnded(stream: string): void;
   /** The device was used just now, or it is hidden. */
-  used(): void;
-  hidden(): void;
+  reportUse(): void;
+  reportHidden(): void;
   close(): void;
 }
 
@@ -51,11 +51,11 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     if (!closed) timers[name] = setTimeout(run, Math.min(ms, LONGEST_TIMER_MS));
   };
   const dispatch = (event: Event) => {
-    const before = state.connection;
+    const before = state;
     const [next, actions] = step(state, event);
     state = next;
     actions.forEach(execute);
-    if (next.connection !== before) handlers.changed();
+    if (next.connection !== before.connection || next.connected !== before.connected || next.failures !== before.failures) handlers.changed();
   };
 
   let token = tokens.current();
@@ -145,6 +145,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
           // A socket that failed may report its end only after the next one was accepted.
           if (accepted && target && target !== accepted) return;
           accepted = undefined;
+          requests.forEach((reject) => reject(asError(event)));
           clearTimeout(timers.renewal);
           clearTimeout(timers.pong);
           if (!closed) dispatch({ type: "closed", code, reason: String(reason), chance: Math.random() });
@@ -170,18 +171,36 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
       }
     });
 
-  const overSocket = <D, V>(operation: Operation<D, V>, variables: V) =>
-    new Promise<D>((resolve, reject) => {
-      socket.subscribe<D>({ query: operation.text, variables: variables as Record<string, unknown> }, {
-        next: ({ data, errors }) => (errors ? reject(failure(errors)) : resolve(data as D)),
-        error: (error) => reject(asError(error)),
-        complete: () => reject(new ConfabError("There was no answer.", "NETWORK", true)),
+  /** Requests over the socket. graphql-ws would repeat them on the next one, so they are given up with their socket. */
+  const requests = new Set<(error: ConfabError) => void>();
+  const overSocket = async <D, V>(operation: Operation<D, V>, variables: V, signal?: AbortSignal): Promise<D> => {
+    signal?.throwIfAborted();
+    let giveUp = (_: unknown) => {};
+    let forget = () => {};
+    const timer = setTimeout(() => giveUp(noAnswer()), LONGEST_MS);
+    const abort = () => giveUp(signal!.reason);
+    signal?.addEventListener("abort", abort);
+    try {
+      return await new Promise<D>((resolve, reject) => {
+        giveUp = reject;
+        requests.add(reject);
+        forget = socket.subscribe<D>({ query: operation.text, variables: variables as Record<string, unknown> }, {
+          next: ({ data, errors }) => (errors ? reject(failure(errors)) : resolve(data as D)),
+          error: (error) => reject(asError(error)),
+          complete: () => reject(noAnswer()),
+        });
       });
-    });
+    } finally {
+      requests.delete(giveUp);
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+      forget();
+    }
+  };
 
   async function request<D, V>(operation: Operation<D, V>, variables: V, options: RequestOptions = {}): Promise<D> {
     if (closed) throw stoppedError();
-    if (options.onSocket) return overSocket(operation, variables);
+    if (options.overWebSocket) return overSocket(operation, variables, options.signal);
     if (endsSoon()) await renew();
     const ask = async () => {
       const { data, date, tookMs } = await post<D>(url, present().token, operation.text, variables, options.signal);
@@ -231,7 +250,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
         error: (error) => {
           if (ended || !Array.isArray(error)) return; // The connection has ended for good: startOver begins again.
           const refusal = failure(error);
-          if (refusal.retryable) {
+          if (refusal.isRetryable) {
             const timer = setTimeout(begin, refusal.retryAfterMs + backoff(tries++));
             stop = () => clearTimeout(timer);
           } else {
@@ -275,14 +294,15 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     ready: (streams) => dispatch({ type: "ready", streams }),
     caughtUp: (stream, reset) => dispatch({ type: "caughtUp", stream, reset }),
     streamEnded: (stream) => dispatch({ type: "streamEnded", stream }),
-    used: () => dispatch({ type: "used", now: Date.now() }),
-    hidden: () => dispatch({ type: "hidden", now: Date.now() }),
+    reportUse: () => dispatch({ type: "used", now: Date.now() }),
+    reportHidden: () => dispatch({ type: "hidden", now: Date.now() }),
     close: () => {
       closed = true;
       page?.removeEventListener("online", online);
       page?.removeEventListener("offline", offline);
       Object.values(timers).forEach(clearTimeout);
       running.clear();
+      requests.forEach((reject) => reject(stoppedError()));
       dispatch({ type: "signedOut" });
       dispose();
     },

@@ -1,6 +1,7 @@
 import { ConfabError } from "../types";
 
-const LONGEST_MS = 20_000;
+/** The longest wait for an answer. */
+export const LONGEST_MS = 20_000;
 
 interface GraphQLFailure {
   message: string;
@@ -16,6 +17,8 @@ export function failure(errors: readonly GraphQLFailure[]): ConfabError {
 
 export const asError = (error: unknown) =>
   Array.isArray(error) ? failure(error as GraphQLFailure[]) : new ConfabError("The connection was lost.", "NETWORK", true);
+
+export const noAnswer = () => new ConfabError("There was no answer.", "NETWORK", true);
 
 /** date: the server's time when it answered, if the header is readable. */
 export async function post<D>(url: string, token: string, query: string, variables: unknown, given?: AbortSignal) {

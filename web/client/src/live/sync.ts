@@ -9,9 +9,9 @@ import type { Connection } from "../connection/connection";
 import { stoppedError } from "../errors";
 import { AckDelivered, MessageEvents, OfflineQueue, Ready, SyncSession, SyncSessions, Ticks, type MessageEventsSubscription, type ReadyQuery } from "../gql";
 import type { Store } from "../store/store";
-import type { ConfabError, Message } from "../types";
+import type { ConfabError, LiveEvent, Message, User } from "../types";
 import { startTimers, startWaiters } from "../waiting";
-import { isRoom } from "./rooms";
+import { isChannelOrThread } from "./channelFeeds";
 import type { Typing } from "./typing";
 import type { Workspaces } from "./workspaces";
 
@@ -38,9 +38,14 @@ export interface SyncOptions {
   typing: Typing;
   /** Called for each message of an event. */
   received(message: Message): void;
+  pinsChanged(message: Message): void;
+  /** Called for each event that was not missed, after it was applied. */
+  liveEvent(event: LiveEvent): void;
+  /** Called with the profile of the user. */
+  signedIn(user: User): void;
 }
 
-export function startSync({ connection, me, store, workspaces, typing, received }: SyncOptions): Sync {
+export function startSync({ connection, me, store, workspaces, typing, received, pinsChanged, liveEvent, signedIn }: SyncOptions): Sync {
   const api = () => connection().api;
   const stops: (() => void)[] = [];
   const timers = startTimers();
@@ -66,7 +71,7 @@ export function startSync({ connection, me, store, workspaces, typing, received 
       store.applySessions((await api().request(AckDelivered, { marks })).ackManyDelivered);
       return true;
     } catch (error) {
-      if ((error as ConfabError).retryable) due.forEach(([id, seq]) => acknowledge(id, seq, AGAIN_MS));
+      if ((error as ConfabError).isRetryable) due.forEach(([id, seq]) => acknowledge(id, seq, AGAIN_MS));
       // The server refuses all if one is refused.
       else if (due.length > 1) return (await Promise.all(due.map((each) => send([each])))).some(Boolean);
       return false;
@@ -83,15 +88,15 @@ export function startSync({ connection, me, store, workspaces, typing, received 
       pulling = false;
       try {
         for (let more = true; more && !stopped; ) {
-          const asOf = store.time();
+          const requestedAt = store.eventCount();
           const { sessions, cursor, hasMore, totalUnread } = (await api().request(SyncSessions, { since: pulledTo })).syncSessions;
           pulledTo = cursor;
           more = hasMore;
           store.applySessions(sessions);
-          store.setTotal(totalUnread, asOf);
+          store.setTotal(totalUnread, requestedAt);
         }
       } catch (error) {
-        if ((error as ConfabError).retryable) pull(AGAIN_MS);
+        if ((error as ConfabError).isRetryable) pull(AGAIN_MS);
       }
     });
   };
@@ -105,7 +110,7 @@ export function startSync({ connection, me, store, workspaces, typing, received 
         more = pageInfo.hasNextPage && (await flush());
       }
     } catch (error) {
-      if ((error as ConfabError).retryable) later(AGAIN_MS, () => void emptyQueue());
+      if ((error as ConfabError).isRetryable) later(AGAIN_MS, () => void emptyQueue());
     }
   };
 
@@ -121,16 +126,16 @@ export function startSync({ connection, me, store, workspaces, typing, received 
     });
   };
 
-  /** Followed threads are here as well, for their sessions. Their messages are in the thread's own events (rooms.ts). */
+  /** Followed threads are here as well, for their sessions. Their messages are in the thread's own events (channelFeeds.ts). */
   const apply = (event: MessageEventsSubscription["messageEvents"]) => {
     switch (event.__typename) {
       case "MessageCreated": {
         const { conversationId, seq, sender } = event.message;
         pull();
         if (sender.id !== me) acknowledge(conversationId, seq);
-        if (isRoom(conversationId)) return;
+        if (isChannelOrThread(conversationId)) return;
         typing.stopped(conversationId, sender.id);
-        store.arrive(event.message);
+        store.addLiveMessage(event.message);
         return received(event.message);
       }
       case "Mentioned":
@@ -141,13 +146,13 @@ export function startSync({ connection, me, store, workspaces, typing, received 
         return typing.stopped(event.conversationId, event.user.id);
       case "MessageUpdated":
       case "MessageRecalled":
-        return isRoom(event.message.conversationId) ? pull() : store.applyMessages([event.message]);
+        return isChannelOrThread(event.message.conversationId) ? pull() : store.applyMessages([event.message]);
       case "ReactionsChanged":
-        return isRoom(event.conversationId) ? undefined : store.patchMessage(event.messageId, { reactions: event.reactions });
+        return isChannelOrThread(event.conversationId) ? undefined : store.patchMessage(event.messageId, { reactions: event.reactions });
       case "PinsChanged":
-        return isRoom(event.conversationId) ? undefined : store.patchMessage(event.message.id, { isPinned: event.message.isPinned });
+        return isChannelOrThread(event.conversationId) ? undefined : pinsChanged(event.message);
       case "ThreadChanged":
-        return store.patchMessage(event.parentId, { thread: event.thread });
+        return store.applyThread(event.parentId, event.thread);
       case "GroupChanged": {
         const session = store.session(event.group.id);
         if (session) store.patchSession(event.group.id, { conversation: { ...session.conversation, ...event.group } as typeof session.conversation });
@@ -173,6 +178,23 @@ export function startSync({ connection, me, store, workspaces, typing, received 
     }
   };
 
+  /** Missed events come first, then CaughtUp. */
+  const followMessages = (cursor: string) => {
+    let since = cursor;
+    let isCaughtUp = false;
+    const variables = () => {
+      isCaughtUp = false;
+      return { since };
+    };
+    const next = (event: MessageEventsSubscription["messageEvents"]) => {
+      if ("cursor" in event) since = event.cursor;
+      apply(event);
+      if (event.__typename === "CaughtUp") isCaughtUp = true;
+      else if (isCaughtUp) liveEvent(event);
+    };
+    return connection().api.subscribe(MessageEvents, variables, { next: ({ messageEvents }) => next(messageEvents) });
+  };
+
   /** True while the parts of a reset arrive. */
   let inReset = false;
   const follow = ({ cursor: since, workspaces: found }: ReadyQuery["ready"]) => {
@@ -194,7 +216,7 @@ export function startSync({ connection, me, store, workspaces, typing, received 
           workspaces.pullChannels();
         },
       }),
-      connection().api.subscribe(MessageEvents, { since }, { next: ({ messageEvents }) => apply(messageEvents) }),
+      followMessages(since),
     );
     void emptyQueue();
     pull();
@@ -209,7 +231,8 @@ export function startSync({ connection, me, store, workspaces, typing, received 
       try {
         const { ready } = await api().request(Ready, {});
         if (stopped) return;
-        const { sessions, attention } = ready;
+        const { me: user, sessions, attention } = ready;
+        signedIn(user);
         store.applySessions(sessions.edges.map(({ node }) => node));
         store.setTotal(attention.unread);
         store.setStatus("ready");
@@ -218,7 +241,7 @@ export function startSync({ connection, me, store, workspaces, typing, received 
         loading = false;
       } catch (error) {
         const refusal = error as ConfabError;
-        if (!refusal.retryable) {
+        if (!refusal.isRetryable) {
           loading = false;
           store.setStatus("failed", refusal);
           firstScreen.settle(refusal);

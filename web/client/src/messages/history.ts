@@ -30,7 +30,7 @@ export function openHistory(conversationId: string, around: number | null, { sto
   const fetchPage = async (position: Position, args: Omit<MessagesQueryVariables, "conversationId">) => {
     await live();
     for (;;) {
-      const [epoch, asOf] = [timeline.epoch, store.time()];
+      const [epoch, requestedAt] = [timeline.epoch, store.eventCount()];
       const { messages } = await api.request(Messages, { conversationId, ...args });
       if (epoch !== timeline.epoch && ("before" in position || "after" in position)) return; // The page next to it was dropped.
       if (epoch !== timeline.epoch) continue;
@@ -42,7 +42,7 @@ export function openHistory(conversationId: string, around: number | null, { sto
         const distance = ({ seq }: { seq: number }) => Math.abs(seq - position.aroundSeq);
         anchor = nodes.reduce((best, each) => (distance(each) < distance(best) ? each : best)).seq;
       }
-      return store.applyPage(conversationId, nodes, info, position, asOf);
+      return store.applyPage(conversationId, nodes, info, position, requestedAt);
     }
   };
 
@@ -64,8 +64,8 @@ export function openHistory(conversationId: string, around: number | null, { sto
   const keepLoaded = () => {
     if (!listeners.size || range() || loading || refusal()) return;
     load().then(keepLoaded, (error: ConfabError) => {
-      if (error.retryable) return void setTimeout(keepLoaded, error.retryAfterMs || AGAIN_MS);
-      if (error.code !== STOPPED && !refusal()) store.refuse(conversationId, error);
+      if (error.isRetryable) return void setTimeout(keepLoaded, error.retryAfterMs || AGAIN_MS);
+      if (error.code !== STOPPED && !refusal()) store.setRefusal(conversationId, error);
     });
   };
 
@@ -94,7 +94,7 @@ export function openHistory(conversationId: string, around: number | null, { sto
     get: state.get,
     subscribe: (listener) => {
       const own = () => (keepLoaded(), listener());
-      if (!listeners.size) store.allow(conversationId);
+      if (!listeners.size) store.clearRefusal(conversationId);
       const ends = [state.subscribe(own), watch()];
       listeners.add(own);
       keepLoaded();
@@ -120,7 +120,7 @@ export function openHistory(conversationId: string, around: number | null, { sto
     },
     jumpTo: async (seq) => {
       anchor = seq;
-      store.allow(conversationId);
+      store.clearRefusal(conversationId);
       store.topics.changed(topic);
       await loading;
       await load();

@@ -28,12 +28,12 @@ export function openThread({ id, conversationId }: { id: string; conversationId:
   const loadParent = async () => {
     if (loading || store.message(id)) return;
     loading = true;
-    const asOf = store.time();
+    const requestedAt = store.eventCount();
     try {
       const { message } = await api.request(MessageQuery, { id });
-      if (message) store.applyMessages([message], asOf);
+      if (message) store.applyMessages([message], requestedAt);
     } catch (refusal) {
-      if ((refusal as ConfabError).retryable) setTimeout(() => void loadParent(), AGAIN_MS);
+      if ((refusal as ConfabError).isRetryable) setTimeout(() => void loadParent(), AGAIN_MS);
       else error = refusal as ConfabError;
     } finally {
       loading = false;

@@ -94,7 +94,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
         if (now !== "SCANNING") return refused(now === "REJECTED" ? "This file was refused: it is damaged, or not safe." : "This file is gone. Add it again.");
         if (signal.aborted) return "again";
         await pause(SCAN_AGAIN_MS, signal);
-        now = await api.request(Attachment, { id }).then(({ attachment }) => attachment?.state ?? "REMOVED", (error: ConfabError) => (error.retryable ? "SCANNING" : "REMOVED"));
+        now = await api.request(Attachment, { id }).then(({ attachment }) => attachment?.state ?? "REMOVED", (error: ConfabError) => (error.isRetryable ? "SCANNING" : "REMOVED"));
       }
     };
 
@@ -121,7 +121,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
         return scanned(upload.id, completeUpload.state, signal);
       } catch (error) {
         const refusal = error as ConfabError;
-        if (refusal.retryable || refusal.code === "UNAUTHENTICATED") return "again";
+        if (refusal.isRetryable || refusal.code === "UNAUTHENTICATED") return "again";
         return status && status < 400 ? "unexpected" : refusal;
       }
     };

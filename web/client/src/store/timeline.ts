@@ -4,7 +4,7 @@
  * Guarantees: two ranges become one only if nothing can be missing between them: they overlap, or one was fetched with the cursor of
  * the other. A live message is added only where nothing can be missing before it.
  */
-export interface Placed {
+export interface TimelineItem {
   id: string;
   seq: number;
 }
@@ -21,7 +21,7 @@ export type Position = { newest: true } | { before: string } | { after: string }
 
 export interface Range {
   /** In order of seq. */
-  readonly items: readonly Placed[];
+  readonly items: readonly TimelineItem[];
   /** Cursor for the page before it; null if this is the beginning. */
   readonly older: string | null;
   /** Cursor for the page after it; null at the end. */
@@ -33,7 +33,7 @@ export interface Range {
 const first = (range: Range) => range.items[0]?.seq ?? Infinity;
 const last = (range: Range) => range.items.at(-1)?.seq ?? -Infinity;
 
-function union(a: readonly Placed[], b: readonly Placed[]): Placed[] {
+function union(a: readonly TimelineItem[], b: readonly TimelineItem[]): TimelineItem[] {
   const bySeq = new Map([...a, ...b].map((item) => [item.seq, item]));
   return [...bySeq.values()].sort((one, other) => one.seq - other.seq);
 }
@@ -51,7 +51,7 @@ const touches = (a: Range, b: Range) => (a.isNewest && b.isNewest) || (first(a) 
 export class Timeline {
   #ranges: Range[] = [];
   /** Live messages since the last `clear`, while there is no range that ends with the newest message. */
-  #arrived: Placed[] = [];
+  #live: TimelineItem[] = [];
   /** Changes with `clear`: a page that was requested in an earlier epoch must not be added. */
   epoch = 0;
 
@@ -59,7 +59,7 @@ export class Timeline {
     return this.#ranges.find((range) => range.isNewest);
   }
 
-  upTo(seq: number): Placed[] {
+  upTo(seq: number): TimelineItem[] {
     return this.#ranges.flatMap(({ items }) => items.filter((item) => item.seq <= seq));
   }
 
@@ -68,7 +68,7 @@ export class Timeline {
     return this.#ranges.find((range) => (first(range) <= seq || !range.items.length) && (seq <= last(range) || range.isNewest));
   }
 
-  add(items: readonly Placed[], info: PageInfo, position: Position): void {
+  add(items: readonly TimelineItem[], info: PageInfo, position: Position): void {
     const isNewest = "newest" in position || !info.hasNextPage;
     let range: Range = {
       items: union(items, []),
@@ -89,32 +89,32 @@ export class Timeline {
     }
     this.#join(range);
     const end = this.newest();
-    if (!end || !this.#arrived.length) return;
-    const later = this.#arrived.filter(({ seq }) => !end.items.length || seq > first(end));
-    this.#arrived = [];
+    if (!end || !this.#live.length) return;
+    const later = this.#live.filter(({ seq }) => !end.items.length || seq > first(end));
+    this.#live = [];
     this.#join({ ...end, items: union(end.items, later) });
   }
 
   /** A live message: nothing between the one before it and this one is missing. */
-  arrive(item: Placed): void {
+  addLive(item: TimelineItem): void {
     const end = this.newest();
-    if (!end) this.#arrived.push(item);
+    if (!end) this.#live.push(item);
     // While missed messages arrive, a page fetched meanwhile may contain later ones. Earlier messages come with their own page.
     else if (!end.items.length || item.seq > first(end)) this.#join({ ...end, items: union(end.items, [item]) });
   }
 
   /** Adds a message that did not come in a page or event. Returns false if others may be missing before it. */
-  append(item: Placed): boolean {
+  append(item: TimelineItem): boolean {
     const end = this.newest();
     if (!end || (item.seq !== last(end) + 1 && !end.items.some(({ seq }) => seq === item.seq))) return false;
-    this.arrive(item);
+    this.addLive(item);
     return true;
   }
 
   /** Forgets everything: too much was missed. */
   clear(): void {
     this.#ranges = [];
-    this.#arrived = [];
+    this.#live = [];
     this.epoch++;
   }
 

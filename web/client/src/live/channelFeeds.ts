@@ -14,9 +14,9 @@ import type { Typing } from "./typing";
 /** Pages often reopen a conversation that they have just closed. */
 const LEAVE_AFTER_MS = 1_000;
 
-export const isRoom = (conversationId: string) => /^[ct]_/.test(conversationId);
+export const isChannelOrThread = (conversationId: string) => /^[ct]_/.test(conversationId);
 
-export interface Rooms {
+export interface ChannelFeeds {
   /** Follows the events of a conversation until the returned function is called. */
   watch(id: string): () => void;
   /** Resolves when there is no gap between a page requested from then on and the events. Rejects with a ConfabError. */
@@ -24,15 +24,15 @@ export interface Rooms {
   stop(): void;
 }
 
-export interface RoomOptions {
+export interface ChannelFeedOptions {
   api: Api;
   store: Store;
   typing: Typing;
   received(message: Message): void;
-  pinsChanged(channelId: string, pinCount: number): void;
+  pinsChanged(message: Message, pinCount: number): void;
 }
 
-interface Room {
+interface ChannelFeed {
   watchers: number;
   isFollowed: boolean;
   /** The rev of the last event; null before the first one. */
@@ -41,82 +41,82 @@ interface Room {
   waiters: Waiters;
 }
 
-export function followRooms({ api, store, typing, received, pinsChanged }: RoomOptions): Rooms {
-  const rooms = new Map<string, Room>();
-  const roomOf = (id: string) => {
-    const room = rooms.get(id) ?? { watchers: 0, isFollowed: false, rev: null, stop: () => {}, waiters: startWaiters() };
-    rooms.set(id, room);
-    return room;
+export function followChannelFeeds({ api, store, typing, received, pinsChanged }: ChannelFeedOptions): ChannelFeeds {
+  const feeds = new Map<string, ChannelFeed>();
+  const feedOf = (id: string) => {
+    const feed = feeds.get(id) ?? { watchers: 0, isFollowed: false, rev: null, stop: () => {}, waiters: startWaiters() };
+    feeds.set(id, feed);
+    return feed;
   };
 
-  const leave = (room: Room, error = new ConfabError("The conversation was closed.", "NETWORK", true)) => {
-    room.stop();
-    room.isFollowed = false;
-    room.waiters.settle(error);
+  const leave = (feed: ChannelFeed, error = new ConfabError("The conversation was closed.", "NETWORK", true)) => {
+    feed.stop();
+    feed.isFollowed = false;
+    feed.waiters.settle(error);
   };
   /** Access has ended. Opening the conversation again asks the server again. */
-  const end = (id: string, room: Room, error: ConfabError) => {
-    room.stop();
-    room.isFollowed = false;
-    room.rev = null;
-    room.waiters.settle(error);
+  const end = (id: string, feed: ChannelFeed, error: ConfabError) => {
+    feed.stop();
+    feed.isFollowed = false;
+    feed.rev = null;
+    feed.waiters.settle(error);
     // Former members of a group may read what they saw.
-    if (isRoom(id)) store.refuse(id, error);
+    if (isChannelOrThread(id)) store.setRefusal(id, error);
   };
 
-  const apply = (id: string, room: Room, event: ChannelEventsSubscription["channelEvents"]) => {
-    if ("rev" in event) room.rev = event.rev;
+  const apply = (id: string, feed: ChannelFeed, event: ChannelEventsSubscription["channelEvents"]) => {
+    if ("rev" in event) feed.rev = event.rev;
     switch (event.__typename) {
       case "ChannelMessage":
         if (event.change !== "CREATED") return store.applyMessages([event.message]);
         // The messages of a group come with messageEvents, in order with the missed ones.
-        if (!isRoom(id)) return;
+        if (!isChannelOrThread(id)) return;
         typing.stopped(id, event.message.sender.id);
-        store.arrive(event.message);
+        store.addLiveMessage(event.message);
         return received(event.message);
       case "ChannelReactions":
         return store.patchMessage(event.messageId, { reactions: event.reactions });
       case "ChannelPins":
-        store.patchMessage(event.message.id, { isPinned: event.message.isPinned });
-        return pinsChanged(event.conversationId, event.pinCount);
+        // Of a group they come with messageEvents.
+        return isChannelOrThread(id) ? pinsChanged(event.message, event.pinCount) : undefined;
       case "ChannelThread":
-        return store.patchMessage(event.parentId, { thread: event.thread });
+        return store.applyThread(event.parentId, event.thread);
       case "TypingStarted":
         return typing.started(event.conversationId, event.user);
       case "TypingStopped":
         return typing.stopped(event.conversationId, event.user.id);
       case "AccessEnded":
-        return end(id, room, notFoundError());
+        return end(id, feed, notFoundError());
       case "ChannelCaughtUp":
-        if (event.reset && isRoom(id)) store.dropHistories([id]);
-        return room.waiters.settle();
+        if (event.reset && isChannelOrThread(id)) store.dropHistories([id]);
+        return feed.waiters.settle();
     }
   };
 
   return {
     watch: (id) => {
-      const room = roomOf(id);
-      room.watchers += 1;
-      if (!room.isFollowed) {
-        room.isFollowed = true;
-        store.allow(id);
-        room.stop = api.subscribe(ChannelEvents, () => ({ channels: [{ id, rev: room.rev }] }), {
-          next: ({ channelEvents }) => apply(id, room, channelEvents),
-          error: (error) => end(id, room, error),
+      const feed = feedOf(id);
+      feed.watchers += 1;
+      if (!feed.isFollowed) {
+        feed.isFollowed = true;
+        store.clearRefusal(id);
+        feed.stop = api.subscribe(ChannelEvents, () => ({ channels: [{ id, rev: feed.rev }] }), {
+          next: ({ channelEvents }) => apply(id, feed, channelEvents),
+          error: (error) => end(id, feed, error),
         });
       }
       let watching = true;
       return () => {
         if (!watching) return;
         watching = false;
-        room.watchers -= 1;
-        setTimeout(() => room.watchers || leave(room), LEAVE_AFTER_MS);
+        feed.watchers -= 1;
+        setTimeout(() => feed.watchers || leave(feed), LEAVE_AFTER_MS);
       };
     },
     live: (id) => {
-      const room = roomOf(id);
-      return room.rev === null ? room.waiters.wait() : Promise.resolve();
+      const feed = feedOf(id);
+      return feed.rev === null ? feed.waiters.wait() : Promise.resolve();
     },
-    stop: () => rooms.forEach((room) => leave(room, stoppedError())),
+    stop: () => feeds.forEach((feed) => leave(feed, stoppedError())),
   };
 }

@@ -1,7 +1,7 @@
 /** In browsers: reports whether the page is used, hidden, or visible again. Returns the function that ends this. */
 const MOVES_EVERY_MS = 1_000;
 
-export function watchUse(used: () => void, hidden: () => void): () => void {
+export function watchActivity(used: () => void, hidden: () => void): () => void {
   if (typeof document === "undefined" || typeof document.addEventListener !== "function") return () => {};
   const ends = new AbortController();
   const { signal } = ends;

@@ -1,0 +1,70 @@
+/**
+ * The users that the user has blocked.
+ *
+ * Guarantees: a change that the server has confirmed is shown at once, also in messages. Changes by other devices are known after the
+ * next start, because the server sends no events about blocks.
+ */
+import { BlockedUsers, BlockUser, UnblockUser } from "../gql";
+import type { Store } from "../store/store";
+import { view } from "../store/view";
+import type { Api, ConfabClient, ConfabError, User } from "../types";
+import { startTimers } from "../waiting";
+
+const BLOCKED = "blocked users";
+const AGAIN_MS = 2_000;
+
+export interface Blocks extends Pick<ConfabClient, "blockedUsers" | "blockUser" | "unblockUser"> {
+  stop(): void;
+}
+
+export function openBlocks(api: Api, store: Store): Blocks {
+  const timers = startTimers();
+  let users: readonly User[] | undefined;
+  /** Changes while the list is being loaded: the answer may be older. */
+  let changes: ((users: readonly User[]) => readonly User[])[] = [];
+  const change = (by: (users: readonly User[]) => readonly User[]) => {
+    changes.push(by);
+    users = users && by(users);
+    store.topics.changed(BLOCKED);
+  };
+
+  let loading = false;
+  const load = async () => {
+    if (loading || users) return;
+    loading = true;
+    changes = [];
+    try {
+      const found: User[] = [];
+      let after: string | null | undefined;
+      do {
+        const { edges, pageInfo } = (await api.request(BlockedUsers, { after })).blockedUsers;
+        found.push(...edges.map(({ node }) => node));
+        after = pageInfo.hasNextPage ? pageInfo.endCursor : null;
+      } while (after);
+      users = changes.reduce((now, by) => by(now), found as readonly User[]);
+      store.topics.changed(BLOCKED);
+    } catch (error) {
+      if ((error as ConfabError).isRetryable) timers.later(AGAIN_MS, () => void load());
+    } finally {
+      loading = false;
+    }
+  };
+
+  const { get, subscribe } = view(store.topics, [BLOCKED], () => users);
+  const without = (userId: string) => (all: readonly User[]) => all.filter(({ id }) => id !== userId);
+  return {
+    blockedUsers: { get, subscribe: (listener) => (void load(), subscribe(listener)) },
+    blockUser: async (user) => {
+      await api.request(BlockUser, { id: user.id });
+      // A user who is blocked already keeps their place.
+      change((all) => (all.some(({ id }) => id === user.id) ? all : [user, ...all]));
+      store.setBlocked(user.id, true);
+    },
+    unblockUser: async (userId) => {
+      await api.request(UnblockUser, { id: userId });
+      change(without(userId));
+      store.setBlocked(userId, false);
+    },
+    stop: timers.stop,
+  };
+}
