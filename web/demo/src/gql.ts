@@ -30,13 +30,6 @@ export type ContentType =
   | 'SYSTEM'
   | 'BOT_COMMAND';
 
-export type ConversationType =
-  | 'PRIVATE'
-  | 'GROUP'
-  | 'CHANNEL'
-  | 'SUB_BIZ'
-  | 'THREAD';
-
 /** name: 1 to 80 characters; topic: up to 1,024. */
 export type CreateChannelInput = {
   workspaceId: string;
@@ -69,20 +62,10 @@ export type DeviceType =
   | 'DESKTOP'
   | 'MOBILE';
 
-export type EmbedType =
-  | 'LINK'
-  | 'IMAGE'
-  | 'VIDEO'
-  | 'RICH';
-
 export type GroupRole =
   | 'OWNER'
   | 'ADMIN'
   | 'MEMBER';
-
-export type GroupStatus =
-  | 'ACTIVE'
-  | 'DISSOLVED';
 
 /**
  * SINCE_JOIN: only messages from while the reader was a member. FULL: members also read what came before they joined and
@@ -91,11 +74,6 @@ export type GroupStatus =
 export type HistoryVisibility =
   | 'SINCE_JOIN'
   | 'FULL';
-
-export type MessageChange =
-  | 'CREATED'
-  | 'UPDATED'
-  | 'RECALLED';
 
 export type MessageState =
   | 'NORMAL'
@@ -166,12 +144,6 @@ export type Permission =
   | 'MUTE_OTHERS'
   | 'DEAFEN_OTHERS'
   | 'MOVE_OTHERS';
-
-/** rev null: from now on. */
-export type Position = {
-  id: string;
-  rev?: number | null | undefined;
-};
 
 export type PresenceSetting =
   | 'ONLINE'
@@ -247,22 +219,6 @@ export type SearchHas =
   | 'VIDEO'
   | 'LINK';
 
-export type SessionStatus =
-  | 'ACTIVE'
-  | 'INVALID';
-
-export type SystemEventKind =
-  | 'MEMBERS_JOINED'
-  | 'MEMBER_LEFT'
-  | 'MEMBER_REMOVED'
-  | 'OWNER_CHANGED'
-  | 'RENAMED'
-  | 'TOPIC_CHANGED'
-  | 'MESSAGE_PINNED'
-  | 'CHANNEL_ARCHIVED'
-  | 'CHANNEL_UNARCHIVED'
-  | 'CUSTOM';
-
 export type WebPushInput = {
   endpoint: string;
   p256dh: string;
@@ -274,24 +230,6 @@ export type UserPartsFragment = { id: string, displayName: string, avatarUrl: st
 export type PreviewPartsFragment = { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null };
 
 export type FilePartsFragment = { id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null };
-
-export type EmbedPartsFragment = { type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> };
-
-export type MessagePartsFragment = { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> };
-
-export type ThreadPartsFragment = { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> };
-
-export type MessageReactionsFragment = { id: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> };
-
-export type PeerMarksFragment = { id: string, peerDeliveredSeq: number | null, peerReadSeq: number | null };
-
-export type SessionPartsFragment = { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-    | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-    | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-    | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-    | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-    | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-  , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null };
 
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -331,68 +269,12 @@ export type ChannelNamesQueryVariables = Exact<{
 
 export type ChannelNamesQuery = { workspace: { id: string, name: string, channels: { edges: Array<{ node: { id: string, name: string, topic: string | null, kind: ChannelKind, isArchived: boolean } }> } } | null };
 
-export type RoomQueryVariables = Exact<{
-  id: string;
-}>;
-
-
-export type RoomQuery = { conversation:
-    | { __typename: 'Channel', name: string, topic: string | null, rev: number, isArchived: boolean, viewerPermissions: Array<Permission>, id: string, title: string, workspace: { id: string, name: string }, session: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-          | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-          | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-          | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-          | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-          | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-        , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null }
-    | { __typename: 'Group', id: string, title: string }
-    | { __typename: 'PrivateConversation', id: string, title: string }
-    | { __typename: 'SubBizGateway', id: string, title: string }
-    | { __typename: 'Thread', id: string, title: string }
-   | null };
-
-export type ThreadQueryVariables = Exact<{
-  id: string;
-}>;
-
-
-export type ThreadQuery = { thread: { rev: number, id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null };
-
-export type MessageAtQueryVariables = Exact<{
-  conversationId: string;
-  seq: number;
-}>;
-
-
-export type MessageAtQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }> } | null };
-
 export type LatestRepliesQueryVariables = Exact<{
   id: string;
 }>;
 
 
-export type LatestRepliesQuery = { messages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }> } | null };
-
-export type FollowThreadMutationVariables = Exact<{
-  id: string;
-  follow: boolean;
-}>;
-
-
-export type FollowThreadMutation = { followThread: { id: string, session: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-        | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-        | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-        | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-        | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-        | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-      , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null } };
-
-export type LockThreadMutationVariables = Exact<{
-  id: string;
-  locked: boolean;
-}>;
-
-
-export type LockThreadMutation = { lockThread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } };
+export type LatestRepliesQuery = { messages: { edges: Array<{ node: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }> } | null };
 
 export type PlaceNameQueryVariables = Exact<{
   id: string;
@@ -407,56 +289,12 @@ export type PlaceNameQuery = { conversation:
     | { __typename: 'Thread', id: string, title: string }
    | null };
 
-export type RoomEventsSubscriptionVariables = Exact<{
-  channels: Array<Position> | Position;
-}>;
-
-
-export type RoomEventsSubscription = { channelEvents:
-    | { __typename: 'ChannelMessage', conversationId: string, change: MessageChange, rev: number, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
-    | { __typename: 'ChannelPins', conversationId: string, rev: number, message: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }
-    | { __typename: 'ChannelReactions', conversationId: string, messageId: string, rev: number, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> }
-    | { __typename: 'ChannelThread', conversationId: string, parentId: string, rev: number, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } }
-    | { __typename: 'TypingStarted' }
-    | { __typename: 'TypingStopped' }
-    | { __typename: 'AccessEnded', conversationId: string }
-    | { __typename: 'ChannelCaughtUp', conversationId: string, rev: number, reset: boolean }
-   };
-
 export type PersonQueryVariables = Exact<{
   id: string;
 }>;
 
 
 export type PersonQuery = { user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } | null };
-
-export type SessionsQueryVariables = Exact<{
-  subBiz?: string | null | undefined;
-  categoryId?: string | null | undefined;
-  after?: string | null | undefined;
-}>;
-
-
-export type SessionsQuery = { sessions: { totalUnread: number, cursor: string, edges: Array<{ node: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-          | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-          | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-          | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-          | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-          | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-        , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
-
-export type OneSessionQueryVariables = Exact<{
-  conversationId: string;
-}>;
-
-
-export type OneSessionQuery = { session: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } | null };
 
 export type FileQueryVariables = Exact<{
   id: string;
@@ -478,94 +316,6 @@ export type MembersQueryVariables = Exact<{
 
 
 export type MembersQuery = { group: { id: string, name: string, title: string, memberCount: number, viewerRole: GroupRole | null, members: { edges: Array<{ node: { role: GroupRole, user: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } } }> } | null } | null };
-
-export type SuppressEmbedsMutationVariables = Exact<{
-  id: string;
-}>;
-
-
-export type SuppressEmbedsMutation = { suppressEmbeds: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
-
-export type EditMessageMutationVariables = Exact<{
-  id: string;
-  content: string;
-}>;
-
-
-export type EditMessageMutation = { editMessage: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
-
-export type RecallMessageMutationVariables = Exact<{
-  id: string;
-}>;
-
-
-export type RecallMessageMutation = { recallMessage: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
-
-export type AddReactionMutationVariables = Exact<{
-  messageId: string;
-  emoji: string;
-}>;
-
-
-export type AddReactionMutation = { addReaction: { id: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
-
-export type RemoveReactionMutationVariables = Exact<{
-  messageId: string;
-  emoji: string;
-}>;
-
-
-export type RemoveReactionMutation = { removeReaction: { id: string, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
-
-export type PinnedMessagesQueryVariables = Exact<{
-  conversationId: string;
-  after?: string | null | undefined;
-}>;
-
-
-export type PinnedMessagesQuery = { pinnedMessages: { edges: Array<{ node: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
-
-export type PinMessageMutationVariables = Exact<{
-  id: string;
-}>;
-
-
-export type PinMessageMutation = { pinMessage: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
-
-export type UnpinMessageMutationVariables = Exact<{
-  id: string;
-}>;
-
-
-export type UnpinMessageMutation = { unpinMessage: { mentionsAll: boolean, idempotencyKey: string | null, isFromBlocked: boolean, isPinned: boolean, id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, attachments: Array<{ id: string, filename: string, contentType: string, sizeBytes: number, description: string | null, state: AttachmentState, url: string | null, width: number | null, height: number | null, thumbHash: string | null, spoiler: boolean, small: string | null, medium: string | null, large: string | null }>, embeds: Array<{ type: EmbedType, url: string | null, title: string | null, description: string | null, siteName: string | null, authorName: string | null, color: string | null, publishedAt: string | null, image: { url: string, width: number | null, height: number | null } | null, thumbnail: { url: string, width: number | null, height: number | null } | null, fields: Array<{ name: string, value: string, inline: boolean }> }>, mentions: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }>, replyTo: { id: string, seq: number, content: string | null, state: MessageState, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }> } | null, systemEvent: { kind: SystemEventKind } | null, thread: { id: string, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> } | null, broadcastOf: { id: string, conversationId: string } | null, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null, reactions: Array<{ emoji: string, count: number, viewerReacted: boolean, firstAt: string, users: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }> } };
-
-export type StartTypingMutationVariables = Exact<{
-  conversationId: string;
-}>;
-
-
-export type StartTypingMutation = { startTyping: boolean };
-
-export type StopTypingMutationVariables = Exact<{
-  conversationId: string;
-}>;
-
-
-export type StopTypingMutation = { stopTyping: boolean };
-
-export type MarkReadMutationVariables = Exact<{
-  conversationId: string;
-  upToSeq?: number | null | undefined;
-}>;
-
-
-export type MarkReadMutation = { markRead: { id: string, writeSeq: number, readSeq: number, readCount: number, deliveredSeq: number, unreadCount: number, unreadMentionCount: number, unreadStatus: boolean, muteStatus: boolean, mutedUntil: string | null, notifications: NotificationLevel, priority: number, categoryId: string | null, subBiz: string | null, status: SessionStatus, activeTs: number, writeTs: number, peerDeliveredSeq: number | null, peerReadSeq: number | null, conversation:
-      | { __typename: 'Channel', id: string, type: ConversationType, title: string }
-      | { __typename: 'Group', memberCount: number, viewerRole: GroupRole | null, status: GroupStatus, avatarUrl: string | null, id: string, type: ConversationType, title: string }
-      | { __typename: 'PrivateConversation', id: string, type: ConversationType, title: string, peer: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean } }
-      | { __typename: 'SubBizGateway', subBiz: string, id: string, type: ConversationType, title: string }
-      | { __typename: 'Thread', id: string, type: ConversationType, title: string, replyCount: number, lastReplyAt: string | null, isLocked: boolean, parent: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null }, participants: Array<{ id: string, displayName: string, avatarUrl: string | null, isBot: boolean }> }
-    , lastMessage: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } | null } };
 
 export type CreateGroupMutationVariables = Exact<{
   input: CreateGroupInput;
@@ -882,18 +632,6 @@ const PreviewParts = "fragment PreviewParts on Message{id conversationId seq con
 
 const FileParts = "fragment FileParts on Attachment{id filename contentType sizeBytes description state url width height thumbHash spoiler small:thumbnailUrl(width:320)medium:thumbnailUrl(width:640)large:thumbnailUrl(width:1280)}";
 
-const EmbedParts = "fragment EmbedParts on Embed{type url title description siteName authorName color publishedAt image{url width height}thumbnail{url width height}fields{name value inline}}";
-
-const MessageParts = "fragment MessageParts on Message{...PreviewParts attachments{...FileParts}embeds{...EmbedParts}mentions{...UserParts}mentionsAll replyTo{id seq content state sender{...UserParts}attachments{id filename contentType}}idempotencyKey isFromBlocked isPinned systemEvent{kind}thread{...ThreadParts}broadcastOf{id conversationId}...MessageReactions}";
-
-const ThreadParts = "fragment ThreadParts on Thread{id title replyCount participants(first:4){...UserParts}lastReplyAt isLocked}";
-
-const MessageReactions = "fragment MessageReactions on Message{id reactions{emoji count viewerReacted firstAt users{...UserParts}}}";
-
-const PeerMarks = "fragment PeerMarks on Session{id peerDeliveredSeq peerReadSeq}";
-
-const SessionParts = "fragment SessionParts on Session{id conversation{__typename id type title ...on PrivateConversation{peer{...UserParts}}...on SubBizGateway{subBiz}...on Group{memberCount viewerRole status avatarUrl}...on Thread{...ThreadParts parent{...PreviewParts}}}lastMessage{...PreviewParts}writeSeq readSeq readCount deliveredSeq unreadCount unreadMentionCount unreadStatus muteStatus mutedUntil notifications priority categoryId subBiz status activeTs writeTs ...PeerMarks}";
-
 const FoundParts = "fragment FoundParts on Message{id conversationId seq content state editCount createdAt authorName authorAvatarUrl sender{...UserParts}attachments{id filename contentType}}";
 
 const OwnPresenceParts = "fragment OwnPresenceParts on OwnPresence{setting until shown customStatus{text emoji expiresAt}}";
@@ -916,55 +654,17 @@ export const SearchMessagesDocument: Operation<SearchMessagesQuery, SearchMessag
 
 export const ChannelNamesDocument: Operation<ChannelNamesQuery, ChannelNamesQueryVariables> = { name: "ChannelNames", text: "query ChannelNames($id:ID!){workspace(id:$id){id name channels(first:100){edges{node{id name topic kind isArchived}}}}}" };
 
-export const RoomDocument: Operation<RoomQuery, RoomQueryVariables> = { name: "Room", text: "query Room($id:ID!){conversation(id:$id){__typename id title ...on Channel{name topic rev isArchived viewerPermissions workspace{id name}session{...SessionParts}}}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const ThreadDocument: Operation<ThreadQuery, ThreadQueryVariables> = { name: "Thread", text: "query Thread($id:ID!){thread(id:$id){...ThreadParts rev parent{...MessageParts}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const MessageAtDocument: Operation<MessageAtQuery, MessageAtQueryVariables> = { name: "MessageAt", text: "query MessageAt($conversationId:ID!$seq:Int!){messages(conversationId:$conversationId first:1 aroundSeq:$seq){edges{node{...MessageParts}}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const LatestRepliesDocument: Operation<LatestRepliesQuery, LatestRepliesQueryVariables> = { name: "LatestReplies", text: "query LatestReplies($id:ID!){messages(conversationId:$id last:3){edges{node{...MessageParts}}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const FollowThreadDocument: Operation<FollowThreadMutation, FollowThreadMutationVariables> = { name: "FollowThread", text: "mutation FollowThread($id:ID!$follow:Boolean!){followThread(threadId:$id follow:$follow){id session{...SessionParts}}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const LockThreadDocument: Operation<LockThreadMutation, LockThreadMutationVariables> = { name: "LockThread", text: "mutation LockThread($id:ID!$locked:Boolean!){lockThread(threadId:$id locked:$locked){...ThreadParts}}" + ThreadParts + UserParts };
+export const LatestRepliesDocument: Operation<LatestRepliesQuery, LatestRepliesQueryVariables> = { name: "LatestReplies", text: "query LatestReplies($id:ID!){messages(conversationId:$id last:3){edges{node{...PreviewParts}}}}" + PreviewParts + UserParts };
 
 export const PlaceNameDocument: Operation<PlaceNameQuery, PlaceNameQueryVariables> = { name: "PlaceName", text: "query PlaceName($id:ID!){conversation(id:$id){__typename id title ...on Channel{name workspace{id name}}}}" };
 
-export const RoomEventsDocument: Operation<RoomEventsSubscription, RoomEventsSubscriptionVariables> = { name: "RoomEvents", text: "subscription RoomEvents($channels:[Position!]!){channelEvents(channels:$channels){__typename ...on ChannelMessage{conversationId change rev message{...MessageParts}}...on AccessEnded{conversationId}...on ChannelReactions{conversationId messageId rev reactions{emoji count viewerReacted firstAt users{...UserParts}}}...on ChannelPins{conversationId message{...MessageParts}rev}...on ChannelThread{conversationId parentId thread{...ThreadParts}rev}...on ChannelCaughtUp{conversationId rev reset}}}" + UserParts + MessageParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
 export const PersonDocument: Operation<PersonQuery, PersonQueryVariables> = { name: "Person", text: "query Person($id:ID!){user(id:$id){...UserParts}}" + UserParts };
-
-export const SessionsDocument: Operation<SessionsQuery, SessionsQueryVariables> = { name: "Sessions", text: "query Sessions($subBiz:String$categoryId:ID$after:String){sessions(first:50 subBiz:$subBiz categoryId:$categoryId after:$after){edges{node{...SessionParts}}pageInfo{hasNextPage endCursor}totalUnread cursor}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
-
-export const OneSessionDocument: Operation<OneSessionQuery, OneSessionQueryVariables> = { name: "OneSession", text: "query OneSession($conversationId:ID!){session(conversationId:$conversationId){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
 
 export const FileDocument: Operation<FileQuery, FileQueryVariables> = { name: "File", text: "query File($id:ID!){attachment(id:$id){...FileParts}}" + FileParts };
 
 export const ReceiptsDocument: Operation<ReceiptsQuery, ReceiptsQueryVariables> = { name: "Receipts", text: "query Receipts($id:ID!){message(id:$id){id delivery{status recipientCount deliveredCount readCount}receipts(first:100){edges{node{user{...UserParts}status deliveredAt readAt}}}}}" + UserParts };
 
 export const MembersDocument: Operation<MembersQuery, MembersQueryVariables> = { name: "Members", text: "query Members($id:ID!){group(id:$id){id name title memberCount viewerRole members(first:100){edges{node{role user{...UserParts}}}}}}" + UserParts };
-
-export const SuppressEmbedsDocument: Operation<SuppressEmbedsMutation, SuppressEmbedsMutationVariables> = { name: "SuppressEmbeds", text: "mutation SuppressEmbeds($id:ID!){suppressEmbeds(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const EditMessageDocument: Operation<EditMessageMutation, EditMessageMutationVariables> = { name: "EditMessage", text: "mutation EditMessage($id:ID!$content:String!){editMessage(messageId:$id content:$content){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const RecallMessageDocument: Operation<RecallMessageMutation, RecallMessageMutationVariables> = { name: "RecallMessage", text: "mutation RecallMessage($id:ID!){recallMessage(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const AddReactionDocument: Operation<AddReactionMutation, AddReactionMutationVariables> = { name: "AddReaction", text: "mutation AddReaction($messageId:ID!$emoji:String!){addReaction(messageId:$messageId emoji:$emoji){...MessageReactions}}" + MessageReactions + UserParts };
-
-export const RemoveReactionDocument: Operation<RemoveReactionMutation, RemoveReactionMutationVariables> = { name: "RemoveReaction", text: "mutation RemoveReaction($messageId:ID!$emoji:String!){removeReaction(messageId:$messageId emoji:$emoji){...MessageReactions}}" + MessageReactions + UserParts };
-
-export const PinnedMessagesDocument: Operation<PinnedMessagesQuery, PinnedMessagesQueryVariables> = { name: "PinnedMessages", text: "query PinnedMessages($conversationId:ID!$after:String){pinnedMessages(conversationId:$conversationId first:100 after:$after){edges{node{...MessageParts}}pageInfo{hasNextPage endCursor}}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const PinMessageDocument: Operation<PinMessageMutation, PinMessageMutationVariables> = { name: "PinMessage", text: "mutation PinMessage($id:ID!){pinMessage(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const UnpinMessageDocument: Operation<UnpinMessageMutation, UnpinMessageMutationVariables> = { name: "UnpinMessage", text: "mutation UnpinMessage($id:ID!){unpinMessage(messageId:$id){...MessageParts}}" + MessageParts + UserParts + PreviewParts + FileParts + EmbedParts + ThreadParts + MessageReactions };
-
-export const StartTypingDocument: Operation<StartTypingMutation, StartTypingMutationVariables> = { name: "StartTyping", text: "mutation StartTyping($conversationId:ID!){startTyping(conversationId:$conversationId)}" };
-
-export const StopTypingDocument: Operation<StopTypingMutation, StopTypingMutationVariables> = { name: "StopTyping", text: "mutation StopTyping($conversationId:ID!){stopTyping(conversationId:$conversationId)}" };
-
-export const MarkReadDocument: Operation<MarkReadMutation, MarkReadMutationVariables> = { name: "MarkRead", text: "mutation MarkRead($conversationId:ID!$upToSeq:Int){markRead(conversationId:$conversationId upToSeq:$upToSeq){...SessionParts}}" + SessionParts + UserParts + PreviewParts + ThreadParts + PeerMarks };
 
 export const CreateGroupDocument: Operation<CreateGroupMutation, CreateGroupMutationVariables> = { name: "CreateGroup", text: "mutation CreateGroup($input:CreateGroupInput!){createGroup(input:$input){id title}}" };
 

@@ -11,7 +11,8 @@ export interface Drafts {
 
 /** place: the device, as in signIn.ts. */
 export function openDrafts(place: string, me: string): Drafts {
-  const prefix = `${place}.${me}.draft.`;
+  // Without dots, so that names that begin with it belong to this user.
+  const prefix = `${place}.${encodeURIComponent(me).replaceAll(".", "%2E")}.draft.`;
   return {
     of: (conversationId) => disk.get(prefix + conversationId) ?? "",
     keep: (conversationId, text) => (text ? disk.set(prefix + conversationId, text) : disk.remove(prefix + conversationId)),

@@ -1,6 +1,6 @@
-import type { User } from "@confab/client";
 import type { MouseEvent } from "react";
 
+import type { PreviewPartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
 import { useIsBlocked } from "../blocking/useBlocks";
 import { moment, textOf } from "../format";
@@ -60,7 +60,7 @@ export function ThreadCard({ session, markRead, unfollow }: Props) {
   );
 }
 
-type Excerpted = Pick<FollowedThread["conversation"]["parent"], "content" | "state" | "attachments" | "createdAt"> & { sender: User };
+type Excerpted = Pick<PreviewPartsFragment, "sender" | "content" | "state" | "attachments" | "createdAt">;
 
 function Excerpt({ message, isParent = false, isNew = false }: { message: Excerpted; isParent?: boolean; isNew?: boolean }) {
   const { me } = useWorld();

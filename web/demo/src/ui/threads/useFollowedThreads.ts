@@ -1,8 +1,8 @@
-import { THREADS, type Message, type Session } from "@confab/client";
+import { THREADS, type Session } from "@confab/client";
 import { useView } from "@confab/client/react";
 import { useEffect, useState } from "react";
 
-import { LatestRepliesDocument } from "../../gql";
+import { LatestRepliesDocument, type PreviewPartsFragment } from "../../gql";
 import { useAttempt } from "../useDo";
 import { useOnline, useWorld } from "../world";
 
@@ -39,10 +39,10 @@ export function useUnreadReplies(): number {
 }
 
 /** Undefined until they are loaded. They are loaded again when the thread changes. */
-export function useLatestReplies({ conversation, writeSeq, lastMessage }: FollowedThread): readonly Message[] | undefined {
+export function useLatestReplies({ conversation, writeSeq, lastMessage }: FollowedThread): readonly PreviewPartsFragment[] | undefined {
   const { client } = useWorld();
   const isOnline = useOnline();
-  const [latest, setLatest] = useState<readonly Message[]>();
+  const [latest, setLatest] = useState<readonly PreviewPartsFragment[]>();
   useEffect(() => {
     if (!isOnline) return;
     const controller = new AbortController();
