@@ -15,6 +15,8 @@ export interface Answer<Data> {
 
 export interface Answers {
   of<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): View<Answer<Data>>;
+  /** Replaces an answer by what a mutation returned. */
+  put<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables, data: Data): void;
   /** Sends these queries again if they are displayed, whatever their variables. */
   refresh(...operations: readonly { name: string }[]): void;
   stop(): void;
@@ -28,7 +30,10 @@ interface Entry {
   readonly view: View<Answer<unknown>>;
   readonly isDisplayed: () => boolean;
   readonly load: () => void;
+  readonly put: (data: unknown) => void;
 }
+
+const keyOf = (operation: { name: string }, variables: unknown) => `${operation.name} ${JSON.stringify(variables)}`;
 
 export function openAnswers(client: Pick<ConfabClient, "api" | "isConnected">): Answers {
   const entries = new Map<string, Entry>();
@@ -54,7 +59,7 @@ export function openAnswers(client: Pick<ConfabClient, "api" | "isConnected">): 
 
   return {
     of: <Data, Variables>(operation: Operation<Data, Variables>, variables: Variables) => {
-      const key = `${operation.name} ${JSON.stringify(variables)}`;
+      const key = keyOf(operation, variables);
       const entry = entries.get(key) ?? open(operation as Operation<unknown, unknown>, variables);
       // The entries that were used last are kept.
       entries.delete(key);
@@ -65,6 +70,7 @@ export function openAnswers(client: Pick<ConfabClient, "api" | "isConnected">): 
       }
       return entry.view as View<Answer<Data>>;
     },
+    put: (operation, variables, data) => entries.get(keyOf(operation, variables))?.put(data),
     refresh,
     stop: () => {
       stopListening();
@@ -99,5 +105,9 @@ function openEntry(api: Api, operation: Operation<unknown, unknown>, variables: 
     if (listeners.size === 1) void load();
     return () => void listeners.delete(own);
   };
-  return { name: operation.name, view: { get: () => answer, subscribe }, isDisplayed: () => listeners.size > 0, load: () => void load() };
+  const put = (data: unknown) => {
+    requests += 1; // Requests that are open now may have older answers.
+    set({ data, isLoading: false });
+  };
+  return { name: operation.name, put, view: { get: () => answer, subscribe }, isDisplayed: () => listeners.size > 0, load: () => void load() };
 }

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-import { NotificationSettingsDocument, SetNotificationSettingsDocument, type NotificationPartsFragment, type NotificationSettingsInput } from "../../gql";
+import { NotificationSettingsDocument, SetNotificationSettingsDocument, type NotificationPartsFragment } from "../../gql";
 import { useDo } from "../useDo";
 import { useAnswer, useWorld } from "../world";
 import { LEVELS } from "./levels";
@@ -15,10 +15,18 @@ export function SettingsForm() {
   const run = useDo();
   const { answers } = useWorld();
   const { data, error } = useAnswer(NotificationSettingsDocument, {});
-  const settings = data?.notificationSettings;
-  if (error && !settings) return <p role="alert">The settings didn't load. <button className="link" onClick={() => answers.refresh(NotificationSettingsDocument)}>Try again</button></p>;
-  if (!settings) return null;
-  const set = async (input: NotificationSettingsInput) => (await run(SetNotificationSettingsDocument, { input }, { refreshes: [NotificationSettingsDocument] })) !== null;
+  /** Changes that the server has not confirmed yet. */
+  const [changing, setChanging] = useState<Changes>({});
+  if (error && !data) return <p role="alert">The settings didn't load. <button className="link" onClick={() => answers.refresh(NotificationSettingsDocument)}>Try again</button></p>;
+  if (!data) return null;
+  const settings = { ...data.notificationSettings, ...changing };
+  const set = async (input: Changes) => {
+    setChanging((now) => ({ ...now, ...input }));
+    const done = await run(SetNotificationSettingsDocument, { input });
+    if (done) answers.put(NotificationSettingsDocument, {}, { notificationSettings: done.setNotificationSettings });
+    setChanging((now) => without(now, input));
+    return done !== null;
+  };
   return (
     <form className="notification-settings" onSubmit={(event) => event.preventDefault()}>
       <h3>On all your devices</h3>
@@ -48,10 +56,16 @@ export function SettingsForm() {
   );
 }
 
+type Changes = Partial<NotificationPartsFragment>;
+
+/** A later change of the same setting stays. */
+const without = (changes: Changes, ended: Changes): Changes =>
+  Object.fromEntries(Object.entries(changes).filter(([name, value]) => ended[name as keyof Changes] !== value));
+
 interface Props {
   settings: NotificationPartsFragment;
   /** Resolves to false if the change was refused. */
-  set: (input: NotificationSettingsInput) => Promise<boolean>;
+  set: (input: Changes) => Promise<boolean>;
 }
 
 function DoNotDisturb({ settings, set }: Props) {

@@ -1,11 +1,12 @@
 import type { User } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { OwnPresenceDocument, SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting } from "../../gql";
+import { OwnPresenceDocument, SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting, type SetCustomStatusMutationVariables } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { day, time } from "../format";
 import { useDo } from "../useDo";
+import { useWorld } from "../world";
 import { Sign } from "./Dot";
 import { NAMES } from "./usePresence";
 
@@ -33,8 +34,6 @@ const endOf = (length: string) => {
 };
 const until = (at: string) => `until ${day(at) === "Today" ? "" : "tomorrow, "}${time(at)}`;
 
-const REFRESHES = { refreshes: [OwnPresenceDocument] };
-
 interface Props {
   me: User;
   own: OwnPresencePartsFragment;
@@ -59,17 +58,19 @@ export function StatusDialog({ me, own, close, editProfile }: Props) {
 
 function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
   const run = useDo();
+  const { answers } = useWorld();
   const [length, setLength] = useState(own.until ? "" : FOREVER);
-  const set = (status: PresenceSetting, length: string) => {
+  const set = async (status: PresenceSetting, length: string) => {
     const until = length ? endOf(length) : own.until;
-    void run(SetPresenceDocument, { status, until: status === "ONLINE" ? null : until }, REFRESHES);
+    const done = await run(SetPresenceDocument, { status, until: status === "ONLINE" ? null : until });
+    if (done) answers.put(OwnPresenceDocument, {}, { ready: { presence: done.setPresence } });
   };
   return (
     <fieldset className="presence-choice">
       <legend className="sr-only">Presence</legend>
       {SETTINGS.map(([setting, hint]) => (
         <label key={setting} data-chosen={own.setting === setting || undefined}>
-          <input className="sr-only" type="radio" name="presence" checked={own.setting === setting} onChange={() => set(setting, length)} />
+          <input className="sr-only" type="radio" name="presence" checked={own.setting === setting} onChange={() => void set(setting, length)} />
           <Sign status={setting} />
           <span>
             <b>{NAMES[setting]}</b>
@@ -83,7 +84,7 @@ function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
         now={own.until}
         choose={(next) => {
           setLength(next);
-          if (own.setting !== "ONLINE") set(own.setting, next);
+          if (own.setting !== "ONLINE") void set(own.setting, next);
         }}
       />
     </fieldset>
@@ -92,6 +93,7 @@ function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
 
 function CustomStatusForm({ own, close }: { own: OwnPresencePartsFragment; close: () => void }) {
   const run = useDo();
+  const { answers } = useWorld();
   const status = own.customStatus;
   const [emoji, setEmoji] = useState(status?.emoji ?? "");
   const [text, setText] = useState(status?.text ?? "");
@@ -100,13 +102,14 @@ function CustomStatusForm({ own, close }: { own: OwnPresencePartsFragment; close
     setEmoji(status?.emoji ?? "");
     setText(status?.text ?? "");
   }, [status?.emoji, status?.text]);
-  const save = async () => {
-    const expiresAt = length ? endOf(length) : status!.expiresAt;
-    if (await run(SetCustomStatusDocument, { emoji: emoji.trim() || null, text: text.trim() || null, expiresAt }, REFRESHES)) close();
+  const set = async (next: SetCustomStatusMutationVariables) => {
+    const done = await run(SetCustomStatusDocument, next);
+    if (!done) return;
+    answers.put(OwnPresenceDocument, {}, { ready: { presence: done.setCustomStatus } });
+    close();
   };
-  const clear = async () => {
-    if (await run(SetCustomStatusDocument, { emoji: null, text: null }, REFRESHES)) close();
-  };
+  const save = () => set({ emoji: emoji.trim() || null, text: text.trim() || null, expiresAt: length ? endOf(length) : status!.expiresAt });
+  const clear = () => set({ emoji: null, text: null });
   return (
     <form className="custom-status" onSubmit={(event) => (event.preventDefault(), void save())}>
       <div className="status-line">
