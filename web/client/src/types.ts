@@ -168,7 +168,7 @@ export interface UploadOptions {
 }
 
 export interface UploadState {
-  readonly status: "sending" | "checking" | "ready" | "failed";
+  readonly status: "sending" | "checking" | "ready" | "failed" | "canceled";
   /** The part that was sent, 0 to 1. */
   readonly progress: number;
   /** Set when status is "ready". */
@@ -179,6 +179,7 @@ export interface UploadState {
 export interface Upload extends View<UploadState> {
   readonly conversationId: string;
   readonly file: Blob;
+  /** A message that waits for the file is sent without it. */
   cancel(): void;
   /** Uploads a failed file again. */
   retry(): void;

@@ -22,6 +22,15 @@ type Outcome = "ready" | "again" | "unexpected" | ConfabError;
 
 const refused = (message: string, code = "REJECTED") => new ConfabError(message, code, false);
 
+const isLocal = ({ hostname }: URL) => /^(localhost|127\..*|\[::1\])$/.test(hostname);
+
+/** Without a public address, a server names its own machine's in addresses of files. The API's address is one that works here. */
+function reachable(address: string, apiUrl: string): string {
+  const [url, api] = [new URL(address, apiUrl), new URL(apiUrl)];
+  if (!isLocal(url) || (isLocal(api) && api.port !== url.port)) return url.href;
+  return new URL(url.pathname + url.search, api).href;
+}
+
 /** Browsers read a file only when it is sent. By then it may be changed or deleted. */
 const isReadable = (file: Blob) => file.slice(0, 1).arrayBuffer().then(() => true, () => false);
 
@@ -109,7 +118,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
           api.request(CancelUpload, { id: upload.id }).catch(() => {});
           return "again";
         }
-        const address = { ...upload, url: new URL(upload.url, apiUrl).href };
+        const address = { ...upload, url: reachable(upload.url, apiUrl) };
         status = await put(address, file, (progress) => update({ status: "sending", progress }), signal);
         if (status === 413) return refused("This file is too large.", "TOO_LARGE");
         if (NO_LONGER_VALID.includes(status)) return "unexpected";
@@ -150,7 +159,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
       file,
       cancel: () => {
         controller.abort();
-        update({ status: "failed", progress: 0, error: refused("The upload was canceled.") });
+        update({ status: "canceled", progress: 0 });
         if (attachmentId) api.request(CancelUpload, { id: attachmentId }).catch(() => {});
       },
       // A refused upload cannot be used again, so the file gets another one.
