@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 
 import { check, complained, demo, eventually, isAccessible, open, PHONE, run, send } from "./harness.mjs";
-import { act, article, log, openSession } from "./pages.mjs";
+import { act, article, box, log, openSession, write } from "./pages.mjs";
 
 let alice, bob;
 
@@ -61,6 +61,27 @@ check("one's own reaction is taken back with a click, and the others stay after 
   await eventually(async () => assert.deepEqual(await labels(bob, "Important"), ["❤️ 1: You (own)", "😂 1: Alice Archer"]));
   await alice.reload();
   await eventually(async () => assert.deepEqual(await labels(alice, "Important"), ["❤️ 1: Bob Baker", "😂 1: You (own)"]));
+});
+
+check("a text that was not sent survives a reload, until it is sent or the user signs out", async () => {
+  await openSession(alice, "Carol Cook");
+  await box(alice).fill("Half a thought");
+  await openSession(alice, "Bob Baker");
+  assert.equal(await box(alice).inputValue(), "");
+  await alice.reload();
+  await openSession(alice, "Carol Cook");
+  assert.equal(await box(alice).inputValue(), "Half a thought");
+  await write(alice, "A whole thought");
+  await article(alice, "A whole thought").waitFor();
+  await alice.reload();
+  await article(alice, "A whole thought").waitFor();
+  assert.equal(await box(alice).inputValue(), "");
+  await box(alice).fill("For nobody else");
+  await alice.getByRole("button", { name: "More", exact: true }).click();
+  await alice.getByRole("menuitem", { name: "Sign out" }).click();
+  await alice.getByRole("button", { name: "Sign in as Alice Archer" }).click();
+  await article(alice, "A whole thought").waitFor();
+  assert.equal(await box(alice).inputValue(), "");
 });
 
 check("nothing complained", () => assert.deepEqual(complained(), []));
