@@ -1,7 +1,7 @@
 // Failures of a user's device: @confab/client against a real server.
 import assert from "node:assert/strict";
 import { createClient, privateId } from "../web/client/index.mjs";
-import { CuttableSocket, cut, done, open, retried, signIn, sockets, texts } from "./package_parts.mjs";
+import { CuttableSocket, cut, Disk, done, open, retried, signIn, sockets, texts } from "./package_parts.mjs";
 import { answerOnce, BUSY, cuttable, jwt, loseAnswers, Person, server, sleep, until } from "./scenario.mjs";
 
 const [ann, ben] = [new Person("ann"), new Person("ben")];
@@ -11,16 +11,6 @@ const conversation = privateId(ann.name, ben.name);
 /** The stored texts; none before the first message. */
 const stored = () => ben.contents(conversation).catch(() => []);
 const wanted = [];
-
-/** Storage as browsers have it. */
-class Disk {
-  entries = new Map();
-  get length() { return this.entries.size; }
-  key(index) { return [...this.entries.keys()][index] ?? null; }
-  getItem(name) { return this.entries.get(name) ?? null; }
-  setItem(name, value) { this.entries.set(name, value); }
-  removeItem(name) { this.entries.delete(name); }
-}
 
 const way = await cuttable();
 const disk = new Disk();

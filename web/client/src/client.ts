@@ -25,6 +25,8 @@ import { cached, view } from "./store/view";
 import type { ClientOptions, ConfabClient, History, Message, PendingMessage, SessionList, ThreadHistory, View } from "./types";
 
 const STATE = "connection";
+/** Longer than an answer may take. */
+const REMOVE_EVERY_MS = 30_000;
 /** In larger groups the server sends reactions only to devices that display the group. */
 const MOST_MEMBERS_WITH_REACTIONS = 200;
 
@@ -133,8 +135,10 @@ export function createClient(options: ClientOptions): ConfabClient {
   const threads = new Map<string, ThreadHistory>();
 
   const stopWatching = watchActivity(connection.reportUse, connection.reportHidden);
+  const removal = setInterval(() => store.removeUnused(), REMOVE_EVERY_MS);
   const stop = () => {
     stopWatching();
+    clearInterval(removal);
     for (const each of [sync, sessions, workspaces, voice, channelFeeds, pins, blocks, presences, outbox, uploads]) each.stop();
     typing.end();
     connection.close();

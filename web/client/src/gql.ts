@@ -336,6 +336,7 @@ export type MessageQuery = { message: { id: string, conversationId: string, seq:
 
 export type TicksQueryVariables = Exact<{
   conversationId: string;
+  fromSeq: number;
 }>;
 
 
@@ -818,7 +819,7 @@ export const MyWorkspaces: Operation<MyWorkspacesQuery, MyWorkspacesQueryVariabl
 
 export const Message: Operation<MessageQuery, MessageQueryVariables> = { name: "Message", text: "query Message($id:ID!){message(id:$id){...MessageParts}}" + MessageParts + UserParts + FileParts + EmbedParts + ReactionParts + ThreadParts + DeliveryParts };
 
-export const Ticks: Operation<TicksQuery, TicksQueryVariables> = { name: "Ticks", text: "query Ticks($conversationId:ID!){messages(conversationId:$conversationId last:50){edges{node{id delivery{...DeliveryParts}}}}}" + DeliveryParts };
+export const Ticks: Operation<TicksQuery, TicksQueryVariables> = { name: "Ticks", text: "query Ticks($conversationId:ID!$fromSeq:Int!){messages(conversationId:$conversationId first:100 fromSeq:$fromSeq){edges{node{id delivery{...DeliveryParts}}}}}" + DeliveryParts };
 
 export const Attachment: Operation<AttachmentQuery, AttachmentQueryVariables> = { name: "Attachment", text: "query Attachment($id:ID!){attachment(id:$id){state}}" };
 

@@ -18,6 +18,9 @@ import type { Workspaces } from "./workspaces";
 const TOGETHER_MS = 50;
 const AGAIN_MS = 2_000;
 const TICKS_EVERY_MS = 400;
+const TICKS_PAGE = 100;
+/** The newest pages; older ticks are rarely on the screen. */
+const MOST_TICKS_PAGES = 4;
 const REFUSED_AGAIN_MS = 30_000;
 /** Limit of ackManyDelivered. */
 const MOST_MARKS = 200;
@@ -122,7 +125,9 @@ export function startSync({ connection, me, store, workspaces, typing, received,
     later(TICKS_EVERY_MS, () => {
       ticking.delete(conversationId);
       const apply = (nodes: readonly { node: Pick<Message, "id" | "delivery"> }[]) => store.applyDelivery(conversationId, nodes.map(({ node }) => node));
-      api().request(Ticks, { conversationId }).then(({ messages }) => apply(messages?.edges ?? []), () => {});
+      for (const fromSeq of store.incompleteTicks(conversationId, TICKS_PAGE).slice(0, MOST_TICKS_PAGES)) {
+        api().request(Ticks, { conversationId, fromSeq }).then(({ messages }) => apply(messages?.edges ?? []), () => {});
+      }
     });
   };
 

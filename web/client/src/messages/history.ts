@@ -1,7 +1,7 @@
 import { STOPPED } from "../errors";
 import { Messages, type MessagesQueryVariables } from "../gql";
 import { historyTopic, type Store } from "../store/store";
-import type { Position } from "../store/timeline";
+import { displayedPart, type Middle, type Position } from "../store/timeline";
 import { view } from "../store/view";
 import { ConfabError, type Api, type History, type HistoryState, type PendingMessage } from "../types";
 
@@ -23,16 +23,29 @@ export function openHistory(conversationId: string, around: number | null, { sto
   const topic = historyTopic(conversationId);
   const timeline = store.timeline(conversationId);
   let anchor = around;
+  let middle: Middle = around ?? "newest";
   const refusal = () => store.refusals.get(conversationId);
   const range = () => (anchor === null ? timeline.newest() : timeline.around(anchor));
+
+  /** Called when the history may be cut. Afterwards, the anchor is in the part that stays. */
+  const displayed = () => {
+    const shown = range();
+    if (!shown) return [];
+    const part = displayedPart(shown, middle);
+    const isCut = part.length < shown.items.length;
+    if (isCut && middle === "oldest") anchor = part[0]!.seq;
+    if (isCut && middle === "newest") anchor = shown.isNewest ? null : part.at(-1)!.seq;
+    return part;
+  };
 
   /** Rejects with a ConfabError. */
   const fetchPage = async (position: Position, args: Omit<MessagesQueryVariables, "conversationId">) => {
     await live();
     for (;;) {
-      const [epoch, requestedAt] = [timeline.epoch, store.eventCount()];
+      const { epoch, liveCount } = timeline;
+      const requestedAt = store.eventCount();
       const { messages } = await api.request(Messages, { conversationId, ...args });
-      if (epoch !== timeline.epoch && ("before" in position || "after" in position)) return; // The page next to it was dropped.
+      if (epoch !== timeline.epoch && !("newest" in position || "aroundSeq" in position)) return; // The page next to it was dropped.
       if (epoch !== timeline.epoch) continue;
       const nodes = messages?.edges.map(({ node }) => node) ?? [];
       // The conversation does not exist yet: all its messages come as events.
@@ -41,13 +54,15 @@ export function openHistory(conversationId: string, around: number | null, { sto
       if ("aroundSeq" in position && nodes.length && anchor === position.aroundSeq) {
         const distance = ({ seq }: { seq: number }) => Math.abs(seq - position.aroundSeq);
         anchor = nodes.reduce((best, each) => (distance(each) < distance(best) ? each : best)).seq;
+        middle = anchor;
       }
-      return store.applyPage(conversationId, nodes, info, position, requestedAt);
+      if (store.applyPage(conversationId, nodes, info, position, requestedAt, liveCount)) return;
     }
   };
 
   let loading: Promise<void> | undefined;
   const load = () => {
+    timeline.viewers.add(displayed);
     if (range()) return Promise.resolve();
     if (loading) return loading;
     const at = anchor;
@@ -95,15 +110,17 @@ export function openHistory(conversationId: string, around: number | null, { sto
     subscribe: (listener) => {
       const own = () => (keepLoaded(), listener());
       if (!listeners.size) store.clearRefusal(conversationId);
+      timeline.viewers.add(displayed);
       const ends = [state.subscribe(own), watch()];
       listeners.add(own);
       keepLoaded();
       return () => {
         listeners.delete(own);
         // It begins at the same place when it is opened again.
-        if (!listeners.size && anchor !== around) {
-          anchor = around;
-          store.topics.changed(topic);
+        if (!listeners.size) {
+          [anchor, middle] = [around, around ?? "newest"];
+          timeline.viewers.delete(displayed);
+          store.closeHistory(conversationId);
         }
         ends.forEach((end) => end());
       };
@@ -111,15 +128,21 @@ export function openHistory(conversationId: string, around: number | null, { sto
     loadOlder: async () => {
       await load();
       const before = range()?.older;
-      if (before != null) await once(`before ${before}`, () => fetchPage({ before }, { last: PAGE, before }));
+      if (before == null) return;
+      middle = "oldest";
+      if (typeof before === "string") await once(`before ${before}`, () => fetchPage({ before }, { last: PAGE, before }));
+      else await once(`before ${before}`, () => fetchPage({ beforeSeq: before }, { first: 2 * PAGE, aroundSeq: before }));
     },
     loadNewer: async () => {
       await load();
       const after = range()?.newer;
-      if (after != null) await once(`after ${after}`, () => fetchPage({ after }, { first: PAGE, after }));
+      if (after == null) return;
+      middle = "newest";
+      if (typeof after === "string") await once(`after ${after}`, () => fetchPage({ after }, { first: PAGE, after }));
+      else await once(`after ${after}`, () => fetchPage({ afterSeq: after }, { first: 2 * PAGE, aroundSeq: after }));
     },
     jumpTo: async (seq) => {
-      anchor = seq;
+      [anchor, middle] = [seq, seq ?? "newest"];
       store.clearRefusal(conversationId);
       store.topics.changed(topic);
       await loading;

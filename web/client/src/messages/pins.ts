@@ -91,6 +91,7 @@ export function openPins({ store, api, watch, live }: PinsOptions): Pins {
     }
   };
 
+  store.keepers.add(() => [...lists.values()].flatMap(idsOf));
   const views = new Map<string, PinnedMessages>();
   const open = (id: string): PinnedMessages => {
     let before: PinnedMessagesState | undefined;

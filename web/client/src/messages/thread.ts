@@ -70,7 +70,10 @@ export function openThread({ id, conversationId }: { id: string; conversationId:
       const ends = [own.subscribe(changed), historyOf(conversationId).subscribe(() => {})];
       follow();
       void loadParent();
+      const keeper = () => [id];
+      store.keepers.add(keeper);
       return () => {
+        store.keepers.delete(keeper);
         unfollow();
         ends.forEach((end) => end());
       };

@@ -7,7 +7,7 @@
  */
 import type { ReceiptStatus } from "../gql";
 import type { ConfabError, Message, Session, SessionCategory, SessionFilter, SessionList, Thread } from "../types";
-import { Timeline, type PageInfo, type Position } from "./timeline";
+import { Timeline, type PageInfo, type Position, type TimelineItem } from "./timeline";
 import { Topics } from "./view";
 
 export const SESSIONS = "sessions";
@@ -15,6 +15,9 @@ export const SESSIONS = "sessions";
 export const DROPPED = "dropped";
 export const sessionTopic = (conversationId: string) => `session ${conversationId}`;
 export const historyTopic = (conversationId: string) => `history ${conversationId}`;
+
+/** Histories that nobody displays and whose newest messages are kept. */
+const MOST_CLOSED = 30;
 
 const isOlder = (one: Message, other: Message) =>
   one.state === other.state ? one.editCount < other.editCount : other.state === "RECALLED";
@@ -36,6 +39,10 @@ export class Store {
   readonly timelines = new Map<string, Timeline>();
   #totalUnread = 0;
   #totalAt = 0;
+  /** Each returns the ids of messages that are displayed outside histories. */
+  readonly keepers = new Set<() => readonly string[]>();
+  /** Messages that the last removal has found unused. */
+  #unused = new Set<string>();
   /** The errors of conversations whose history cannot be read. */
   readonly refusals = new Map<string, ConfabError>();
   status: SessionList["status"] = "loading";
@@ -205,11 +212,29 @@ export class Store {
   /** Delivery states of the user's messages in a private conversation: the other person has received or read everything up to seq. */
   applyReceipt(conversationId: string, me: string, status: ReceiptStatus, seq: number): void {
     const delivery = { status, recipientCount: 1, deliveredCount: 1, readCount: status === "READ" ? 1 : 0 };
-    for (const { id } of this.timelines.get(conversationId)?.upTo(seq) ?? []) {
-      const held = this.#messages.get(id);
+    for (const item of this.timelines.get(conversationId)?.lists().flat() ?? []) {
+      const held = item.seq <= seq ? this.#messages.get(item.id) : undefined;
+      const id = item.id;
       if (held?.delivery && held.sender.id === me) this.#messages.set(id, { ...held, delivery: laterDelivery(held.delivery, delivery) });
     }
     this.topics.changed(historyTopic(conversationId));
+  }
+
+  /** The first seqs of pages of this size with messages whose ticks may still change, the newest page first. */
+  incompleteTicks(conversationId: string, pageSize: number): number[] {
+    const isIncomplete = ({ id }: TimelineItem) => {
+      const delivery = this.#messages.get(id)?.delivery;
+      return !!delivery && delivery.status !== "READ";
+    };
+    const pages: number[] = [];
+    for (const items of this.timelines.get(conversationId)?.lists() ?? []) {
+      for (let end = items.length; end > 0; end -= pageSize) {
+        const page = items.slice(Math.max(0, end - pageSize), end);
+        const incomplete = page.find(isIncomplete);
+        if (incomplete) pages.push(incomplete.seq);
+      }
+    }
+    return pages.sort((a, b) => b - a);
   }
 
   applyDelivery(conversationId: string, of: readonly Pick<Message, "id" | "delivery">[]): void {
@@ -236,10 +261,23 @@ export class Store {
     return timeline;
   }
 
-  applyPage(conversationId: string, messages: readonly Message[], info: PageInfo, position: Position, requestedAt: number): void {
-    this.timeline(conversationId).add(messages, info, position);
+  /** Nobody displays this part of the history any more. */
+  closeHistory(conversationId: string): void {
+    const timeline = this.timeline(conversationId);
+    timeline.prune();
+    this.timelines.delete(conversationId);
+    this.timelines.set(conversationId, timeline); // Now it is the one that was opened last.
+    this.topics.changed(historyTopic(conversationId));
+  }
+
+  /** Returns false if the page must be requested again. */
+  applyPage(conversationId: string, messages: readonly Message[], info: PageInfo, position: Position, requestedAt: number, liveCount?: number): boolean {
+    const timeline = this.timeline(conversationId);
+    if (!timeline.add(messages, info, position, liveCount)) return false;
+    timeline.prune();
     this.applyMessages(messages, requestedAt);
     this.topics.changed(historyTopic(conversationId));
+    return true;
   }
 
   /** A live message. It is kept only if its conversation has been opened. */
@@ -248,6 +286,26 @@ export class Store {
     if (!timeline) return;
     timeline.addLive(message);
     this.applyMessages([message]);
+  }
+
+  /**
+   * Removes unused messages: those that were unused the last time too, because the answer that displays them may not have come yet. Of
+   * the histories that nobody displays, the newest messages of those opened last stay.
+   */
+  removeUnused(): void {
+    const closed = [...this.timelines].filter(([, timeline]) => !timeline.viewers.size && timeline.newest());
+    for (const [id, timeline] of closed.slice(0, -MOST_CLOSED)) {
+      timeline.clear();
+      this.topics.changed(historyTopic(id));
+    }
+    const used = new Set([...this.keepers].flatMap((keeper) => keeper()));
+    for (const timeline of this.timelines.values()) for (const { id } of timeline.lists().flat()) used.add(id);
+    const unused = [...this.#messages.keys()].filter((id) => !used.has(id));
+    for (const id of unused.filter((each) => this.#unused.has(each))) {
+      this.#messages.delete(id);
+      this.#changedAt.delete(id);
+    }
+    this.#unused = new Set(unused);
   }
 
   /** Forgets histories that may have gaps: of these conversations, or all. */
