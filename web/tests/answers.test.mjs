@@ -58,6 +58,21 @@ test("the answer to an earlier request does not replace that to a later one", as
   assert.deepEqual(shown(Members, { id: "g" }), { data: "later", isLoading: false });
 });
 
+test("what a mutation returned replaces the answer, and no answer to an earlier request replaces it", async () => {
+  const { answers, requests, display, shown, end } = open();
+  answers.put(Bans, {}, "not displayed");
+  display(Bans, {});
+  assert.deepEqual(shown(Bans, {}), { isLoading: true });
+  answers.put(Bans, {}, "one ban");
+  assert.deepEqual(shown(Bans, {}), { data: "one ban", isLoading: false });
+  await end(0, "resolve", "no bans");
+  assert.equal(shown(Bans, {}).data, "one ban");
+  answers.refresh(Bans);
+  await end(1, "resolve", "two bans");
+  assert.equal(shown(Bans, {}).data, "two bans");
+  assert.equal(requests.length, 2);
+});
+
 test("a refresh sends displayed queries of this name again, whatever their variables, and no others", async () => {
   const { answers, requests, display, shown, end } = open();
   display(Members, { id: "g" });
