@@ -4,8 +4,8 @@ import { useEffect, useState } from "react";
 import { remembered, signOut } from "../signIn";
 import { Chat } from "./Chat";
 import { Confirm } from "./Confirm";
-import { SignIn } from "./SignIn";
-import { TwoDevices } from "./TwoDevices";
+import { SignIn } from "./account/SignIn";
+import { TwoDevices } from "./account/TwoDevices";
 import { useConfirm } from "./useConfirm";
 
 const replacing = (current: string, next: string) => ({

@@ -19,7 +19,7 @@ import { ModerationPage } from "./moderation/ModerationPage";
 import { Room } from "./Room";
 import { go, isDisplayed, useRoute } from "./route";
 import { SearchOverEverything } from "./search/SearchOverEverything";
-import { Sidebar } from "./Sidebar";
+import { Sidebar } from "./sessions/Sidebar";
 import { UndoBar } from "./undo/UndoBar";
 import { useUndo } from "./undo/useUndo";
 import { ThreadInbox } from "./threads/ThreadInbox";

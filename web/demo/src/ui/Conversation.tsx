@@ -7,7 +7,7 @@ import { Avatar } from "./Avatar";
 import { useBlocking, useIsBlocked } from "./blocking/useBlocks";
 import { useDrop } from "./files/useFiles";
 import { plural } from "./format";
-import { GroupInfo } from "./GroupInfo";
+import { GroupInfo } from "./sessions/GroupInfo";
 import { Icon } from "./Icon";
 import { Composer } from "./messages/Composer";
 import { MessageActionsProvider } from "./messages/messageActions";

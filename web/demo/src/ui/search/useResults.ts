@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { matching } from "../../confab/folding";
 import { EVERYWHERE, type FoundMessage, type SearchState } from "../../confab/search";
 import { ChannelNamesDocument, type ChannelNamesQuery } from "../../gql";
-import { isThreadsGateway } from "../SessionList";
+import { isThreadsGateway } from "../sessions/SessionList";
 import { useWorld } from "../world";
 
 type Workspace = NonNullable<ChannelNamesQuery["workspace"]>;

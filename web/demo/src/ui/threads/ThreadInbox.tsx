@@ -2,7 +2,7 @@ import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 
 import { Icon } from "../Icon";
 import { go } from "../route";
-import { useHeldWhilePressed } from "../useHeldWhilePressed";
+import { useHeldWhilePressed } from "../sessions/useHeldWhilePressed";
 import { ThreadCard } from "./ThreadCard";
 import { useFollowedThreads, useUnreadReplies } from "./useFollowedThreads";
 import { unreadReplies } from "./words";

@@ -1,4 +1,4 @@
-import { Icon } from "./Icon";
+import { Icon } from "../Icon";
 import { useTheme } from "./theme";
 
 export function ThemeSwitch() {

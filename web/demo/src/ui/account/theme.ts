@@ -1,7 +1,7 @@
 /** Light or dark: the system's choice, until the user switches. */
 import { useSyncExternalStore } from "react";
 
-import { disk } from "../confab/disk";
+import { disk } from "../../confab/disk";
 
 const KEY = "confab.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");

@@ -3,11 +3,11 @@ import { useView } from "@confab/client/react";
 import { defaultRangeExtractor, useVirtualizer, type Range } from "@tanstack/react-virtual";
 import { useCallback, useLayoutEffect, useRef, useState, type KeyboardEvent } from "react";
 
-import { reasonOf } from "../confab/reasons";
+import { reasonOf } from "../../confab/reasons";
 import { SessionRow } from "./SessionRow";
-import { useDeletion } from "./undo/useDeletion";
+import { useDeletion } from "../undo/useDeletion";
 import { useHeldWhilePressed } from "./useHeldWhilePressed";
-import { useWorld } from "./world";
+import { useWorld } from "../world";
 
 interface Props {
   subBiz: string | null;

@@ -1,21 +1,21 @@
 import type { Session } from "@confab/client";
 import { memo, useRef, useState } from "react";
 
-import { Avatar } from "./Avatar";
+import { Avatar } from "../Avatar";
 import { FolderDialog } from "./FolderDialog";
-import { moment, plural, textOf } from "./format";
-import { Icon } from "./Icon";
-import { Menu, type MenuItem } from "./Menu";
-import { LevelDialog } from "./notifications/LevelDialog";
-import { StatusEmojiOf } from "./presence/CustomStatus";
-import { SaidPresence } from "./presence/PresenceWords";
-import { useNewest, useTitle } from "./presence/usePresence";
-import { go, pathTo } from "./route";
-import { statusOf, Ticks } from "./Ticks";
-import { useAttempt } from "./useDo";
-import { useDeletion } from "./undo/useDeletion";
-import { useLongPress } from "./useLongPress";
-import { useTypingWords, useWorld } from "./world";
+import { moment, plural, textOf } from "../format";
+import { Icon } from "../Icon";
+import { Menu, type MenuItem } from "../Menu";
+import { LevelDialog } from "../notifications/LevelDialog";
+import { StatusEmojiOf } from "../presence/CustomStatus";
+import { SaidPresence } from "../presence/PresenceWords";
+import { useNewest, useTitle } from "../presence/usePresence";
+import { go, pathTo } from "../route";
+import { statusOf, Ticks } from "../Ticks";
+import { useAttempt } from "../useDo";
+import { useDeletion } from "../undo/useDeletion";
+import { useLongPress } from "../useLongPress";
+import { useTypingWords, useWorld } from "../world";
 
 interface Props {
   /** Measures the row. */

@@ -1,9 +1,9 @@
 import type { Token } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { people, signIn, signInWith, type Person } from "../signIn";
-import logo from "../logo.svg";
-import { Avatar } from "./Avatar";
+import { people, signIn, signInWith, type Person } from "../../signIn";
+import logo from "../../logo.svg";
+import { Avatar } from "../Avatar";
 import { ThemeSwitch } from "./ThemeSwitch";
 
 export function SignIn({ trouble, onToken }: { trouble: string; onToken: (token: Token) => void }) {

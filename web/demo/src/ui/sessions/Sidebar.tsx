@@ -1,23 +1,23 @@
 import { useView } from "@confab/client/react";
 import { useMemo, useState } from "react";
 
-import { Avatar } from "./Avatar";
-import { BlockedPeople } from "./blocking/BlockedPeople";
-import { DevicesDialog } from "./DevicesDialog";
-import { Icon } from "./Icon";
-import { Menu } from "./Menu";
+import { Avatar } from "../Avatar";
+import { BlockedPeople } from "../blocking/BlockedPeople";
+import { DevicesDialog } from "../account/DevicesDialog";
+import { Icon } from "../Icon";
+import { Menu } from "../Menu";
 import { NewConversation } from "./NewConversation";
 import { NewGroup } from "./NewGroup";
-import { SearchButton } from "./search/buttons";
-import { NotificationsDialog } from "./notifications/NotificationsDialog";
-import { OwnStatus } from "./presence/OwnStatus";
+import { SearchButton } from "../search/buttons";
+import { NotificationsDialog } from "../notifications/NotificationsDialog";
+import { OwnStatus } from "../presence/OwnStatus";
 import { SessionList } from "./SessionList";
-import { ThemeSwitch } from "./ThemeSwitch";
-import { plural } from "./format";
-import { ThreadsLink } from "./threads/ThreadsLink";
-import { VoiceBar } from "./workspaces/VoiceBar";
-import { WorkspacePane } from "./workspaces/WorkspacePane";
-import { useWorld } from "./world";
+import { ThemeSwitch } from "../account/ThemeSwitch";
+import { plural } from "../format";
+import { ThreadsLink } from "../threads/ThreadsLink";
+import { VoiceBar } from "../workspaces/VoiceBar";
+import { WorkspacePane } from "../workspaces/WorkspacePane";
+import { useWorld } from "../world";
 
 interface Props {
   workspaceId: string | null;

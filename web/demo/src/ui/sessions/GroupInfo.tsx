@@ -11,16 +11,16 @@ import {
   SetRoleDocument,
   TransferDocument,
   type MembersQuery,
-} from "../gql";
-import { Avatar } from "./Avatar";
-import { Dialog } from "./Dialog";
-import { Menu, type MenuItem } from "./Menu";
+} from "../../gql";
+import { Avatar } from "../Avatar";
+import { Dialog } from "../Dialog";
+import { Menu, type MenuItem } from "../Menu";
 import { People } from "./NewGroup";
-import { StatusEmojiOf } from "./presence/CustomStatus";
-import { useNewest } from "./presence/usePresence";
-import { go } from "./route";
-import { useDo } from "./useDo";
-import { useAnswer, useLiveEvents, useWorld } from "./world";
+import { StatusEmojiOf } from "../presence/CustomStatus";
+import { useNewest } from "../presence/usePresence";
+import { go } from "../route";
+import { useDo } from "../useDo";
+import { useAnswer, useLiveEvents, useWorld } from "../world";
 
 type MemberParts = NonNullable<NonNullable<MembersQuery["group"]>["members"]>["edges"][number]["node"];
 

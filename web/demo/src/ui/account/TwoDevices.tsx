@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 
-import { people, type Person } from "../signIn";
-import { Icon } from "./Icon";
+import { people, type Person } from "../../signIn";
+import { Icon } from "../Icon";
 import { ThemeSwitch } from "./ThemeSwitch";
 
 /** The same demo twice, each with its own storage, like two devices. */

@@ -1,11 +1,11 @@
 import { useState } from "react";
 
-import { CreateGroupDocument } from "../gql";
-import { Avatar } from "./Avatar";
-import { Dialog } from "./Dialog";
-import { go } from "./route";
-import { useDo } from "./useDo";
-import { useWorld } from "./world";
+import { CreateGroupDocument } from "../../gql";
+import { Avatar } from "../Avatar";
+import { Dialog } from "../Dialog";
+import { go } from "../route";
+import { useDo } from "../useDo";
+import { useWorld } from "../world";
 
 export function NewGroup({ close }: { close: () => void }) {
   const { me, people } = useWorld();

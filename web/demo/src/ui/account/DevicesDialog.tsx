@@ -1,12 +1,12 @@
 import { useState } from "react";
 
-import { DevicesDocument, NameDeviceDocument, RemoveDeviceDocument, type DevicePartsFragment } from "../gql";
-import { Dialog } from "./Dialog";
-import { day, time } from "./format";
-import { Icon } from "./Icon";
-import { Menu } from "./Menu";
-import { useDo } from "./useDo";
-import { useAnswer, useWorld } from "./world";
+import { DevicesDocument, NameDeviceDocument, RemoveDeviceDocument, type DevicePartsFragment } from "../../gql";
+import { Dialog } from "../Dialog";
+import { day, time } from "../format";
+import { Icon } from "../Icon";
+import { Menu } from "../Menu";
+import { useDo } from "../useDo";
+import { useAnswer, useWorld } from "../world";
 
 const TYPES = { WEB: ["globe", "Browser"], DESKTOP: ["laptop", "Computer"], MOBILE: ["phone", "Phone"] } as const;
 const NOW_MS = 120_000;

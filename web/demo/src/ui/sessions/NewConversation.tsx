@@ -1,13 +1,13 @@
 import { privateId } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { reasonOf } from "../confab/reasons";
-import { FindPeopleDocument } from "../gql";
-import type { Person } from "../signIn";
-import { Avatar } from "./Avatar";
-import { Dialog } from "./Dialog";
-import { go } from "./route";
-import { useAnswer, useWorld } from "./world";
+import { reasonOf } from "../../confab/reasons";
+import { FindPeopleDocument } from "../../gql";
+import type { Person } from "../../signIn";
+import { Avatar } from "../Avatar";
+import { Dialog } from "../Dialog";
+import { go } from "../route";
+import { useAnswer, useWorld } from "../world";
 
 const PAUSE_MS = 150;
 

@@ -1,9 +1,9 @@
 import type { Session } from "@confab/client";
 import { useState } from "react";
 
-import { Dialog } from "./Dialog";
-import { useAttempt } from "./useDo";
-import { useWorld } from "./world";
+import { Dialog } from "../Dialog";
+import { useAttempt } from "../useDo";
+import { useWorld } from "../world";
 
 interface Props {
   session: Session;
