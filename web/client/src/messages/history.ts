@@ -33,8 +33,7 @@ export function openHistory(conversationId: string, around: number | null, { sto
     if (!shown) return [];
     const part = displayedPart(shown, middle);
     const isCut = part.length < shown.items.length;
-    if (isCut && middle === "oldest") anchor = part[0]!.seq;
-    if (isCut && middle === "newest") anchor = shown.isNewest ? null : part.at(-1)!.seq;
+    if (isCut) anchor = middle !== "newest" ? middle : shown.isNewest ? null : part.at(-1)!.seq;
     return part;
   };
 
@@ -100,10 +99,24 @@ export function openHistory(conversationId: string, around: number | null, { sto
   });
   const moves = new Map<string, Promise<void>>();
   /** One request at a time for each page. */
-  const once = (name: string, move: () => Promise<void>) => {
-    const running = moves.get(name) ?? move().finally(() => moves.delete(name));
+  const once = (name: string, fetch: () => Promise<void>) => {
+    const running = moves.get(name) ?? fetch().finally(() => moves.delete(name));
     moves.set(name, running);
     return running;
+  };
+  const move = async (edge: "older" | "newer") => {
+    if (!range()) await load();
+    timeline.viewers.add(displayed);
+    const { [edge]: at = null, items = [] } = range() ?? {};
+    if (at === null) return;
+    const isOlder = edge === "older";
+    // The messages on the screen stay, whatever is cut.
+    middle = items.at(isOlder ? 0 : -1)?.seq ?? middle;
+    await once(`${edge} ${at}`, () => {
+      if (typeof at === "number") return fetchPage(isOlder ? { beforeSeq: at } : { afterSeq: at }, { first: 2 * PAGE, aroundSeq: at });
+      return isOlder ? fetchPage({ before: at }, { last: PAGE, before: at }) : fetchPage({ after: at }, { first: PAGE, after: at });
+    });
+    if (!isOlder && range()?.isNewest) middle = "newest";
   };
   return {
     get: state.get,
@@ -125,22 +138,8 @@ export function openHistory(conversationId: string, around: number | null, { sto
         ends.forEach((end) => end());
       };
     },
-    loadOlder: async () => {
-      await load();
-      const before = range()?.older;
-      if (before == null) return;
-      middle = "oldest";
-      if (typeof before === "string") await once(`before ${before}`, () => fetchPage({ before }, { last: PAGE, before }));
-      else await once(`before ${before}`, () => fetchPage({ beforeSeq: before }, { first: 2 * PAGE, aroundSeq: before }));
-    },
-    loadNewer: async () => {
-      await load();
-      const after = range()?.newer;
-      if (after == null) return;
-      middle = "newest";
-      if (typeof after === "string") await once(`after ${after}`, () => fetchPage({ after }, { first: PAGE, after }));
-      else await once(`after ${after}`, () => fetchPage({ afterSeq: after }, { first: 2 * PAGE, aroundSeq: after }));
-    },
+    loadOlder: () => move("older"),
+    loadNewer: () => move("newer"),
     jumpTo: async (seq) => {
       [anchor, middle] = [seq, seq ?? "newest"];
       store.clearRefusal(conversationId);

@@ -78,15 +78,14 @@ function partsOf(range: Range, parts: readonly (readonly [number, number])[]): R
   }));
 }
 
-/** The middle of what is displayed: an end of the range, or a seq. */
-export type Middle = "oldest" | "newest" | number;
+/** What is displayed: the end of the range, or the messages around a seq. */
+export type Middle = "newest" | number;
 
 /** The part of a range that is displayed if this is its middle. */
 export function displayedPart({ items }: Range, middle: Middle): readonly TimelineItem[] {
   if (items.length <= MOST_DISPLAYED + CUT_AFTER) return items;
-  const after = items.findIndex(({ seq }) => typeof middle === "number" && seq >= middle);
-  const at = middle === "oldest" ? 0 : middle === "newest" || after < 0 ? items.length : after;
-  const from = Math.max(0, Math.min(at - MOST_DISPLAYED / 2, items.length - MOST_DISPLAYED));
+  const at = items.findIndex(({ seq }) => seq >= Number(middle));
+  const from = Math.max(0, Math.min((at < 0 ? items.length : at) - MOST_DISPLAYED / 2, items.length - MOST_DISPLAYED));
   return items.slice(from, from + MOST_DISPLAYED);
 }
 
@@ -94,8 +93,10 @@ export class Timeline {
   #ranges: Range[] = [];
   /** The latest live messages, while there is no range that ends with the newest message. */
   #live: TimelineItem[] = [];
-  /** Live messages so far, also those that were not kept. */
+  /** Live messages so far. */
   #liveCount = 0;
+  /** All live messages after this number are still here, at the newest end. */
+  #completeAfter = 0;
   /** Each returns the messages that it displays: a part of one range. */
   readonly viewers = new Set<() => readonly TimelineItem[]>();
   /** Changes with `clear`: a page that was requested in an earlier epoch must not be added. */
@@ -122,7 +123,7 @@ export class Timeline {
 
   /** Returns false if the page must be requested again: live messages that came meanwhile were not kept. */
   add(items: readonly TimelineItem[], info: PageInfo, position: Position, liveCount = this.#liveCount): boolean {
-    const hasMissed = !this.newest() && liveCount < this.#liveCount - this.#live.length;
+    const hasMissed = liveCount < this.#completeAfter;
     if (hasMissed && ("newest" in position || !items.length)) return false;
     const isNewest = !hasMissed && ("newest" in position || !info.hasNextPage);
     let range: Range = {
@@ -151,6 +152,7 @@ export class Timeline {
     const end = this.newest();
     if (!end || !this.#live.length) return;
     const later = this.#live.filter(({ seq }) => !end.items.length || seq > first(end));
+    if (later.length < this.#live.length) this.#completeAfter = this.#liveCount - later.length;
     this.#live = [];
     this.#join({ ...end, items: union(end.items, later) });
   }
@@ -158,15 +160,17 @@ export class Timeline {
   /** A live message: nothing between the one before it and this one is missing. */
   addLive(item: TimelineItem): void {
     const end = this.newest();
+    this.#liveCount += 1;
     if (!end) this.#hold(item);
     // While missed messages arrive, a page fetched meanwhile may contain later ones. Earlier messages come with their own page.
     else if (!end.items.length || item.seq > first(end)) this.#join({ ...end, items: union(end.items, [item]) });
-    if (end && end.items.length > MOST_DISPLAYED + CUT_AFTER) this.prune();
+    else this.#completeAfter = this.#liveCount;
+    if (end && end.items.length >= MOST_DISPLAYED + CUT_AFTER) this.prune();
   }
 
   #hold(item: TimelineItem): void {
-    this.#liveCount += 1;
     this.#live = this.viewers.size ? [...this.#live, item].slice(-MOST_LIVE) : [];
+    this.#completeAfter = Math.max(this.#completeAfter, this.#liveCount - this.#live.length);
   }
 
   /** Removes what nobody displays. */
@@ -175,6 +179,7 @@ export class Timeline {
     const displayed = [...[...this.viewers].map((viewer) => viewer()), end?.items.slice(-KEPT_NEWEST) ?? []];
     const parts = displayed.flatMap((part) => (part.length ? [[part[0]!.seq, part.at(-1)!.seq] as const] : [])).sort(([a], [b]) => a - b);
     this.#ranges = this.#ranges.flatMap((range) => (range.items.length ? partsOf(range, parts) : [range]));
+    if (end && first(end) !== first(this.newest()!)) this.#completeAfter = this.#liveCount;
   }
 
   /** Adds a message that did not come in a page or event. Returns false if others may be missing before it. */
