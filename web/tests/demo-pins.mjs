@@ -54,6 +54,7 @@ check("the keyboard unpins in the list, and takes it back without closing the li
   await unpin.first().focus();
   await bob.keyboard.press("Enter");
   await eventually(async () => assert.deepEqual(await texts(bob), ["The code of the gate is 4712"]));
+  await dialog(bob).getByRole("button", { name: "Undo" }).waitFor();
   await bob.keyboard.press("Control+z"); // Before the message with "Undo" goes away.
   await eventually(async () => assert.deepEqual(await texts(bob), ["The key is under the blue pot", "The code of the gate is 4712"]));
   await button(dave, 2).waitFor();

@@ -28,6 +28,8 @@ interface Props {
   subBiz: string | null;
 }
 
+const MEASURED_AFTER_FRAMES = 10;
+
 /** A thread next to its conversation, or over it on a narrow screen. */
 export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBiz }: Props) {
   const { me } = useWorld();
@@ -43,8 +45,17 @@ export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBi
   const panel = useRef<HTMLElement>(null);
   const [opener] = useState(() => document.activeElement as HTMLElement | null);
 
-  // The panel makes the conversation narrower, which moves its messages.
-  useLayoutEffect(() => void opener?.closest("main.conversation article")?.scrollIntoView({ block: "nearest" }), []);
+  // The panel makes the conversation narrower. Its rows are measured again in the next frames, which moves the message.
+  useLayoutEffect(() => {
+    const article = opener?.closest("main.conversation article");
+    let frame = 0;
+    const keepInView = (frames: number) => {
+      article?.scrollIntoView({ block: "nearest" });
+      if (article && frames) frame = requestAnimationFrame(() => keepInView(frames - 1));
+    };
+    keepInView(MEASURED_AFTER_FRAMES);
+    return () => cancelAnimationFrame(frame);
+  }, []);
   // On devices with a keyboard, the composer takes the focus as soon as it is displayed.
   useEffect(() => {
     if (!panel.current!.contains(document.activeElement)) panel.current!.focus();
