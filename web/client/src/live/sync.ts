@@ -118,15 +118,21 @@ export function startSync({ connection, me, store, workspaces, typing, received,
   };
 
   /** In a group a tick counts people, so it does not follow from one person's receipt. */
-  const ticking = new Set<string>();
-  const refreshTicks = (conversationId: string) => {
-    if (ticking.has(conversationId)) return;
-    ticking.add(conversationId);
+  const ticking = new Map<string, number>();
+  /** The last receipts, by conversation, user and status. */
+  const receipts = new Map<string, number>();
+  /** after: the ticks of messages up to this seq have not changed. */
+  const refreshTicks = (conversationId: string, after: number) => {
+    const due = ticking.get(conversationId);
+    ticking.set(conversationId, Math.min(after, due ?? after));
+    if (due !== undefined) return;
     later(TICKS_EVERY_MS, () => {
+      const since = ticking.get(conversationId)!;
       ticking.delete(conversationId);
+      const again = (error: ConfabError) => void (error.isRetryable && later(AGAIN_MS, () => refreshTicks(conversationId, since)));
       const apply = (nodes: readonly { node: Pick<Message, "id" | "delivery"> }[]) => store.applyDelivery(conversationId, nodes.map(({ node }) => node));
-      for (const fromSeq of store.incompleteTicks(conversationId, TICKS_PAGE).slice(0, MOST_TICKS_PAGES)) {
-        api().request(Ticks, { conversationId, fromSeq }).then(({ messages }) => apply(messages?.edges ?? []), () => {});
+      for (const fromSeq of store.incompleteTicks(conversationId, since, TICKS_PAGE).slice(0, MOST_TICKS_PAGES)) {
+        api().request(Ticks, { conversationId, fromSeq }).then(({ messages }) => apply(messages?.edges ?? []), again);
       }
     });
   };
@@ -166,7 +172,12 @@ export function startSync({ connection, me, store, workspaces, typing, received,
       case "ReceiptAdvanced": {
         const session = store.session(event.conversationId);
         if (event.user.id === me) return;
-        if (session?.conversation.__typename === "Group") return refreshTicks(event.conversationId);
+        if (session?.conversation.__typename === "Group") {
+          const name = `${event.conversationId} ${event.user.id} ${event.status}`;
+          const before = receipts.get(name) ?? 0;
+          receipts.set(name, Math.max(before, event.seq));
+          return refreshTicks(event.conversationId, before);
+        }
         store.applyReceipt(event.conversationId, me, event.status, event.seq);
         if (session?.peerReadSeq == null) return;
         const peerDeliveredSeq = Math.max(event.seq, session.peerDeliveredSeq ?? 0);

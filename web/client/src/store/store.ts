@@ -220,10 +220,10 @@ export class Store {
     this.topics.changed(historyTopic(conversationId));
   }
 
-  /** The first seqs of pages of this size with messages whose ticks may still change, the newest page first. */
-  incompleteTicks(conversationId: string, pageSize: number): number[] {
-    const isIncomplete = ({ id }: TimelineItem) => {
-      const delivery = this.#messages.get(id)?.delivery;
+  /** The first seqs of pages of this size with messages after a seq whose ticks may still change, the newest page first. */
+  incompleteTicks(conversationId: string, after: number, pageSize: number): number[] {
+    const isIncomplete = ({ id, seq }: TimelineItem) => {
+      const delivery = seq > after && this.#messages.get(id)?.delivery;
       return !!delivery && delivery.status !== "READ";
     };
     const pages: number[] = [];
