@@ -57,6 +57,8 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
   const virtualizerHeight = useRef(0);
   const isTold = useRef(false);
   const settlesUntil = useRef(0);
+  /** The height of the list and its scroll position while it settles. */
+  const settling = useRef({ total: -1, top: 0 });
 
   const height = () => virtualizerHeight.current || (box.current?.clientHeight ?? innerHeight);
   // The virtualizer keeps no measured height that equals the estimate, so an estimate must not change with the message.
@@ -114,6 +116,7 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
     isAtLine.current = false;
     isTold.current = true;
     settlesUntil.current = behavior === "auto" ? performance.now() + SETTLE_MS : 0;
+    settling.current = { total: -1, top: 0 };
     virtualizer.scrollToEnd({ behavior });
   };
   const toRow = (index: number, align: "center" | "auto") => {
@@ -142,9 +145,16 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
     seen.current = newest;
     onSeen(newest);
   };
+  /** Whether the list was scrolled up by something that no input event announces, such as a screen reader or the browser's search. */
+  const wasScrolledUp = () => {
+    const before = settling.current;
+    settling.current = { total: headHeight + virtualizer.getTotalSize(), top: box.current!.scrollTop };
+    return settling.current.total === before.total && settling.current.top < before.top - 2;
+  };
   /** Reads no sizes from the document, which would cost a layout in each frame. top: the virtualizer's own offset may be outdated. */
   const check = (top: number) => {
     const belowPx = headHeight + virtualizer.getTotalSize() - top - height();
+    if (performance.now() < settlesUntil.current && wasScrolledUp()) settlesUntil.current = 0;
     const isSettling = !loadNewer && performance.now() < settlesUntil.current;
     if (isSettling && belowPx > 2) virtualizer.scrollToEnd();
     before.current.atEnd = isSettling || (!loadNewer && belowPx < AT_END_PX);
