@@ -53,6 +53,7 @@ EXCEPTIONS: dict[str, str] = {
     "workspaces {'pn.a'": "changes of rights of servers that died are looked for once a second (policy_changes.py)",
     "workspaces {'op': True": "open workspaces are listed on every shard, one page on each (workspace_store.py)",
     "workspaces {'del': {'$lte'": "deleted workspaces are looked for every ten seconds (workspace_removal.py)",
+    "workspaces {'rd': {'$lte'": "workspaces whose retention is due are looked for every 15 seconds (retention.py)",
     "sessions {'ch':": "the sessions of a deleted channel are looked for on every shard (channel_contents.py)",
     "conversations {'tp':": "threads of a conversation are listed on every shard, one page on each (thread_lists.py)",
     "conversations {'_id': {'$gt'": "a check goes through all conversations (store/checking/objects.py)",
