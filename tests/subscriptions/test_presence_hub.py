@@ -190,7 +190,7 @@ async def test_nobody_is_shown_offline_while_devices_are_written_after_a_loss_of
 
 async def test_the_last_of_several_quick_changes_is_sent(servers: tuple[Server, Server]) -> None:
     one, two = servers
-    two.hub.publisher.seconds_between = 0.3
+    two.hub.publisher.seconds_between = 3.0
     screen = Screen(one.hub)
     await screen.watch.add([ANN])
     for value in (PresenceSetting.DND, PresenceSetting.IDLE, PresenceSetting.DND, PresenceSetting.IDLE):
