@@ -18,21 +18,35 @@ export function useMarkRead(conversationId: string, read: ReadState | null | und
   const [seen, setSeen] = useState(-1);
   const [tries, setTries] = useState(0);
   const busy = useRef(false);
+  const sent = useRef(-1);
+  const waiting = useRef<(() => void) | null>(null);
   const due = !!read && watched && online && (seen > read.readSeq || (read.unreadStatus && seen >= 0));
 
   useEffect(() => {
-    if (!due || busy.current) return;
+    waiting.current = null;
+    if (!due) return;
+    const upToSeq = Math.max(seen, read.readSeq);
+    const mark = () => {
+      sent.current = upToSeq;
+      return client.markRead(conversationId, upToSeq);
+    };
+    if (busy.current) {
+      if (upToSeq > sent.current) waiting.current = () => void mark().catch(() => {});
+      return;
+    }
     busy.current = true;
     const again = (wait: number, tryAgain: boolean) =>
       setTimeout(() => {
         busy.current = false;
         if (tryAgain) setTries((count) => count + 1);
       }, wait);
-    client.markRead(conversationId, Math.max(seen, read.readSeq)).then(
+    mark().then(
       () => again(TOGETHER_MS, true),
       (error: ConfabError) => again(AGAIN_MS, error.isRetryable),
     );
   }, [due, seen, tries]);
+  // The user has left: a mark that waits for the one before is sent at once.
+  useEffect(() => () => waiting.current?.(), []);
 
   return (seq: number) => setSeen((now) => Math.max(now, seq));
 }
