@@ -90,7 +90,7 @@ check("a click on a quote shows the quoted message, however old it is", async ()
   assert.equal(await first.count(), 0);
   await carol.evaluate(() => {
     window.highlighted = new Promise((resolve) => {
-      const look = () => document.querySelector('article.lit[data-seq="1"]') && resolve();
+      const look = () => document.querySelector('article.highlighted[data-seq="1"]') && resolve();
       new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributeFilter: ["class"] });
     });
   });

@@ -33,7 +33,7 @@ async function search(page, text, number) {
 const highlighted = (page, seq) =>
   page.evaluate((seq) => {
     window.highlighted = new Promise((resolve) => {
-      const look = () => document.querySelector(`article.lit[data-seq="${seq}"]`) && resolve();
+      const look = () => document.querySelector(`article.highlighted[data-seq="${seq}"]`) && resolve();
       new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributeFilter: ["class"] });
     });
   }, seq);

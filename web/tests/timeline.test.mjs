@@ -7,7 +7,7 @@ import { build } from "vite";
 
 const entry = fileURLToPath(new URL("../client/src/store/timeline.ts", import.meta.url));
 const [{ output }] = await build({ configFile: false, logLevel: "silent", build: { write: false, minify: false, lib: { entry, formats: ["es"] } } });
-const { displayedPart, MOST_DISPLAYED, Timeline } = await import(`data:text/javascript,${encodeURIComponent(output[0].code)}`);
+const { displayedPart, MAX_DISPLAYED, Timeline } = await import(`data:text/javascript,${encodeURIComponent(output[0].code)}`);
 
 /** Numbers from 0 to 1 that are the same for the same seed. */
 function randomFrom(seed) {
@@ -84,7 +84,7 @@ function walk(seed, { size, messages, steps }) {
       timeline.prune();
       const held = new Set(timeline.lists().flat());
       assert.ok(before.every((part) => !part || part.every((item) => held.has(item))), `something displayed was removed, seed ${seed}`);
-      assert.ok(held.size <= viewers.length * (MOST_DISPLAYED + 50) + 150, `too much is kept, seed ${seed}`);
+      assert.ok(held.size <= viewers.length * (MAX_DISPLAYED + 50) + 150, `too much is kept, seed ${seed}`);
     }
     while (requests.length > pick(4)) answer();
     checked(timeline.newest());
@@ -113,7 +113,7 @@ function walk(seed, { size, messages, steps }) {
       else ask(indexOf(at) + 1, Math.min(all.length, indexOf(at) + 1 + size), { after: at });
       answer();
       timeline.prune();
-      assert.ok(timeline.lists().flat().length <= MOST_DISPLAYED + 50 + 150, `too much is kept, seed ${seed}`);
+      assert.ok(timeline.lists().flat().length <= MAX_DISPLAYED + 50 + 150, `too much is kept, seed ${seed}`);
     }
     const end = edge === "older" ? all[0] : all.at(-1);
     assert.ok(!end || seen.has(end.seq), `the end is missing, seed ${seed}`);

@@ -10,7 +10,7 @@ import { stoppedError } from "../errors";
 import { RenewAuth, ReportActivity } from "../gql";
 import { ConfabError, type Api, type ClientOptions, type Operation, type RequestOptions, type Sink, type Token } from "../types";
 import { backoff } from "./backoff";
-import { asError, failure, LONGEST_MS, noAnswer, post } from "./http";
+import { asError, failure, REQUEST_TIMEOUT_MS, noAnswer, post } from "./http";
 import { initialState, step, type Action, type Event, type State } from "./machine";
 
 export interface Connection {
@@ -39,7 +39,7 @@ const RENEW_BEFORE_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 const PONG_WITHIN_MS = 5_000;
 /** The longest delay of a timer: with a longer one, it fires at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export function connect({ url, tokens, device, webSocket }: ClientOptions, handlers: Handlers): Connection {
   let state = initialState(Date.now());
@@ -48,7 +48,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   const timers: Record<string, ReturnType<typeof setTimeout> | undefined> = {};
   const after = (name: string, ms: number, run: () => void) => {
     clearTimeout(timers[name]);
-    if (!closed) timers[name] = setTimeout(run, Math.min(ms, LONGEST_TIMER_MS));
+    if (!closed) timers[name] = setTimeout(run, Math.min(ms, MAX_TIMER_MS));
   };
   const dispatch = (event: Event) => {
     const before = state;
@@ -177,7 +177,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     signal?.throwIfAborted();
     let giveUp = (_: unknown) => {};
     let forget = () => {};
-    const timer = setTimeout(() => giveUp(noAnswer()), LONGEST_MS);
+    const timer = setTimeout(() => giveUp(noAnswer()), REQUEST_TIMEOUT_MS);
     const abort = () => giveUp(signal!.reason);
     signal?.addEventListener("abort", abort);
     try {

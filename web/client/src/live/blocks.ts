@@ -11,7 +11,7 @@ import type { Api, ConfabClient, ConfabError, User } from "../types";
 import { startTimers } from "../waiting";
 
 const BLOCKED = "blocked users";
-const AGAIN_MS = 2_000;
+const RETRY_MS = 2_000;
 
 export interface Blocks extends Pick<ConfabClient, "blockedUsers" | "blockUser" | "unblockUser"> {
   stop(): void;
@@ -44,7 +44,7 @@ export function openBlocks(api: Api, store: Store): Blocks {
       users = changes.reduce((now, by) => by(now), found as readonly User[]);
       store.topics.changed(BLOCKED);
     } catch (error) {
-      if ((error as ConfabError).isRetryable) timers.later(AGAIN_MS, () => void load());
+      if ((error as ConfabError).isRetryable) timers.later(RETRY_MS, () => void load());
     } finally {
       loading = false;
     }

@@ -6,7 +6,7 @@ import { view } from "../store/view";
 import { ConfabError, type Api, type History, type HistoryState, type PendingMessage } from "../types";
 
 const PAGE = 50;
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 export interface HistoryOptions {
   store: Store;
@@ -78,7 +78,7 @@ export function openHistory(conversationId: string, around: number | null, { sto
   const keepLoaded = () => {
     if (!listeners.size || range() || loading || refusal()) return;
     load().then(keepLoaded, (error: ConfabError) => {
-      if (error.isRetryable) return void setTimeout(keepLoaded, error.retryAfterMs || AGAIN_MS);
+      if (error.isRetryable) return void setTimeout(keepLoaded, error.retryAfterMs || RETRY_MS);
       if (error.code !== STOPPED && !refusal()) store.setRefusal(conversationId, error);
     });
   };

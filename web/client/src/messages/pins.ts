@@ -10,7 +10,7 @@ import { cached, view } from "../store/view";
 import type { Api, ConfabError, Message, PinnedMessages, PinnedMessagesState } from "../types";
 import { startTimers } from "../waiting";
 
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 export interface Pins {
   of(conversationId: string): PinnedMessages;
@@ -85,7 +85,7 @@ export function openPins({ store, api, watch, live }: PinsOptions): Pins {
     } catch (error) {
       list.isLoading = false;
       const refusal = error as ConfabError;
-      if (refusal.isRetryable) return timers.later(refusal.retryAfterMs || AGAIN_MS, () => void keepLoaded(id));
+      if (refusal.isRetryable) return timers.later(refusal.retryAfterMs || RETRY_MS, () => void keepLoaded(id));
       list.error = refusal;
       topics.changed(topic(id));
     }

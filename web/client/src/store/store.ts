@@ -17,7 +17,7 @@ export const sessionTopic = (conversationId: string) => `session ${conversationI
 export const historyTopic = (conversationId: string) => `history ${conversationId}`;
 
 /** Histories that nobody displays and whose newest messages are kept. */
-const MOST_CLOSED = 30;
+const MAX_CLOSED = 30;
 
 const isOlder = (one: Message, other: Message) =>
   one.state === other.state ? one.editCount < other.editCount : other.state === "RECALLED";
@@ -294,7 +294,7 @@ export class Store {
    */
   removeUnused(): void {
     const closed = [...this.timelines].filter(([, timeline]) => !timeline.viewers.size && timeline.newest());
-    for (const [id, timeline] of closed.slice(0, -MOST_CLOSED)) {
+    for (const [id, timeline] of closed.slice(0, -MAX_CLOSED)) {
       timeline.clear();
       this.topics.changed(historyTopic(id));
     }

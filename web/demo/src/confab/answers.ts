@@ -22,8 +22,8 @@ export interface Answers {
   stop(): void;
 }
 
-const AGAIN_MS = 1_000;
-const MOST_KEPT = 200;
+const RETRY_MS = 1_000;
+const MAX_ENTRIES = 200;
 
 interface Entry {
   readonly name: string;
@@ -42,7 +42,7 @@ export function openAnswers(client: Pick<ConfabClient, "api" | "isConnected">): 
     const timer = setTimeout(() => {
       timers.delete(timer);
       if (client.isConnected.get()) load();
-    }, AGAIN_MS);
+    }, RETRY_MS);
     timers.add(timer);
   });
   const refresh: Answers["refresh"] = (...operations) => {
@@ -65,7 +65,7 @@ export function openAnswers(client: Pick<ConfabClient, "api" | "isConnected">): 
       entries.delete(key);
       entries.set(key, entry);
       for (const [oldest, { isDisplayed }] of entries) {
-        if (entries.size <= MOST_KEPT) break;
+        if (entries.size <= MAX_ENTRIES) break;
         if (!isDisplayed()) entries.delete(oldest);
       }
       return entry.view as View<Answer<Data>>;

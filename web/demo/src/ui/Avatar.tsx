@@ -2,7 +2,7 @@ import { useState, type CSSProperties } from "react";
 
 import { hueOf, initials } from "./format";
 import { Icon } from "./Icon";
-import { Dot } from "./presence/Dot";
+import { PresenceDot } from "./presence/PresenceDot";
 
 interface Props {
   id: string;
@@ -40,7 +40,7 @@ export function Avatar({ id, name, url, sign, small, live, failed }: Props) {
           onError={() => (setBroken(picture), failed?.(picture))}
         />
       )}
-      {live && <Dot userId={id} />}
+      {live && <PresenceDot userId={id} />}
     </span>
   );
 }

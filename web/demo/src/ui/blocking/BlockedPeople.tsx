@@ -2,12 +2,12 @@ import { useView } from "@confab/client/react";
 
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { useBlocking } from "./useBlocks";
 
 /** The people the user has blocked. */
 export function BlockedPeople({ close }: { close: () => void }) {
-  const { client } = useWorld();
+  const { client } = useApp();
   const { unblock } = useBlocking();
   const people = useView(client.blockedUsers);
   return (

@@ -19,9 +19,9 @@ export function useHistory(history: History, session: Pick<Session, "unreadCount
   const [opened, setOpened] = useState(false);
   const wanted = useRef(part);
   const parts = useRef(part);
-  const held = useRef(now);
-  if (wanted.current === part && (now.status !== "loading" || held.current.status === "loading")) held.current = now;
-  const { status, messages, hasOlder, hasNewer } = held.current;
+  const displayed = useRef(now);
+  if (wanted.current === part && (now.status !== "loading" || displayed.current.status === "loading")) displayed.current = now;
+  const { status, messages, hasOlder, hasNewer } = displayed.current;
 
   /** Resolves to false if the messages could not be loaded. */
   const jump = async (seq: number | null): Promise<boolean> => {
@@ -42,7 +42,7 @@ export function useHistory(history: History, session: Pick<Session, "unreadCount
 
   const isReady = status !== "loading" && session !== undefined;
   const first = beginAt ?? (session && session.unreadCount > 0 ? session.readSeq + 1 : null);
-  const isElsewhere = first !== null && !includes(held.current, first);
+  const isElsewhere = first !== null && !includes(displayed.current, first);
   if (isReady && !opened && !isElsewhere) setOpened(true);
   const mustJump = isReady && !opened && isElsewhere;
   useEffect(() => {
