@@ -115,7 +115,7 @@ const never = a3.session(privateId(ann.name, many[0].name));
 assert.deepEqual([deleted.get(), never.get()], [undefined, undefined]);
 await until("all sessions", () => a3.state.get() === "Active" && a3.sessions().get().sessions.length);
 await sleep(300);
-assert.equal(never.get(), undefined, "nobody has asked for it");
+assert.equal(never.get(), undefined, "it was not requested");
 [deleted, never].forEach(open);
 await until("a deleted session", () => deleted.get()?.status === "INVALID");
 await until("no session", () => never.get() === null);

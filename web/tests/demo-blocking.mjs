@@ -26,7 +26,7 @@ check("a person is blocked from their profile, and at once unblocked by Undo", a
   await assert.rejects(send("dave", "alice", "Psst"), /BLOCKED|block/i);
 });
 
-check("in a group, messages of a blocked person are collapsed until they are asked for", async () => {
+check("in a group, messages of a blocked person are collapsed until the user shows them", async () => {
   await openSession(alice, "Choir");
   const collapsed = article(alice, "Message from Dave Dyer, blocked by you");
   await collapsed.waitFor();
@@ -53,6 +53,6 @@ check("the list of blocked people unblocks them, also after a reload", async () 
   await eventually(async () => assert.equal(await article(alice, "Psst again").count(), 1));
 });
 
-check("nothing complained", () => assert.deepEqual(complained(), []));
+check("no browser reported an error", () => assert.deepEqual(complained(), []));
 
 await run();

@@ -181,7 +181,7 @@ test("a page that arrives after the search has changed is dropped", () =>
     assert.deepEqual(messages()[2].variables, { query: "map", filter: { pinned: true } });
   }));
 
-test("a refusal is said, and a lost network can be tried again", () =>
+test("a refusal is reported, and a search that failed without a network can be tried again", () =>
   searching(async (search, { messages }, pass) => {
     search.change({ text: "-map" });
     pass(DEBOUNCE_MS);
@@ -197,7 +197,7 @@ test("a refusal is said, and a lost network can be tried again", () =>
     assert.deepEqual([idsIn(search), search.state().failure], [["1"], null]);
   }));
 
-test("an emptied field has no results, and asks nothing", () =>
+test("an emptied field has no results, and sends no request", () =>
   searching(async (search, { requests, messages }, pass) => {
     search.change({ text: "map" });
     pass(DEBOUNCE_MS);

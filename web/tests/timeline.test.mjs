@@ -91,7 +91,7 @@ function walk(seed, { size, messages, steps }) {
     for (let each = 0; each < 3; each++) checked(timeline.around(1 + pick((all.at(-1)?.seq ?? 1) + 2)));
   }
   while (requests.length) answer();
-  // Whatever was removed can be loaded again.
+  // All removed messages can be loaded again.
   for (const edge of ["older", "newer"]) {
     const viewer = { anchor: all.length ? all[pick(all.length)].seq : 1 };
     timeline.viewers.clear();
@@ -124,11 +124,11 @@ test("no range has a gap, hides older messages or ends before the newest one, in
   for (let seed = 0; seed < 1_500; seed++) walk(seed, { size: 8, messages: 60, steps: 60 });
 });
 
-test("the same in long histories, which are cut where nobody displays them", () => {
+test("the same in long histories, which are cut where they are not displayed", () => {
   for (let seed = 0; seed < 100; seed++) walk(seed, { size: 100, messages: 2_000, steps: 60 });
 });
 
-test("a message that is known twice is there once", () => {
+test("a message that arrives twice is in the history once", () => {
   const timeline = new Timeline();
   const all = [1, 2, 3].map((seq) => ({ id: `m${seq}`, seq }));
   timeline.add(...page(all, 0, 3), { newest: true });

@@ -1,4 +1,4 @@
-// Files that are chosen for a message, and texts that are not sent yet (demo/src/confab/uploads.ts, drafts.ts): node --test uploads.test.mjs
+// Files that are chosen for a message, and drafts (demo/src/confab/uploads.ts, drafts.ts): node --test uploads.test.mjs
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";

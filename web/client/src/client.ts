@@ -83,7 +83,7 @@ export function createClient(options: ClientOptions): ConfabClient {
     if (!threadOf || store.message(threadOf)?.thread) return;
     // This was the first reply: now there is a thread.
     const time = store.eventCount();
-    const parent = await api.request(MessageQuery, { id: threadOf }).then(({ message: found }) => found, () => null); // An event tells of it too.
+    const parent = await api.request(MessageQuery, { id: threadOf }).then(({ message: found }) => found, () => null); // An event also has it.
     if (parent) store.applyMessages([parent], time);
   };
   const histories = new Map<string, History>();
@@ -108,7 +108,7 @@ export function createClient(options: ClientOptions): ConfabClient {
   };
   const watch = (id: string) => {
     let unwatch: (() => void) | undefined;
-    // A group may grow, and its session may come later.
+    // A group may grow, and its session may arrive later.
     const check = () => {
       if (isChannelOrThread(id) || isLargeGroup(id)) unwatch ??= channelFeeds.watch(id);
     };

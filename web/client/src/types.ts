@@ -241,9 +241,9 @@ export interface ClientOptions {
   url: string;
   tokens: Tokens;
   device: Device;
-  /** Where unsent messages are kept. Default: localStorage if there is one, else memory. */
+  /** Where unsent messages are stored. Default: localStorage if there is one, else memory. */
   storage?: Storage;
-  /** Begins the names of what is kept there, so that two devices of one user can share a browser. Default: "confab". */
+  /** Prefix of all names in the storage, so that two devices of one user can share a browser. Default: "confab". */
   storagePrefix?: string;
   /** Default: the global one. Node.js 20 needs the default export of `ws`. */
   webSocket?: unknown;

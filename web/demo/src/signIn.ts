@@ -16,7 +16,7 @@ export const storagePrefix = `confab.${params.get("device") ?? "browser"}`;
 const TOKEN_KEY = `${storagePrefix}.token`;
 
 let peopleRequest: Promise<Person[] | null> | undefined;
-/** The people one can sign in as; null if the server gives out no tokens. */
+/** The people to sign in as; null if the server issues no tokens. */
 export const loadPeople = () =>
   (peopleRequest ??= fetch("/dev/people")
     .then((answer) => (answer.ok ? (answer.json() as Promise<Person[]>) : null))

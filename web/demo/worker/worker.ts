@@ -83,7 +83,7 @@ async function close(tag: string): Promise<void> {
 const windows = () => self.clients.matchAll({ type: "window", includeUncontrolled: true });
 const postTo = (client: Client, message: FromWorker, transfer: Transferable[] = []) => client.postMessage(message, transfer);
 
-/** Whether the conversation is on the screen. The windows are asked, because `client.url` may be an earlier address of theirs. */
+/** Whether the conversation is on the screen. Each window has to answer, because `client.url` may be an earlier address of it. */
 async function isOnScreen(conversationId: string | null): Promise<boolean> {
   if (conversationId === null) return false;
   const visible = (await windows()).filter((each) => each.visibilityState === "visible");

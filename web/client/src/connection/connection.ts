@@ -202,15 +202,15 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     if (closed) throw stoppedError();
     if (options.overWebSocket) return overSocket(operation, variables, options.signal);
     if (endsSoon()) await renew();
-    const ask = async () => {
+    const send = async () => {
       const { data, date, tookMs } = await post<D>(url, present().token, operation.text, variables, options.signal);
       if (date) clockAhead = date + 500 + tookMs / 2 - Date.now(); // The header is rounded down to seconds.
       return data;
     };
-    return ask().catch(async (error: unknown) => {
+    return send().catch(async (error: unknown) => {
       if (!(error instanceof ConfabError) || error.code !== "UNAUTHENTICATED") throw error;
       await renew();
-      return ask();
+      return send();
     });
   }
 

@@ -10,9 +10,9 @@ interface GraphQLFailure {
 
 /** The first error of an answer. It is retryable only if all errors are. */
 export function failure(errors: readonly GraphQLFailure[]): ConfabError {
-  const said = (errors.find(({ extensions }) => extensions?.retryable !== true) ?? errors[0])!;
-  const { code = "INTERNAL", retryable = false, retryAfterMs = 0, field } = said.extensions ?? {};
-  return new ConfabError(said.message, String(code), retryable === true, Number(retryAfterMs), field as string | undefined);
+  const decisive = (errors.find(({ extensions }) => extensions?.retryable !== true) ?? errors[0])!;
+  const { code = "INTERNAL", retryable = false, retryAfterMs = 0, field } = decisive.extensions ?? {};
+  return new ConfabError(decisive.message, String(code), retryable === true, Number(retryAfterMs), field as string | undefined);
 }
 
 export const asError = (error: unknown) =>

@@ -1,4 +1,4 @@
-/** Single sessions. One that is not in the list is requested: it is archived, of a channel, or there is none. */
+/** Single sessions. A session that is not in the list is requested: it is archived, belongs to a channel, or does not exist. */
 import { Session as SessionQuery } from "../gql";
 import { sessionTopic, type Store } from "../store/store";
 import { cached, view } from "../store/view";

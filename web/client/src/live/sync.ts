@@ -1,7 +1,7 @@
 /**
  * Synchronisation: the first screen, and then the session list and all private conversations and groups.
  *
- * Guarantees: continues from exactly where the first screen ends. Missed events come first, in order. Every received message is
+ * Guarantees: continues from exactly where the first screen ends. Missed events arrive first, in order. Every received message is
  * acknowledged as delivered, and the sessions that it changed are fetched. A reset starts over.
  */
 import { backoff } from "../connection/backoff";
@@ -194,7 +194,7 @@ export function startSync({ connection, me, store, workspaces, typing, received,
     }
   };
 
-  /** Missed events come first, then CaughtUp. */
+  /** Missed events arrive first, then CaughtUp. */
   const followMessages = (cursor: string) => {
     let since = cursor;
     let isCaughtUp = false;

@@ -129,7 +129,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
       const { rev } = workspace;
       loading.delete(id);
       missed.filter((event) => event.rev > rev).forEach(apply);
-      if (hasBegun && !revs.has(id) && workspace.viewer) followTogether([{ id, rev }]); // Others may look at an open workspace.
+      if (hasBegun && !revs.has(id) && workspace.viewer) followTogether([{ id, rev }]); // An open workspace may also be displayed by users who are no members.
     } catch (error) {
       const refusal = error as ConfabError;
       if (refusal.isRetryable) later(refusal.retryAfterMs || RETRY_MS, () => void load(id));

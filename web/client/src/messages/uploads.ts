@@ -1,5 +1,5 @@
 /**
- * Files on their way to Confab.
+ * Uploads of files.
  *
  * Guarantees: a file is stored once, however often its upload is tried: every attempt has its idempotencyKey, and the server answers
  * with the same upload and an address that is valid again. Files are lost with the page, because browsers do not let pages keep them.

@@ -2,7 +2,7 @@
  * One copy of each session and message, from all answers and events.
  *
  * Guarantees: older data never replaces newer data, and applying the same data again changes nothing. Sessions are compared by
- * activeTs, messages by recall and editCount, and otherwise an answer does not replace what an event said after the request began.
+ * activeTs, messages by recall and editCount, and otherwise an answer does not replace the data of an event after the request began.
  * The events of one conversation come from one subscription, in order.
  */
 import type { ReceiptStatus } from "../gql";
@@ -16,7 +16,7 @@ export const DROPPED = "dropped";
 export const sessionTopic = (conversationId: string) => `session ${conversationId}`;
 export const historyTopic = (conversationId: string) => `history ${conversationId}`;
 
-/** Histories that nobody displays and whose newest messages are kept. */
+/** Histories that are not displayed, and keep their newest messages. */
 const MAX_CLOSED = 30;
 
 const isOlder = (one: Message, other: Message) =>
@@ -261,7 +261,7 @@ export class Store {
     return timeline;
   }
 
-  /** Nobody displays this part of the history any more. */
+  /** This history is no longer displayed. */
   closeHistory(conversationId: string): void {
     const timeline = this.timeline(conversationId);
     timeline.prune();
@@ -289,8 +289,8 @@ export class Store {
   }
 
   /**
-   * Removes unused messages: those that were unused the last time too, because the answer that displays them may not have come yet. Of
-   * the histories that nobody displays, the newest messages of those opened last stay.
+   * Removes messages that were also unused the last time: the answer that displays them may not have arrived yet. Of the histories that
+   * are not displayed, those opened last keep their newest messages.
    */
   removeUnused(): void {
     const closed = [...this.timelines].filter(([, timeline]) => !timeline.viewers.size && timeline.newest());

@@ -121,7 +121,7 @@ export class Timeline {
     return this.#ranges.find((range) => (first(range) <= seq || !range.items.length) && (seq <= last(range) || range.isNewest));
   }
 
-  /** Returns false if the page must be requested again: live messages that came meanwhile were not kept. */
+  /** Returns false if the page must be requested again: live messages that arrived meanwhile were not kept. */
   add(items: readonly TimelineItem[], info: PageInfo, position: Position, liveCount = this.#liveCount): boolean {
     const hasMissed = liveCount < this.#completeAfter;
     if (hasMissed && ("newest" in position || !items.length)) return false;
@@ -162,7 +162,7 @@ export class Timeline {
     const end = this.newest();
     this.#liveCount += 1;
     if (!end) this.#hold(item);
-    // While missed messages arrive, a page fetched meanwhile may contain later ones. Earlier messages come with their own page.
+    // While missed messages arrive, a page fetched meanwhile may contain later ones. Earlier messages arrive with their own page.
     else if (!end.items.length || item.seq > first(end)) this.#join({ ...end, items: union(end.items, [item]) });
     else this.#completeAfter = this.#liveCount;
     if (end && end.items.length >= MAX_DISPLAYED + CUT_AFTER) this.prune();
@@ -182,7 +182,7 @@ export class Timeline {
     if (end && first(end) !== first(this.newest()!)) this.#completeAfter = this.#liveCount;
   }
 
-  /** Adds a message that did not come in a page or event. Returns false if others may be missing before it. */
+  /** Adds a message that was in no page and no event. Returns false if others may be missing before it. */
   append(item: TimelineItem): boolean {
     const end = this.newest();
     if (!end || (item.seq !== last(end) + 1 && !end.items.some(({ seq }) => seq === item.seq))) return false;

@@ -2,7 +2,7 @@
  * Answers to queries about data that no event keeps up to date, such as members, devices and bans.
  *
  * Guarantees: a query is sent when something that displays it appears, and the last answer stays displayed meanwhile. A query without
- * an answer is sent again when the network is back. An answer never replaces that of a later request.
+ * an answer is sent again when there is a connection. An answer never replaces that of a later request.
  */
 import type { Api, ConfabClient, ConfabError, Operation, View } from "@confab/client";
 
@@ -17,7 +17,7 @@ export interface Answers {
   of<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): View<Answer<Data>>;
   /** Replaces an answer by what a mutation returned. */
   put<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables, data: Data): void;
-  /** Sends these queries again if they are displayed, whatever their variables. */
+  /** Sends the displayed ones of these queries again, with any variables. */
   refresh(...operations: readonly { name: string }[]): void;
   stop(): void;
 }

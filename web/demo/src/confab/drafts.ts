@@ -1,4 +1,4 @@
-/** Texts that were written but not sent, by conversation. They are stored on this device until they are sent, or the user signs out. */
+/** Unsent texts by conversation. They are stored on this device until they are sent, or the user signs out. */
 import { disk } from "./disk";
 
 export interface Drafts {
@@ -9,7 +9,7 @@ export interface Drafts {
   clear(): void;
 }
 
-/** place: the device, as in signIn.ts. */
+/** storagePrefix: as in signIn.ts. */
 export function openDrafts(storagePrefix: string, me: string): Drafts {
   // Without dots, so that names that begin with it belong to this user.
   const prefix = `${storagePrefix}.${encodeURIComponent(me).replaceAll(".", "%2E")}.draft.`;

@@ -1,5 +1,5 @@
 /**
- * Splits a text at the ranges that a search has found. The server counts in code points, JavaScript's strings in UTF-16 units: "😀" is one code
+ * Splits a text at the highlights of a search result. The server counts in code points, JavaScript's strings in UTF-16 units: "😀" is one code
  * point and two units. So texts are split into code points here, and the ranges never touch a string.
  */
 export interface TextRange {

@@ -2,8 +2,8 @@
  * Pushes to this browser: permission, subscription, and what the server knows of it.
  *
  * Guarantees: "on" means that the browser has a subscription with the server's present key, and that the server has its address. When
- * the page is opened, a lost subscription is made again: it expired, the key changed, or the push service gave it up. When the user
- * signs out, or another one signs in, it is ended: nobody gets the messages of the user who was here before.
+ * the page is opened, a lost subscription is renewed: it expired, the key changed, or the push service gave it up. It ends
+ * when the user signs out or another user signs in, so that no one gets the messages of the previous user.
  */
 import type { ConfabClient, Device } from "@confab/client";
 
@@ -20,7 +20,7 @@ export interface Push {
   /** True if it was switched on here, and not off since. */
   isWanted(): boolean;
   onChange(listener: () => void): () => void;
-  /** Finds out the state, and makes a lost subscription again. Never rejects. */
+  /** Checks the state, and renews a lost subscription. Never rejects. */
   refresh(): Promise<void>;
   /** Call it in a click: browsers ask for the permission only then. Resolves to a message about a failure, or null. */
   switchOn(): Promise<string | null>;
@@ -50,7 +50,7 @@ const OUTCOMES: Record<PushOutcome, string> = {
   NOT_CONFIGURED: "This server sends no pushes to browsers.",
 };
 
-/** The reason why this page cannot get pushes, whatever the user and the server want; null if there is none. */
+/** Why this page cannot get pushes, independent of the user and the server; null if it can. */
 function obstacle(): PushState | null {
   if (!isSecureContext) return "insecure";
   if (!("serviceWorker" in navigator && "PushManager" in window && "Notification" in window)) return "unsupported";

@@ -2,8 +2,8 @@
  * A search for people and messages that follows the user's typing.
  *
  * Guarantees: a request is sent when typing pauses, and cancelled when the search changes, so an answer never replaces that of a later
- * search. Until the next answer is there, the last one stays. The state outlives the dialog that displays it, so coming back to the
- * results shows them as they were left.
+ * search. The last answer stays until the next one arrives. The state outlives the dialog, so the user finds the results as they
+ * left them.
  */
 import type { Api, ConfabError, Operation, User } from "@confab/client";
 
@@ -45,7 +45,7 @@ export interface Search {
   choose(key: string | null): void;
   /** Loads the next page. */
   loadMore(): void;
-  /** Asks again after a failure. */
+  /** Searches again after a failure. */
   retry(): void;
   stop(): void;
 }

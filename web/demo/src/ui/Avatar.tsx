@@ -11,7 +11,7 @@ interface Props {
   /** A symbol instead of initials. */
   sign?: "group" | "stack" | "hash" | "reply" | undefined;
   small?: boolean;
-  /** Shows whether the person with this id is there. */
+  /** Shows the presence of the person with this id. */
   live?: boolean;
   /** Called with the address of a picture that cannot be loaded. */
   failed?: (url: string) => void;

@@ -24,12 +24,12 @@ export interface AppContextValue {
   search: Search;
   uploads: Uploads;
   people: Person[];
-  /** Shows the user why something failed. */
-  showToast: (what: string) => void;
-  /** Asks the user; true if they agree. */
+  /** Shows a short message for a few seconds, usually why something failed. */
+  showToast: (text: string) => void;
+  /** Asks the user to confirm an action. */
   confirm: (question: Question) => Promise<boolean>;
   /** Shows what was done, with a button to undo it. */
-  offerUndo: (what: Undoable) => void;
+  offerUndo: (action: Undoable) => void;
 }
 
 export const AppContext = createContext<AppContextValue | null>(null);
@@ -40,7 +40,7 @@ export const useOnline = (): boolean => useView(useApp().client.isConnected);
 
 const NOTHING: View<Answer<never>> = (({ answer }) => ({ get: () => answer, subscribe: () => () => {} }))({ answer: { isLoading: false } });
 
-/** The answer to a query that no event keeps up to date (confab/answers.ts). variables null: nothing is asked. */
+/** The answer to a query that no event keeps up to date (confab/answers.ts). variables null: nothing is requested. */
 export function useAnswer<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables | null): Answer<Data> {
   const { answers } = useApp();
   const key = JSON.stringify(variables);
@@ -65,7 +65,7 @@ export function useWatched() {
   return watched;
 }
 
-/** Who is typing, in words; "" for nobody. */
+/** "Ann is typing…"; empty if no one is. */
 export function useTypingText(conversationId: string): string {
   const { client } = useApp();
   const names = useView(client.typing(conversationId)).map(({ displayName }) => displayName.split(" ")[0]!);

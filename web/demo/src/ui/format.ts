@@ -1,4 +1,4 @@
-/** Words for times and messages. */
+/** Texts for times and messages. */
 import type { PreviewPartsFragment } from "../gql";
 import { plainText } from "./text/markup";
 

@@ -79,7 +79,7 @@ function Picture({ file: given, alone, open }: { file: MessageFile; alone: boole
   );
 }
 
-/** What is shown after a click only, if its sender wants that. */
+/** Hides a file until a click, if its sender marked it as a spoiler. */
 function Spoiler({ when, children }: { when: boolean; children: ReactNode }) {
   const [hidden, setHidden] = useState(when);
   if (!hidden) return children;
@@ -113,7 +113,7 @@ function FileCard({ file }: { file: MessageFile }) {
 
 const extensionOf = ({ filename, contentType }: MessageFile) => /\.([A-Za-z0-9]{1,5})$/.exec(filename)?.[1]?.toUpperCase() ?? contentType;
 
-/** A link that saves the file. Its address may have ended since, so a click asks for it again. */
+/** A link that saves the file. Its address may have expired, so a click requests it again. */
 export function Download({ file, className, children }: { file: MessageFile; className?: string; children: ReactNode }) {
   const { showToast } = useApp();
   const { reload } = useFile(file);

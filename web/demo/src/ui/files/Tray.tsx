@@ -34,7 +34,7 @@ function FileRow({ chosen, describe }: { chosen: ChosenFile; describe: (() => vo
   const { status, progress, error } = useView(upload);
   const percent = Math.round(progress * 100);
   const hasFailed = status === "failed";
-  const isOnItsWay = status === "sending" || status === "checking";
+  const isUploading = status === "sending" || status === "checking";
   const statusText = { sending: `${percent} % of ${formatSize(file.size)}`, checking: "Being checked…", ready: formatSize(file.size), failed: error?.message, canceled: "" };
   return (
     <li data-state={status}>
@@ -42,7 +42,7 @@ function FileRow({ chosen, describe }: { chosen: ChosenFile; describe: (() => vo
       <div className="name">
         <b dir="auto">{file.name}</b>
         <span role={hasFailed ? "alert" : undefined} className={hasFailed ? "failure" : undefined}>{statusText[status]}{spoiler && " · spoiler"}</span>
-        {isOnItsWay && <progress aria-label={`Upload of ${file.name}`} max={100} value={status === "checking" ? undefined : percent} />}
+        {isUploading && <progress aria-label={`Upload of ${file.name}`} max={100} value={status === "checking" ? undefined : percent} />}
       </div>
       {hasFailed && <button type="button" className="icon" aria-label={`Try ${file.name} again`} title="Try again" onClick={() => upload.retry()}><Icon name="again" /></button>}
       {!hasFailed && describe && <button type="button" className="icon" aria-label={`Describe ${file.name}`} title={description || (isPicture(file.type) ? "Describe the picture" : "Describe the file")} onClick={describe}><Icon name="pencil" /></button>}
@@ -51,7 +51,7 @@ function FileRow({ chosen, describe }: { chosen: ChosenFile; describe: (() => vo
   );
 }
 
-/** A picture on its way, as large as it will be. */
+/** A picture that is being uploaded, in its final size. */
 export function UploadingPicture({ chosen }: { chosen: ChosenFile }) {
   const { uploads } = useApp();
   const { upload, file, localPicture, spoiler, description } = chosen;

@@ -1,4 +1,4 @@
-/** Words for files. */
+/** Texts for files. */
 import type { Message } from "@confab/client";
 
 export type MessageFile = Message["attachments"][number];

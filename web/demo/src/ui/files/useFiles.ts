@@ -9,13 +9,13 @@ import type { MessageFile } from "./format";
 const RETRY_MS = 10_000;
 const MAX_ATTEMPTS = 5;
 
-/** A file with addresses that work: they are valid for an hour, and then asked for again. */
+/** A file with addresses that work: they are valid for an hour, and then requested again. */
 export function useFile(given: MessageFile) {
   const { client } = useApp();
   const requestedAt = useRef(0);
   const [attempt, setAttempt] = useState(0);
   const [answer, setAnswer] = useState<{ to: MessageFile; file: MessageFile } | null>(null);
-  /** Null: it is gone, or there is no network. */
+  /** Null: it was removed, or there is no network. */
   const reload = async (): Promise<MessageFile | null> => {
     const file = await client.api.request(FileDocument, { id: given.id }).then(({ attachment }) => attachment, () => null);
     if (file) setAnswer({ to: given, file });
@@ -26,7 +26,7 @@ export function useFile(given: MessageFile) {
     reload,
     /** The `key` of the element that loads the file: it loads again after an error, also if the address is still the same. */
     attempt,
-    /** For elements that do not load. A broken file is not asked for all the time. */
+    /** For elements that do not load. Repeated failures have a pause between requests, and end after some attempts. */
     reloadAfterError: () => {
       if (attempt === MAX_ATTEMPTS) return;
       const wait = Math.max(0, requestedAt.current + RETRY_MS - Date.now());

@@ -17,7 +17,7 @@ export interface ComposerProps {
   box: RefObject<HTMLTextAreaElement | null>;
   conversationId: string;
   send: (message: NewMessage) => void;
-  /** The conversation does not exist yet, so nobody is told that the user is typing. */
+  /** The conversation does not exist yet, so no typing signal is sent. */
   isNew?: boolean;
   /** The name of the box. */
   label?: string;
@@ -79,7 +79,7 @@ export function Composer({ box, conversationId, send: sendMessage, isNew = false
     const value = `${text.slice(0, start)}@${name} ${text.slice(caret)}`;
     if (!editing) drafts.set(conversationId, value);
     setWanted(null);
-    // At once: the next key may come before the next frame.
+    // At once: the user may press the next key before the next frame.
     flushSync(() => setText(value));
     box.current!.setSelectionRange(start + name.length + 2, start + name.length + 2);
   };

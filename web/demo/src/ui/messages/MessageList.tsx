@@ -18,7 +18,7 @@ interface Props {
   /** The user's messages that are not stored yet. */
   pending: readonly PendingMessage[];
   loaded: boolean;
-  /** How far a private conversation has got at the other person; null without. */
+  /** How far the other person of a private conversation has received and read it; null elsewhere. */
   receipts: Session | null;
   /** The number of unread messages; undefined: those below the visible part. */
   unread: number | undefined;
@@ -35,7 +35,7 @@ interface Props {
   /** Begins at the newest message, not at the line. */
   fromEnd: boolean;
   loadOlder: (() => Promise<unknown>) | null;
-  /** Null if the newest message is there. */
+  /** Null if the newest message is loaded. */
   loadNewer: (() => Promise<unknown>) | null;
   goToNewest: () => void;
   /** The name of the list. */
@@ -55,7 +55,7 @@ export function MessageList({ part, loaded, label = "Messages", empty = "No mess
   const rows = useMemo(() => rowsOf(messages, pending, me, showsSenders), [messages, pending, me, showsSenders]);
   const loading = !loaded && <div className="skeletons bubbles" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>;
   const above = loading || (!loadOlder && top);
-  // Once they are loaded, the list begins where the user left it, whatever was written meanwhile.
+  // When the messages are loaded, the list begins where the user left it, also if new ones were written meanwhile.
   if (rows.length) return <Rows key={`${part} ${loaded}`} rows={rows} label={label} above={above} {...props} />;
   return (
     <div className="history">

@@ -10,7 +10,7 @@ interface Options {
   me: string;
   /** The row with the line "New messages"; -1 without one. */
   firstNewIndex: number;
-  /** The row of the target; -1 if it is not there. */
+  /** The row of the target; -1 if it is not loaded. */
   targetIndex: number;
   target: Target | null;
   /** Called when a target that is not quiet has been scrolled to. */
@@ -23,7 +23,7 @@ interface Options {
 }
 
 const AT_END_PX = 60;
-/** More is loaded before the user gets to the end of what is there. */
+/** More is loaded before the user reaches the end of the loaded messages. */
 const NEAR_SCREENS = 2.5;
 /** For this time after a jump to the end, the list jumps there again when rows turn out to be higher, unless the user scrolls. */
 const SETTLE_MS = 1000;

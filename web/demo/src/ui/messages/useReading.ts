@@ -10,7 +10,7 @@ const RETRY_MS = 2000;
 export type ReadState = Pick<Session, "readSeq" | "unreadCount" | "unreadStatus">;
 
 /**
- * Marks as read what has been on the screen while the user looked at it, and nothing else. Scrolling sends a mark at most every 200 ms.
+ * Marks only those messages as read that were on the screen while the user looked at it. Scrolling sends a mark at most every 200 ms.
  */
 export function useMarkRead(conversationId: string, read: ReadState | null | undefined, watched: boolean) {
   const { client } = useApp();
@@ -65,7 +65,7 @@ interface Options {
  * The seq after which the line "New messages" is, or null if there is none. The line is above what was unread when the conversation
  * was opened, or arrived while the user did not see it. The user's own next message removes it.
  *
- * Returns also a function that tells which message was seen last.
+ * Also returns a function to report the last message that was seen.
  */
 export function useNewMessagesLine({ me, read, messages, pending, ready, live }: Options) {
   const [line, setLine] = useState<number | null>(null);

@@ -7,7 +7,7 @@ import { List } from "./List";
 import { usePages } from "./usePages";
 import { when } from "./format";
 
-/** Who may not come back into the workspace. */
+/** The users who may not join the workspace again. */
 export function BansTab({ workspaceId }: { workspaceId: string }) {
   const { confirm } = useApp();
   const mutate = useMutation();

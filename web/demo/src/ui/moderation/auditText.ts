@@ -1,4 +1,4 @@
-/** Entries of the audit log in words. */
+/** Texts for the entries of the audit log. */
 import type { AuditLogQuery } from "../../gql";
 import { plural } from "../format";
 import { OUTCOMES, when, type Outcome } from "./format";
@@ -8,7 +8,7 @@ export type AuditRow = AuditLogQuery["auditLog"]["edges"][number]["node"];
 /** Names by id: of people, channels, categories and roles. */
 export type NamesById = ReadonlyMap<string, string>;
 
-/** Actions by the groups of the filter. The words stand between the names of who acted and of the target. */
+/** Actions by the groups of the filter. Each phrase stands between the name of the actor and that of the target. */
 const ACTIONS = {
   Moderation: {
     kickMember: "removed",
@@ -88,7 +88,7 @@ export function targetOf({ targetId, actor, before, after }: AuditRow, names: Na
 }
 
 const HOUR = 3600;
-/** Fields that say nothing to readers, or that the sentence says. */
+/** Fields that do not help readers, or that the phrase already has. */
 const HIDDEN = new Set(["reason", "reportId", "state", "isArchived", "position", "metadata", "plan", "inheritsPermissions"]);
 const TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
@@ -114,7 +114,7 @@ const LABELS: Partial<Record<string, string>> = { deleteSeconds: "Recalled messa
 const label = (field: string) =>
   LABELS[field] ?? capital(lower(field.replace(/Id(s?)$/, "$1").replace(/^is(?=[A-Z])/, "")));
 
-/** The values that an entry changed: [name, before, after]. Of something new, only those that say something. */
+/** The values that an entry changed: [name, before, after]. For a new or deleted object, only those that are set. */
 export function changesOf(row: AuditRow, names: NamesById): [name: string, before: string | null, after: string | null][] {
   const [old, now] = [fields(row.before), fields(row.after)];
   const single = !row.before || !row.after;

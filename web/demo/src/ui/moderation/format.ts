@@ -1,4 +1,4 @@
-/** Words of the moderation page. */
+/** Texts of the moderation page. */
 import type { ReportPartsFragment } from "../../gql";
 import { date, day, time } from "../format";
 

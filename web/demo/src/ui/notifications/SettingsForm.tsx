@@ -103,7 +103,7 @@ function DoNotDisturb({ settings, set }: Props) {
   );
 }
 
-/** Stored when the field is left: while it is typed, it may be an hour that nobody wants. */
+/** Stored when the field loses the focus, not while the user is still typing. */
 function Time({ label, value, save }: { label: string; value: string; save: (value: string) => Promise<boolean> }) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);

@@ -1,6 +1,6 @@
 import { PRESENCE_NAMES, useEveryMinute, usePresence, presenceText } from "./usePresence";
 
-/** The presence of a person in words, with their custom status. */
+/** The presence of a person as text, with their custom status. */
 export function PresenceText({ userId }: { userId: string }) {
   const presence = usePresence(userId);
   useEveryMinute();

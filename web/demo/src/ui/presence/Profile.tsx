@@ -9,7 +9,7 @@ import { PRESENCE_NAMES, useEveryMinute, useLatestUser, usePresence, presenceTex
 
 const KINDS = { PLAYING: "Playing", STREAMING: "Streaming", LISTENING: "Listening to", WATCHING: "Watching", COMPETING: "Competing in" };
 
-/** A person: whether they are there, their custom status, and what their devices report. */
+/** A person: presence, custom status, and activities that their devices report. */
 export function Profile({ user: given, close }: { user: User; close: () => void }) {
   const { me } = useApp();
   const user = useLatestUser(given);

@@ -59,7 +59,7 @@ export function useEveryMinute() {
   }, []);
 }
 
-/** What the user has set. It is asked for again when it ends, and when the page is visible again: another device may have changed it. */
+/** What the user has set. It is requested again when it ends, and when the page is visible again: another device may have changed it. */
 export function useOwnPresence() {
   const { answers } = useApp();
   const own = useAnswer(OwnPresenceDocument, {}).data?.ready.presence;

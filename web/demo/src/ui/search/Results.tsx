@@ -115,7 +115,7 @@ function MessageResult({ found: { node, highlights }, names }: { found: FoundMes
   );
 }
 
-/** The name of a conversation. One that is not loaded is asked for. */
+/** The name of a conversation, requested if it is not loaded. */
 export function ConversationName({ conversationId, names: { sessions, channels } }: { conversationId: string; names: Names }) {
   const session = sessions.find(({ conversation }) => conversation.id === conversationId);
   const channel = channels.find((each) => each.channel.id === conversationId);

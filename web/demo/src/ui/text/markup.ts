@@ -2,7 +2,7 @@
  * Reads the markup of a message: bold, italic, struck out, code, quotes, lists, links and mentions.
  *
  * Guarantees: every character that is no markup of these kinds is text. HTML, images, headings and tables stay as they were written.
- * A link leads to http or https only. Any text can be read, whatever its length and nesting: never throws.
+ * A link leads to http or https only. Texts of any length and nesting can be read: never throws.
  */
 import { Marked, type Token, type Tokens } from "marked";
 

@@ -24,5 +24,5 @@ export function useUndo() {
     setOffered(null);
     taken?.undo();
   }, []);
-  return { offered, offer: replace as (what: Undoable) => void, settle: useCallback(() => replace(null), []), undo };
+  return { offered, offer: replace as (action: Undoable) => void, settle: useCallback(() => replace(null), []), undo };
 }

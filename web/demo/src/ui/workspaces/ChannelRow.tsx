@@ -62,7 +62,7 @@ function useActions({ id, name, kind, session, unreadCount, viewerFollows, viewe
     ...item("Unmute", () => void change(false), isMuted),
     ...item("Notifications…", ask, true),
     ...item("Follow", () => void follow(true), !viewerFollows),
-    // Unfollowing a private channel leaves it. To come back, the user needs an invitation.
+    // Unfollowing a private channel leaves it. To join again, the user needs an invitation.
     ...item("Unfollow", () => void follow(false), viewerFollows && kind === "PUBLIC"),
     ...item("Archive", () => void archive({ id, name }, true), rightsFrom(viewerPermissions)("MANAGE_CHANNELS")),
   ];
