@@ -76,7 +76,7 @@ assert.equal(renewals, 1);
 c.stop();
 done("the token that renew gives is used");
 
-// After signing out, the page has the token of another user.
+// After signing out, the page's token is that of somebody else.
 let token = { token: `${jwt(ann.name)}x`, userId: ann.name, expiresAt: Date.now() + 3600_000 };
 const tokens = { current: () => token, renew: async () => token };
 const d = signIn(ann.name, { tokens, device: { deviceId: "fourth", deviceType: "WEB" } });

@@ -18,7 +18,7 @@ export function useBlocking() {
   const unblock = (user: User) => attempt(client.unblockUser(user.id));
   return {
     block: async (user: User) => {
-      const message = `${user.displayName} blocked. They cannot write to you privately, and are not told.`;
+      const message = `${user.displayName} blocked. They cannot write to you privately, and are not notified.`;
       if ((await block(user)) !== null) offerUndo({ message, undo: () => void unblock(user) });
     },
     unblock: async (user: User) => {

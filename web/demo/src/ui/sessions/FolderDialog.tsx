@@ -22,7 +22,7 @@ export function FolderDialog({ session, title, folders, close }: Props) {
     if (categoryId === session.categoryId) return close();
     if ((await attempt(client.moveToCategory(conversationIds, categoryId))) === null) return;
     close();
-    const message = categoryId ? `${title} moved to ${categoryId}` : `${title} taken out of ${session.categoryId}`;
+    const message = categoryId ? `${title} moved to ${categoryId}` : `${title} removed from ${session.categoryId}`;
     offerUndo({ message, undo: () => void attempt(client.moveToCategory(conversationIds, session.categoryId)) });
   };
   return (

@@ -56,7 +56,7 @@ export function GroupInfo({ id, close }: { id: string; close: () => void }) {
     if (await mutate(DismissGroupDocument, { id })) (close(), go({}));
   };
   const leave = async () => {
-    const text = "You keep the messages up to now, and get no new ones. To come back, somebody has to invite you.";
+    const text = "You keep the messages up to now, and get no new ones. To join again, you need an invitation.";
     if (!(await confirm({ title: `Leave ${group.name}?`, text, verb: "Leave group" }))) return;
     if (await mutate(LeaveGroupDocument, { id })) close();
   };
