@@ -55,6 +55,18 @@ check("a socket closed with a final code is opened again and misses nothing", as
   await page.context().close();
 });
 
+check("a page that is displayed again connects at once", async () => {
+  const sockets = [];
+  const prepare = (context) => context.routeWebSocket(GRAPHQL, (socket) => (socket.connectToServer(), sockets.push(socket)));
+  const page = await demo("alice", { path: AT_BOB, prepare });
+  await isActive(page);
+  await sockets[0].close({ code: 1012, reason: "retry in 3600000 ms" });
+  await page.locator("[data-connection='Resuming']").waitFor();
+  await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  await isActive(page);
+  await page.context().close();
+});
+
 check("a subscription that the server could not start is started a little later", async () => {
   let refused = 0;
   const prepare = (context) =>
