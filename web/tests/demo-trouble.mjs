@@ -67,6 +67,23 @@ check("a page that is displayed again connects at once", async () => {
   await page.context().close();
 });
 
+check("messages that the server fails to load can be loaded again", async () => {
+  let fails = true;
+  const prepare = (context) =>
+    context.route(GRAPHQL, (route) => {
+      if (!fails || !asks(route, "query Messages(")) return route.continue();
+      return route.fulfill({ json: { data: null, errors: [{ message: "Internal error", extensions: { code: "INTERNAL", retryable: false } }] } });
+    });
+  const page = await demo("alice", { path: AT_BOB, prepare });
+  const alert = page.getByRole("alert").filter({ hasText: "The messages didn't load." });
+  await alert.waitFor();
+  fails = false;
+  await alert.getByRole("button", { name: "Try again" }).click();
+  await log(page).getByRole("article").first().waitFor();
+  assert.equal(await alert.count(), 0);
+  await page.context().close();
+});
+
 check("a subscription that the server could not start is started a little later", async () => {
   let refused = 0;
   const prepare = (context) =>
