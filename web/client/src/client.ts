@@ -64,7 +64,7 @@ export function createClient(options: ClientOptions): ConfabClient {
   };
   const channelFeeds = followChannelFeeds({ api, store, typing, received, pinsChanged });
   const presences = followPresences(api, topics);
-  const profile = openProfile(() => api, topics);
+  const profile = openProfile(() => api, topics, presences.of(userId));
   const events = eventListeners();
   const sync = startSync({ connection: () => connection, me: userId, store, workspaces, typing, received, pinsChanged, liveEvent: events.call, signedIn: profile.set });
   const sessions = openSessions(api, store, sync.ready);

@@ -283,6 +283,8 @@ export interface ConfabClient {
   pinnedMessages(conversationId: string): PinnedMessages;
   /** The latest block first; undefined until they are loaded. */
   blockedUsers: View<readonly User[] | undefined>;
+  /** Call it when other devices may have changed the list: there are no events about it. Rejects with a ConfabError. */
+  reloadBlockedUsers(): Promise<void>;
   /** The voice channel that this device has joined with this client, also before the page was loaded again. */
   voiceChannelId: View<string | null>;
   presence(userId: string): View<Presence | undefined>;

@@ -9,6 +9,7 @@ import { createClient, type Client } from "graphql-ws";
 import { stoppedError } from "../errors";
 import { RenewAuth, ReportActivity } from "../gql";
 import { ConfabError, type Api, type ClientOptions, type Operation, type RequestOptions, type Sink, type Token } from "../types";
+import { whenVisible } from "../live/activity";
 import { backoff } from "./backoff";
 import { asError, failure, REQUEST_TIMEOUT_MS, noAnswer, post } from "./http";
 import { initialState, step, type Action, type Event, type State } from "./machine";
@@ -61,12 +62,15 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   let token = tokens.current();
   const { userId } = token;
   let lastGiven = token.token;
-  const marginOf = ({ expiresAt }: Token) => Math.min(RENEW_BEFORE_MS, Math.max(0, expiresAt - Date.now()) / 4);
-  let renewBefore = marginOf(token);
-  const take = (given: Token) => {
+  let expiresAt = 0;
+  let renewBefore = 0;
+  const take = (given: Token, isNew = false) => {
     token = given;
-    renewBefore = marginOf(given);
+    // If a new token has expired, this device's clock is wrong: the token is used until the server refuses it.
+    expiresAt = isNew && given.expiresAt <= Date.now() ? Infinity : given.expiresAt;
+    renewBefore = Math.min(RENEW_BEFORE_MS, Math.max(0, expiresAt - Date.now()) / 4);
   };
+  take(token);
   /** Throws if the client was stopped. Stops it if somebody else has signed in on this page. */
   const present = () => {
     const given = tokens.current();
@@ -81,7 +85,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     dispatch({ type: "signedOut" });
     handlers.signedOut(why);
   };
-  const endsSoon = () => present().expiresAt - Date.now() < renewBefore;
+  const endsSoon = () => (present(), expiresAt - Date.now() < renewBefore);
   let renewing: Promise<void> | undefined;
   const renew = () =>
     (renewing ??= (async () => {
@@ -90,7 +94,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
         if (closed) throw stoppedError();
         if (renewed && renewed.userId === userId) {
           lastGiven = tokens.current().token;
-          return take(renewed);
+          return take(renewed, true);
         }
       } catch (error) {
         if (error instanceof ConfabError) throw error;
@@ -160,7 +164,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   };
 
   const scheduleRenewal = () =>
-    after("renewal", Math.max(1000, present().expiresAt - Date.now() - renewBefore), async () => {
+    after("renewal", Math.max(1000, expiresAt - Date.now() - renewBefore), async () => {
       try {
         if (!endsSoon()) return scheduleRenewal(); // A token may last longer than a timer.
         await renew();
@@ -287,6 +291,8 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   const page = typeof globalThis.addEventListener === "function" ? globalThis : undefined;
   page?.addEventListener("online", online);
   page?.addEventListener("offline", offline);
+  // A laptop that wakes does not wait for the next attempt.
+  const stopWatching = whenVisible(online);
   return {
     start: () => dispatch({ type: "start" }),
     api: { request, subscribe, now: () => Date.now() + clockAhead },
@@ -300,6 +306,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
       closed = true;
       page?.removeEventListener("online", online);
       page?.removeEventListener("offline", offline);
+      stopWatching();
       Object.values(timers).forEach(clearTimeout);
       running.clear();
       requests.forEach((reject) => reject(stoppedError()));

@@ -82,21 +82,29 @@ export function startSync({ connection, me, store, workspaces, typing, received,
   };
 
   let pulledTo: string | undefined;
-  let pulling = false;
+  let resets = 0;
+  let isPullDue = false;
+  let requests = 0;
+  /** The request whose answer has the newest total. */
+  let totalOf = 0;
   /** Fetches the sessions that have changed since the last time; the first time all of them. */
   const pull = (after = BATCH_MS) => {
-    if (pulling) return;
-    pulling = true;
+    if (isPullDue) return;
+    isPullDue = true;
     later(after, async () => {
-      pulling = false;
+      isPullDue = false;
       try {
         for (let more = true; more && !stopped; ) {
-          const requestedAt = store.eventCount();
+          const [requestedAt, resetsBefore, number] = [store.eventCount(), resets, ++requests];
           const { sessions, cursor, hasMore, totalUnread } = (await api().request(SyncSessions, { since: pulledTo })).syncSessions;
+          if (resets !== resetsBefore) continue; // The whole list is due.
           pulledTo = cursor;
           more = hasMore;
           store.applySessions(sessions);
-          store.setTotal(totalUnread, requestedAt);
+          if (number < totalOf) continue; // Answers may overtake each other.
+          totalOf = number;
+          // An event came meanwhile, and its total may be older than this one.
+          if (!store.setTotal(totalUnread, requestedAt)) pull();
         }
       } catch (error) {
         if ((error as ConfabError).isRetryable) pull(RETRY_MS);
@@ -220,7 +228,10 @@ export function startSync({ connection, me, store, workspaces, typing, received,
       connection().api.subscribe(SyncSession, { since }, {
         next: ({ syncSession: { sessions, totalUnread, reason, reset, hasMore } }) => {
           const beginsReset = reset && !inReset;
-          if (beginsReset) pulledTo = undefined; // The whole list is fetched again.
+          if (beginsReset) {
+            pulledTo = undefined; // The whole list is fetched again.
+            resets += 1;
+          }
           if (beginsReset) store.dropSessionsExcept(sessions);
           store.applySessions(sessions, reset || inReset);
           inReset = (reset || inReset) && hasMore;

@@ -216,7 +216,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
         // The user has left one of the workspaces while there was no connection.
         stops.delete(stop);
         positions.forEach(({ id }) => (revs.delete(id), streamEnded(id)));
-        later(RETRY_MS, () => void reload());
+        later(RETRY_MS, () => void reload().catch(() => {})); // It is tried again with the next start.
       },
     });
     stops.add(stop);
@@ -237,13 +237,15 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
       [...workspaces.keys()].forEach(reloadSoon);
     } catch (error) {
       if (!(error as ConfabError).isRetryable) throw error;
-      later(RETRY_MS, () => void reload());
+      later(RETRY_MS, () => void reload().catch(() => {}));
     }
   };
 
   let pulledTo: string | undefined;
   let pulling = false;
+  let isPullDue = false;
   const pullChannels = async () => {
+    isPullDue = pulling;
     if (pulling || !summaries.length) return;
     pulling = true;
     try {
@@ -261,6 +263,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
     } finally {
       pulling = false;
     }
+    if (isPullDue && !stopped) void pullChannels(); // The answer may be older than what it was called for.
   };
 
   const channelsLoading = new Set<string>();

@@ -64,12 +64,13 @@ export class Store {
     this.topics.changed(SESSIONS);
   }
 
-  /** requestedAt: when the request began; without it this is an event. */
-  setTotal(total: number, requestedAt?: number): void {
-    if (requestedAt !== undefined && this.#totalAt > requestedAt) return;
+  /** requestedAt: when the request began; without it this is an event. Returns false if an event came later, and the total stays. */
+  setTotal(total: number, requestedAt?: number): boolean {
+    if (requestedAt !== undefined && this.#totalAt > requestedAt) return false;
     if (requestedAt === undefined) this.#totalAt = ++this.#events;
     this.#totalUnread = total;
     this.topics.changed(SESSIONS);
+    return true;
   }
 
   /** Undefined if it is not known; null if there is none. */

@@ -87,7 +87,11 @@ export function Conversation({ id, subBiz, seq, threadSeq, covered }: Props) {
         {group && !hasLeft && <button className="icon" aria-label="Group info" title="Group info" onClick={() => setDialog("group")}><Icon name="group" /></button>}
       </header>
       <MessageActionsProvider pane={pane} rights={{ mayReact: !hasLeft, mayWrite, mayPin, mayRecallAll: isGroupAdmin, hasInfo: true, openThread, mayStartThread: mayWrite }}>
-        <MessageList {...pane.list} receipts={session} unread={session?.unreadCount} showsSenders={!!group} />
+        {pane.isRefused ? (
+          <div className="history"><p className="empty" role="alert">The messages didn't load. <button className="link" onClick={pane.list.goToNewest}>Try again</button></p></div>
+        ) : (
+          <MessageList {...pane.list} receipts={session} unread={session?.unreadCount} showsSenders={!!group} />
+        )}
       </MessageActionsProvider>
       {hasLeft ? (
         <p className="read-only">You can read messages from the time when you were a member.</p>

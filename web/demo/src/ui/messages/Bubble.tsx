@@ -37,7 +37,7 @@ interface Props {
 const RECALL_WITHIN_MS = 120_000;
 
 export function Bubble({ message, showsSenders, follows, isHighlighted, status, setSize, isTabStop }: Props) {
-  const { me, showToast } = useApp();
+  const { me, client, showToast } = useApp();
   const actions = useMessageActions();
   const { react, openThread, jump } = actions;
   const article = useRef<HTMLElement>(null);
@@ -76,7 +76,7 @@ export function Bubble({ message, showsSenders, follows, isHighlighted, status, 
     ...item(message.isPinned ? "Unpin" : "Pin", actions.pin, !recalled),
     ...item("Reply in thread", actions.startThread ?? (message.thread ? openThread : undefined), !recalled || !!message.thread),
     ...item("Edit", actions.edit, own && !recalled),
-    ...item("Recall", actions.recall, !recalled && (actions.mayRecallAll || (own && Date.now() - Date.parse(message.createdAt) < RECALL_WITHIN_MS))),
+    ...item("Recall", actions.recall, !recalled && (actions.mayRecallAll || (own && client.api.now() - Date.parse(message.createdAt) < RECALL_WITHIN_MS))),
     ...item("Remove link previews", actions.suppress, own && message.embeds.length > 0 && !sender.isBot),
     // Browsers offer it on secure pages only.
     ...item("Copy text", ({ content }) => void navigator.clipboard.writeText(content ?? "").catch(() => showToast("The text could not be copied.")), !!navigator.clipboard && !recalled && !!message.content),

@@ -24,7 +24,7 @@ const DELETED = [
   ["Those of the last 7 days", 604_800],
 ] as const;
 
-const inSeconds = (seconds: number) => (seconds ? new Date(Date.now() + seconds * 1000).toISOString() : null);
+const inSeconds = (now: number, seconds: number) => (seconds ? new Date(now + seconds * 1000).toISOString() : null);
 
 interface Props {
   workspaceId: string;
@@ -72,10 +72,11 @@ interface DialogProps {
 
 function TimeoutDialog({ workspaceId, userId, name, close, done }: DialogProps) {
   const mutate = useMutation();
+  const { client } = useApp();
   const [seconds, setSeconds] = useState<number>(3_600);
   const [reason, setReason] = useState("");
   const submit = async () => {
-    if (!(await mutate(TimeoutMemberDocument, { workspaceId, userId, until: inSeconds(seconds), reason: reason.trim() || null }))) return;
+    if (!(await mutate(TimeoutMemberDocument, { workspaceId, userId, until: inSeconds(client.api.now(), seconds), reason: reason.trim() || null }))) return;
     close();
     done();
   };
@@ -97,11 +98,12 @@ function TimeoutDialog({ workspaceId, userId, name, close, done }: DialogProps) 
 
 function BanDialog({ workspaceId, userId, name, close, done }: DialogProps) {
   const mutate = useMutation();
+  const { client } = useApp();
   const [seconds, setSeconds] = useState(0);
   const [deleteSeconds, setDeleteSeconds] = useState<number>(0);
   const [reason, setReason] = useState("");
   const submit = async () => {
-    if (!(await mutate(BanUserDocument, { workspaceId, userId, until: inSeconds(seconds), deleteSeconds, reason: reason.trim() || null }))) return;
+    if (!(await mutate(BanUserDocument, { workspaceId, userId, until: inSeconds(client.api.now(), seconds), deleteSeconds, reason: reason.trim() || null }))) return;
     close();
     done();
   };

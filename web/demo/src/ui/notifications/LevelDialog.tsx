@@ -62,11 +62,12 @@ const DURATIONS: [name: string, ms: number | null][] = [
 /** Muted conversations look muted in the list, and are in no total. */
 function MuteChoice({ id, muting: { muteStatus, mutedUntil } }: { id: string; muting: Muting }) {
   const mute = useMute();
+  const { client } = useApp();
   const [busy, setBusy] = useState(false);
   const set = async (chosen: string) => {
     setBusy(true);
     const length = DURATIONS.find(([name]) => name === chosen);
-    await mute(id, length ? { muted: true, until: length[1] === null ? null : new Date(Date.now() + length[1]).toISOString() } : NOT_MUTED);
+    await mute(id, length ? { muted: true, until: length[1] === null ? null : new Date(client.api.now() + length[1]).toISOString() } : NOT_MUTED);
     setBusy(false);
   };
   const now = mutedUntil ? `Until ${day(mutedUntil) === "Today" ? time(mutedUntil) : new Date(mutedUntil).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}` : "Until I unmute it";

@@ -18,18 +18,19 @@ const SETTINGS: [PresenceSetting, string][] = [
 ];
 
 const MINUTE_MS = 60_000;
-const tomorrow = () => new Date(new Date().setHours(24, 0, 0, 0)).getTime();
-const DURATIONS: Record<string, () => number | null> = {
+const tomorrow = (now: number) => new Date(now).setHours(24, 0, 0, 0);
+const DURATIONS: Record<string, (now: number) => number | null> = {
   "Until I change it": () => null,
-  "For 30 minutes": () => Date.now() + 30 * MINUTE_MS,
-  "For 1 hour": () => Date.now() + 60 * MINUTE_MS,
+  "For 30 minutes": (now) => now + 30 * MINUTE_MS,
+  "For 1 hour": (now) => now + 60 * MINUTE_MS,
   "Until tomorrow": tomorrow,
 };
 const [NO_END] = Object.keys(DURATIONS) as [string];
 const PRESETS: [string, string][] = [["📅", "In a meeting"], ["🏠", "Working remotely"], ["🤒", "Out sick"], ["🌴", "On holiday"]];
 
-const endOf = (length: string) => {
-  const at = DURATIONS[length]!();
+/** now: the server's time. */
+const endOf = (length: string, now: number) => {
+  const at = DURATIONS[length]!(now);
   return at === null ? null : new Date(at).toISOString();
 };
 const until = (at: string) => `until ${day(at) === "Today" ? "" : "tomorrow, "}${time(at)}`;
@@ -58,10 +59,10 @@ export function StatusDialog({ me, own, close, editProfile }: Props) {
 
 function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
   const mutate = useMutation();
-  const { answers } = useApp();
+  const { answers, client } = useApp();
   const [length, setLength] = useState(own.until ? "" : NO_END);
   const set = async (status: PresenceSetting, length: string) => {
-    const until = length ? endOf(length) : own.until;
+    const until = length ? endOf(length, client.api.now()) : own.until;
     const done = await mutate(SetPresenceDocument, { status, until: status === "ONLINE" ? null : until });
     if (done) answers.put(OwnPresenceDocument, {}, { ready: { presence: done.setPresence } });
   };
@@ -93,7 +94,7 @@ function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
 
 function CustomStatusForm({ own, close }: { own: OwnPresencePartsFragment; close: () => void }) {
   const mutate = useMutation();
-  const { answers } = useApp();
+  const { answers, client } = useApp();
   const status = own.customStatus;
   const [emoji, setEmoji] = useState(status?.emoji ?? "");
   const [text, setText] = useState(status?.text ?? "");
@@ -108,7 +109,7 @@ function CustomStatusForm({ own, close }: { own: OwnPresencePartsFragment; close
     answers.put(OwnPresenceDocument, {}, { ready: { presence: done.setCustomStatus } });
     close();
   };
-  const save = () => set({ emoji: emoji.trim() || null, text: text.trim() || null, expiresAt: length ? endOf(length) : status!.expiresAt });
+  const save = () => set({ emoji: emoji.trim() || null, text: text.trim() || null, expiresAt: length ? endOf(length, client.api.now()) : status!.expiresAt });
   const clear = () => set({ emoji: null, text: null });
   return (
     <form className="custom-status" onSubmit={(event) => (event.preventDefault(), void save())}>

@@ -122,7 +122,7 @@ function useActions(session: Session, title: string, current: boolean, ask: (wha
   };
   const mute = async (muted: boolean, until?: string) => {
     if ((await attempt(client.muteSession(id, muted, until))) === null) return;
-    const isOver = mutedUntil !== null && Date.parse(mutedUntil) < Date.now();
+    const isOver = mutedUntil !== null && Date.parse(mutedUntil) < client.api.now();
     const before = isOver ? null : mutedUntil;
     offerUndo({ message: `${title} ${muted ? "muted" : "unmuted"}${until ? " for an hour" : ""}`, undo: () => void attempt(client.muteSession(id, muteStatus && !isOver, before ?? undefined)) });
   };
@@ -137,7 +137,7 @@ function useActions(session: Session, title: string, current: boolean, ask: (wha
     ...item("Pin", () => void pin(1), !priority),
     ...item("Unpin", () => void pin(0), priority > 0),
     ...item("Mute", () => void mute(true), !muteStatus),
-    ...item("Mute for an hour", () => void mute(true, new Date(Date.now() + HOUR_MS).toISOString()), !muteStatus),
+    ...item("Mute for an hour", () => void mute(true, new Date(client.api.now() + HOUR_MS).toISOString()), !muteStatus),
     ...item("Unmute", () => void mute(false), muteStatus),
     ...item("Notifications…", () => ask("level"), !gateway),
     ...item("Move to folder…", () => ask("folder"), !gateway),

@@ -58,7 +58,7 @@ function useActions({ id, name, kind, session, unreadCount, viewerFollows, viewe
     ...item("Mark as read", () => void attempt(client.markRead(id)), unreadCount > 0 || !!session?.unreadStatus),
     ...item("Mark as unread", () => void attempt(client.markUnread(id)), !unreadCount && !session?.unreadStatus),
     ...item("Mute", () => void change(true), !isMuted),
-    ...item("Mute for an hour", () => void change(true, new Date(Date.now() + HOUR_MS).toISOString()), !isMuted),
+    ...item("Mute for an hour", () => void change(true, new Date(client.api.now() + HOUR_MS).toISOString()), !isMuted),
     ...item("Unmute", () => void change(false), isMuted),
     ...item("Notifications…", ask, true),
     ...item("Follow", () => void follow(true), !viewerFollows),
